@@ -17,8 +17,12 @@ def share_of_samples(
     after: Sequence[float],
     sessions: int,
     accepted: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+    *,
+    in_points: bool = False,
 ) -> float:
-    """Share of samples whose change of the mean, in per cent, is accepted; NaN if a side has no values.
+    """Share of samples whose change of the mean is accepted; NaN if a side has no values.
+
+    The change is in per cent of the first mean, or in the unit of the values (``in_points``).
 
     A sample is as many ``sessions`` of each side, taken with replacement. The same values always give the
     same share.
@@ -32,6 +36,8 @@ def share_of_samples(
         np.array(values)[source.integers(len(values), size=(SAMPLES, sessions))].mean(axis=1)
         for values in (before, after)
     )
+    if in_points:
+        return float(accepted(second - first).mean())
     # A mean of 0 has no change in per cent (0 / 0), or an infinite one.
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(accepted(100 * (second - first) / first).mean())

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan, nan, prod
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,15 @@ from pydantic import Field
 from rtclab.metrics.statistics import Summary, summarise
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.chance import share_of_samples
+from rtclab.reproduce.estimate import Estimate, Outcome
 from rtclab.reproduce.measures import OVER_USE
 from rtclab.reproduce.results import Results, mean_of_known
 from rtclab.reproduce.trends import Check, Finding, Need
 from rtclab.scenario.table import Table
 
 NO_SESSION = "no session with over-use"
+SMALLEST = float(np.finfo(float).tiny)
+"""The smallest change that is one."""
 
 
 class Pair(Table):
@@ -58,14 +60,14 @@ class Change:
     before: dict[int, float]
     after: dict[int, float]
 
+    in_points: bool = False
+
     @cached_property
     def of_repeats(self) -> dict[int, float]:
-        """The change in each repeat in per cent of the first mean; NaN if that is 0."""
+        """The change in each repeat: in per cent of the first mean (NaN if that is 0), or in points."""
         mean = float(np.mean([*self.before.values()])) if self.before else nan
-        return {
-            repeat: 100 * (self.after[repeat] - before) / (mean or nan)
-            for repeat, before in self.before.items()
-        }
+        unit = 1 if self.in_points else (mean or nan) / 100
+        return {repeat: (self.after[repeat] - before) / unit for repeat, before in self.before.items()}
 
     @cached_property
     def percent(self) -> Summary:
@@ -77,14 +79,14 @@ class Change:
             return f"{self.pair.label}: over-use in {len(self.before)} sessions"
         if isnan(self.percent.mean):
             return f"{self.pair.label}: {'from 0' if any(self.after.values()) else '0 with both'}"
-        return f"{self.pair.label}: {_with_interval(self.percent)}"
+        return f"{self.pair.label}: {_with_interval(self.percent, self.in_points)}"
 
 
-def change(results: Results, pair: Pair, metric: str) -> Change:
+def change(results: Results, pair: Pair, metric: str, *, in_points: bool = False) -> Change:
     """The change of a metric in a condition."""
     before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
     both = sorted(before.keys() & after.keys())
-    return Change(pair, *({repeat: of[repeat] for repeat in both} for of in (before, after)))
+    return Change(pair, *({repeat: of[repeat] for repeat in both} for of in (before, after)), in_points=in_points)
 
 
 def _with_over_use(results: Results, scenario: str, metric: str) -> dict[int, float]:
@@ -105,18 +107,16 @@ def mean_change(changes: Sequence[Change]) -> Summary:
 
 
 class Changes(Check):
-    """Checks the changes of a metric in some conditions against bounds in per cent.
+    """Checks the changes of a metric in some conditions against bounds in per cent, or in percentage points.
 
-    Their mean must be significant, and its interval must overlap the bounds. With ``stays_within``, its
-    interval must instead be within this many per cent of no change. The first of the ``readings`` decides.
+    They are kept if the 95 % interval of their mean is between the bounds. The first of the ``readings``
+    decides.
     """
-
-    one_of: ClassVar[tuple[str, ...]] = (*Check.one_of, "stays_within")
 
     metric: Metric
     pairs: tuple[Pair, ...] = Field(min_length=1)
     readings: tuple[Reading, ...] = (Reading(),)
-    stays_within: float | None = None
+    in_points: bool = False
 
     @property
     def needs(self) -> list[Need]:
@@ -141,37 +141,48 @@ class Changes(Check):
             for pair in self.pairs
         ]
 
-    def check(self, results: Results) -> Finding:
-        """Whether the changes pass in the first reading, and the changes in all readings as text."""
-        found = {
-            one.label: [change(results, pair, self.metric) for pair in self._pairs_in(one)]
+    def found(self, results: Results) -> dict[str, list[Change]]:
+        """The changes in each reading that was run, by its label."""
+        return {
+            one.label: [
+                change(results, pair, self.metric, in_points=self.in_points) for pair in self._pairs_in(one)
+            ]
             for one in self.readings
             if all(results.repeats_of(scenario) for scenario, _ in self._needs_of([one]))
         }
-        first, *others = found
-        figures = [
-            self._in_full(found[first]),
-            *(f"{name}: {self._in_short(found[name])}" for name in others),
-        ]
-        return Finding(self._holds(found[first]), "; ".join(figures))
+
+    def check(self, results: Results) -> Finding:
+        """Whether the changes pass in the first reading, and these changes as text."""
+        first = next(iter(self.found(results).values()))
+        outcome, repeats = self.judge(first)
+        return Finding(outcome, self._in_full(first), repeats)
+
+    def judge(self, found: Sequence[Change]) -> tuple[Outcome, float]:
+        """The outcome of the changes, and about how many sessions would decide it."""
+        mean = mean_change(found)
+        half = 0.0 if mean.sd == 0 else mean.ci95
+        estimate = Estimate(mean.mean, mean.mean - half, mean.mean + half, mean.repeats)
+        low, high = self.bounds or (-inf, inf)
+        # No change at all is not a change in the printed direction.
+        low, high = (SMALLEST if low == 0 else low), (-SMALLEST if high == 0 else high)
+        return estimate.within(low, high), estimate.repeats_to_decide(low, high)
+
+    def in_short(self, found: Sequence[Change]) -> str:
+        """The mean change with its interval."""
+        if not any(one.before for one in found):
+            return NO_SESSION
+        return _with_interval(mean_change(found), self.in_points)
 
     def _in_full(self, found: Sequence[Change]) -> str:
         if not any(one.before for one in found):
             return NO_SESSION
         chance, real = (self._share(found, with_change=given) for given in (False, True))
-        mean = [f"mean {_with_interval(mean_change(found))}"] if len(found) > 1 else []
+        mean = [f"mean {self.in_short(found)}"] if len(found) > 1 else []
         shares = (
             f"as printed in {_in_words(chance)} of samples of {found[0].pair.sessions} sessions by chance, "
             f"in {_in_words(real)} with the change"
         )
         return "; ".join([*map(str, found), *mean, shares])
-
-    def _in_short(self, found: Sequence[Change]) -> str:
-        if not any(one.before for one in found):
-            return NO_SESSION
-        changes = ", ".join("0" if isnan(one.percent.mean) else _signed(one.percent.mean) for one in found)
-        share = _in_words(self._share(found, with_change=True))
-        return f"{changes} % (as printed in {share}{', holds' if self._holds(found) else ''})"
 
     def _share(self, found: Sequence[Change], *, with_change: bool) -> float:
         """Share of samples in which all conditions show at least the printed change.
@@ -185,38 +196,28 @@ class Changes(Check):
                 [*(one.after if with_change else one.before).values()],
                 one.pair.sessions,
                 self.as_printed,
+                in_points=self.in_points,
             )
             for one in found
         )
 
-    def as_printed(self, percent: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def as_printed(self, changes: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether a change has the printed sign and at least the printed size; without size, the sign.
 
-        With ``stays_within``: whether it is as small as printed.
+        If the bounds have different signs: whether it is between them.
         """
-        if self.stays_within is not None:
-            return np.abs(percent) <= self.stays_within
         low, high = (self.near, self.near) if self.near is not None else self.between or (-inf, inf)
         if low > 0 or high < 0:
-            return percent >= low if low > 0 else percent <= high
-        return percent > 0 if low == 0 else percent < 0
-
-    def _holds(self, found: Sequence[Change]) -> bool:
-        mean = mean_change(found)
-        half = 0.0 if mean.sd == 0 else mean.ci95
-        low, high = mean.mean - half, mean.mean + half
-        if self.bounds is None:
-            limit = self.stays_within or 0
-            return -limit <= low and high <= limit
-        return abs(mean.mean) > half and high >= self.bounds[0] and low <= self.bounds[1]
+            return changes >= low if low > 0 else changes <= high
+        if low < 0 < high:
+            return (changes >= low) & (changes <= high)
+        return changes > 0 if low == 0 else changes < 0
 
 
-def _with_interval(percent: Summary) -> str:
-    return f"{_signed(percent.mean)} ± {0.0 if percent.sd == 0 else percent.ci95:.1f} %"
-
-
-def _signed(percent: float) -> str:
-    return f"{round(percent, 1) + 0:+.1f}".replace("-", "−")
+def _with_interval(change: Summary, in_points: bool) -> str:
+    digits, unit = (3, "points") if in_points else (1, "%")
+    mean = f"{round(change.mean, digits) + 0:+.{digits}f}".replace("-", "−")
+    return f"{mean} ± {0.0 if change.sd == 0 else change.ci95:.{digits}f} {unit}"
 
 
 def _in_words(share: float) -> str:

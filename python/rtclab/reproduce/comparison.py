@@ -13,11 +13,12 @@ from rtclab.reproduce.ambiguities import Ambiguity, Row
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict, verdict
 from rtclab.reproduce.configured import configured
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.measures import DELAY, KINDS, LOSS, none_if_nan
+from rtclab.reproduce.estimate import Estimate, exactly
+from rtclab.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
 from rtclab.reproduce.null import null_of
 from rtclab.reproduce.paper import Paper
 from rtclab.reproduce.results import Measured, Results
-from rtclab.reproduce.trends import Finding, Trend
+from rtclab.reproduce.trends import MOST_REPEATS, Finding, Trend
 
 FEW_CALLS = 20
 """Number of calls that can show a coincidence. If none of 20 is within the tolerance, less than 3 / 20 = 15 %
@@ -49,17 +50,32 @@ class Compared:
     @property
     def verdict(self) -> Verdict:
         """The verdict on our mean, which does not count if it agrees by coincidence."""
-        return Verdict.OUTSIDE if self.is_coincidence else self._of_mean
+        return Verdict.CONTRADICTED if self.is_coincidence else self._of_mean
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Our mean over the repeats, with its 95 % interval."""
+        if self.cell.kind == EQUATION:
+            return exactly(self.ours.mean)
+        summary = self.ours.summary
+        half = 0.0 if summary.sd == 0 else summary.ci95
+        return Estimate(summary.mean, summary.mean - half, summary.mean + half, summary.repeats)
 
     @property
+    def repeats_to_decide(self) -> float:
+        """About how many repeats would decide a cell that is undecided; see :class:`Estimate`."""
+        return self.estimate.repeats_to_decide(*self.cell.bounds(self.configured))
+
+    @cached_property
     def _of_mean(self) -> Verdict:
-        return verdict(self.cell, self.ours.mean, self.configured)
+        return verdict(self.cell, self.estimate, self.configured)
 
     @cached_property
     def is_coincidence(self) -> bool:
-        """Whether the mean is within tolerance although none of the calls averaged is."""
+        """Whether the mean may be within the tolerance although none of the calls averaged is."""
         accepted = (self.cell.accepts(call, self.configured) for call in self.calls)
-        return self._of_mean == Verdict.WITHIN and len(self.calls) >= FEW_CALLS and not any(accepted)
+        may_be = self._of_mean in (Verdict.KEPT, Verdict.UNDECIDED)
+        return may_be and len(self.calls) >= FEW_CALLS and not any(accepted)
 
     @property
     def tolerance(self) -> float:
@@ -99,11 +115,17 @@ class Compared:
             "ours_ci95": none_if_nan(summary.ci95),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
+            "repeats_to_decide": self._would_decide(),
             "coincidence": self.is_coincidence,
             "fitted": self.is_fitted,
             "null_model": none_if_nan(self.null),
             "follows_from_configuration": self.follows,
         }
+
+
+    def _would_decide(self) -> int | None:
+        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_to_decide < MOST_REPEATS
+        return int(self.repeats_to_decide) if decidable else None
 
 
 @dataclass(frozen=True)
@@ -166,7 +188,7 @@ class Comparison:
         apart = {Verdict.UNUSABLE, Verdict.UNPUBLISHED}
         cells = [one for one in self.cells if one.cell.kind in kinds and one.verdict not in apart]
         verdicts = [one.verdict for one in cells if one.cell.machine == OVERALL or not overall]
-        return Count(" and ".join(kinds), verdicts.count(Verdict.WITHIN), len(verdicts))
+        return Count(" and ".join(kinds), verdicts.count(Verdict.KEPT), len(verdicts))
 
     def verdicts(self) -> Counter[Verdict]:
         """Number of cells with each verdict."""
@@ -174,11 +196,11 @@ class Comparison:
 
     def outcomes(self) -> Counter[str]:
         """Number of statements with each outcome."""
-        return Counter(finding.outcome for _, finding in self.trends)
+        return Counter(str(finding.outcome) for _, finding in self.trends)
 
     def explained(self) -> list[Compared]:
-        """The cells outside the tolerance for which the paper's file has a reason."""
-        return [one for one in self.listed(Verdict.OUTSIDE) if one.cell.status]
+        """The cells that are not kept for which the paper's file has a reason."""
+        return [one for one in self.listed(Verdict.CONTRADICTED, Verdict.UNDECIDED) if one.cell.status]
 
     def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
         """The cells with one of these verdicts, in the order of the paper."""
@@ -191,7 +213,8 @@ class Comparison:
             "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
-                trend.model_dump(exclude={"checks"}) | vars(finding) | {"outcome": finding.outcome}
+                trend.model_dump(exclude={"checks"})
+                | {"outcome": str(finding.outcome), "figures": finding.figures, "would_decide": finding.would_decide}
                 for trend, finding in self.trends
             ],
             "ambiguities": [

@@ -13,12 +13,14 @@ from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
 from rtclab.reproduce.comparison import Compared, Comparison
 from rtclab.reproduce.layout import grid
+from rtclab.reproduce.measures import EQUATION
 from rtclab.reproduce.score import EVERYTHING, Tally, scores
 from rtclab.trace import write_json, write_text
 
 MARKS = {
-    Verdict.WITHIN: "✓",
-    Verdict.OUTSIDE: "✗",
+    Verdict.KEPT: "✓",
+    Verdict.CONTRADICTED: "✗",
+    Verdict.UNDECIDED: "≈",
     Verdict.UNUSABLE: "–",
     Verdict.MISSING: "?",
     Verdict.UNPUBLISHED: "",
@@ -58,7 +60,8 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
 
 
 def _tally(of: Tally) -> str:
-    return f"{of.within} of {of.all} ({of.percent:.0f} %)" if of.all else ""
+    undecided = f", {of.undecided} undecided" if of.undecided else ""
+    return f"{of.within} of {of.all} ({of.percent:.0f} %){undecided}" if of.all else ""
 
 
 def _null(of: Tally) -> str:
@@ -71,7 +74,7 @@ def _score_table(comparisons: Sequence[Comparison]) -> str:
     rows = [columns, ("---",) * len(columns)]
     for one in scores(comparisons):
         apart = (f"{of.within} of {of.all}" if of.all else "" for of in (one.fitted, one.follows))
-        kind = f"**{one.kind}**" if one.kind == EVERYTHING else one.kind
+        kind = {EVERYTHING: f"**{EVERYTHING}**", EQUATION: "equations, not simulated"}.get(one.kind, one.kind)
         rows.append((kind, _tally(one.all), _null(one.all), *apart, _tally(one.tests), _null(one.tests)))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -92,8 +95,9 @@ def _plain(cell: Cell) -> str:
 
 
 def ours(one: Compared) -> str:
-    """Our mean as text, with the standard deviation within repeats, which the papers print."""
-    return _with_sd(one.ours.mean, one.ours.within_sd)
+    """Our mean with its 95 % interval, and the standard deviation within repeats, which the papers print."""
+    deviation = one.ours.within_sd
+    return str(one.estimate) if deviation != deviation else f"{one.estimate}, deviation {number(deviation)}"
 
 
 def _with_sd(mean: float, sd: float | None) -> str:
@@ -105,12 +109,12 @@ def _markdown_cell(one: Compared | None) -> str:
         return ""
     if one.verdict == Verdict.UNPUBLISHED:
         return number(one.ours.mean)
-    return f"{number(one.ours.mean)} ({number(one.cell.mean)}) {MARKS[one.verdict]}{apart(one)}"
+    return f"{one.estimate} ({number(one.cell.mean)}) {MARKS[one.verdict]}{apart(one)}"
 
 
 def apart(one: Compared) -> str:
     """Signs of a cell: whether it agrees by coincidence, was fitted, or follows from the configuration."""
-    if one.verdict not in (Verdict.WITHIN, Verdict.OUTSIDE):
+    if one.verdict not in (Verdict.KEPT, Verdict.CONTRADICTED, Verdict.UNDECIDED):
         return ""
     return ("ᶜ" if one.is_coincidence else "") + ("ᶠ" if one.is_fitted else "⁼" if one.follows else "")
 

@@ -13,7 +13,7 @@ from math import nan
 
 from rtclab.reproduce.cells import OVERALL, Verdict
 from rtclab.reproduce.comparison import Compared, Comparison
-from rtclab.reproduce.measures import KINDS
+from rtclab.reproduce.measures import EQUATION, KINDS
 from rtclab.reproduce.variants import split
 from rtclab.scenario import Scenario
 
@@ -24,20 +24,21 @@ APART = (Verdict.UNUSABLE, Verdict.UNPUBLISHED)
 
 @dataclass(frozen=True)
 class Tally:
-    """How many measurements are within tolerance, in our model and in the null model."""
+    """How many measurements are kept and undecided in our model, and kept in the null model."""
 
     within: int
+    undecided: int
     null: int
     all: int
 
     @property
     def percent(self) -> float:
-        """Share within tolerance; NaN if there are no measurements."""
+        """Share that is kept; NaN if there are no measurements."""
         return 100 * self.within / self.all if self.all else nan
 
     @property
     def null_percent(self) -> float:
-        """Share within tolerance in the null model; NaN if there are no measurements."""
+        """Share that is kept in the null model; NaN if there are no measurements."""
         return 100 * self.null / self.all if self.all else nan
 
 
@@ -54,10 +55,15 @@ class Score:
 
 
 def scores(comparisons: Sequence[Comparison]) -> list[Score]:
-    """The score of each kind of measurement, and of everything."""
-    found = list(distinct(comparisons))
+    """The score of each kind of measurement, and of everything that was simulated.
+
+    Numbers that follow from an equation have a score of their own, after everything else.
+    """
+    all_ = list(distinct(comparisons))
+    found = [one for one in all_ if one.cell.kind != EQUATION]
+    equations = [one for one in all_ if one.cell.kind == EQUATION]
     of_kinds = [(kind, [one for one in found if one.cell.kind == kind]) for kind in KINDS]
-    return [_score(kind, of) for kind, of in (*of_kinds, (EVERYTHING, found)) if of]
+    return [_score(kind, of) for kind, of in (*of_kinds, (EVERYTHING, found), (EQUATION, equations)) if of]
 
 
 def distinct(comparisons: Sequence[Comparison]) -> Iterator[Compared]:
@@ -102,5 +108,6 @@ def _score(kind: str, found: Sequence[Compared]) -> Score:
 
 
 def _tally(found: Sequence[Compared]) -> Tally:
-    within = sum(one.verdict == Verdict.WITHIN for one in found)
-    return Tally(within, sum(one.null_is_within for one in found), len(found))
+    verdicts = [one.verdict for one in found]
+    null = sum(one.null_is_within for one in found)
+    return Tally(verdicts.count(Verdict.KEPT), verdicts.count(Verdict.UNDECIDED), null, len(found))
