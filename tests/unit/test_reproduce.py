@@ -22,6 +22,7 @@ from rtclab.reproduce.ambiguities import ambiguity_of
 from rtclab.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab.reproduce.comparison import Compared, Comparison
 from rtclab.reproduce.configured import Configured, configured
+from rtclab.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab.reproduce.null import Null, null_of
@@ -67,34 +68,79 @@ def cell(**changed: object) -> Cell:
     ("published", "ours", "expected"),
     [
         # Without a deviation 20 %: 800 to 1200.
-        (CELL, 1200.0, Verdict.WITHIN),
-        (CELL, 800.0, Verdict.WITHIN),
-        (CELL, 1201.0, Verdict.OUTSIDE),
-        (CELL, 799.0, Verdict.OUTSIDE),
+        (CELL, 1200.0, Verdict.KEPT),
+        (CELL, 800.0, Verdict.KEPT),
+        (CELL, 1201.0, Verdict.CONTRADICTED),
+        (CELL, 799.0, Verdict.CONTRADICTED),
         # The larger of deviation and 20 %.
-        (cell(sd=300.0), 701.0, Verdict.WITHIN),
-        (cell(sd=300.0), 1301.0, Verdict.OUTSIDE),
-        (cell(sd=10.0), 1199.0, Verdict.WITHIN),
+        (cell(sd=300.0), 701.0, Verdict.KEPT),
+        (cell(sd=300.0), 1301.0, Verdict.CONTRADICTED),
+        (cell(sd=10.0), 1199.0, Verdict.KEPT),
         # Delays: 2 ms, or 20 % where that is more; a deviation does not count.
-        (cell(metric="owd_ms", mean=5.0, sd=3.5), 7.0, Verdict.WITHIN),
-        (cell(metric="owd_ms", mean=5.0, sd=3.5), 7.1, Verdict.OUTSIDE),
-        (cell(metric="owd_ms", mean=50.0), 40.0, Verdict.WITHIN),
-        (cell(metric="owd_ms", mean=50.0), 39.9, Verdict.OUTSIDE),
+        (cell(metric="owd_ms", mean=5.0, sd=3.5), 7.0, Verdict.KEPT),
+        (cell(metric="owd_ms", mean=5.0, sd=3.5), 7.1, Verdict.CONTRADICTED),
+        (cell(metric="owd_ms", mean=50.0), 40.0, Verdict.KEPT),
+        (cell(metric="owd_ms", mean=50.0), 39.9, Verdict.CONTRADICTED),
         # Losses: 0.2 percentage points, or 30 % where that is more; a deviation does not count.
-        (cell(metric="packet_loss_pct", mean=0.0), 0.2, Verdict.WITHIN),
-        (cell(metric="packet_loss_pct", mean=0.0), 0.21, Verdict.OUTSIDE),
-        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 26.0, Verdict.WITHIN),
-        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 13.9, Verdict.OUTSIDE),
+        (cell(metric="packet_loss_pct", mean=0.0), 0.2, Verdict.KEPT),
+        (cell(metric="packet_loss_pct", mean=0.0), 0.21, Verdict.CONTRADICTED),
+        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 26.0, Verdict.KEPT),
+        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 13.9, Verdict.CONTRADICTED),
         (CELL, nan, Verdict.MISSING),
         (cell(status=UNUSABLE), 1000.0, Verdict.UNUSABLE),
         # A reason for the difference does not excuse it.
-        (cell(status="host"), 1300.0, Verdict.OUTSIDE),
+        (cell(status="host"), 1300.0, Verdict.CONTRADICTED),
     ],
 )
 def test_a_cell_is_within_the_larger_of_two_tolerances(
     published: Cell, ours: float, expected: Verdict
 ) -> None:
-    assert verdict(published, ours) == expected
+    assert verdict(published, exactly(ours)) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        # 800 to 1200 are within the tolerance of 1000.
+        (800.0, 1200.0, Verdict.KEPT),
+        (799.0, 1100.0, Verdict.UNDECIDED),
+        (900.0, 1201.0, Verdict.UNDECIDED),
+        (700.0, 799.0, Verdict.CONTRADICTED),
+        (1201.0, 1300.0, Verdict.CONTRADICTED),
+        (nan, nan, Verdict.UNDECIDED),  # one repeat has no interval
+    ],
+)
+def test_a_cell_is_undecided_if_the_interval_of_our_mean_crosses_its_tolerance(
+    low: float, high: float, expected: Verdict
+) -> None:
+    assert verdict(CELL, Estimate((low + high) / 2 if low == low else 1000.0, low, high, 50)) == expected
+
+
+def test_the_repeats_that_decide_make_the_interval_end_at_the_bound() -> None:
+    # 790 ± 40 in 50 calls is 10 below the bound of 800: an interval of ± 10 needs 16 times as many calls.
+    assert Estimate(790.0, 750.0, 830.0, 50).repeats_to_decide(800, 1200) == 800
+    assert Estimate(800.0, 750.0, 850.0, 50).repeats_to_decide(800, 1200) == inf
+
+
+def test_the_jackknife_of_a_mean_is_students_interval() -> None:
+    values = [3.0, 5.0, nan, 10.0, 2.0]
+    ours, student = Statistic.mean(values).estimate(), summarise(values)
+    assert (ours.value, ours.repeats) == (student.mean, student.repeats)
+    assert ours.half == pytest.approx(student.ci95)
+
+
+def test_the_interval_of_a_ratio_is_narrow_if_both_numbers_vary_together() -> None:
+    first, twice = Statistic.mean([90.0, 110.0, 95.0, 105.0]), Statistic.mean([180.0, 220.0, 190.0, 210.0])
+    ratio = combine(lambda table: table[0] / table[1], [twice, first]).estimate()
+    assert (ratio.value, ratio.half) == (2, 0)
+    apart = combine(lambda table: table[0] / table[1], [Statistic.mean([220.0, 180.0, 190.0, 210.0]), first])
+    assert apart.estimate().half > 0.1
+
+
+def test_a_share_of_no_repeats_is_not_certain() -> None:
+    # Wilson: 1.96² / (50 + 1.96²) = 7.13 %.
+    never = proportion([0.0] * 50)
+    assert (never.value, never.low, never.high) == (0, 0, pytest.approx(7.135, abs=0.001))
 
 
 def test_only_the_part_above_the_configured_delay_counts_for_the_tolerance_of_a_delay() -> None:
@@ -278,7 +324,7 @@ def values(rate_a: float, rate_b: float) -> Values:
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     store = Store(tmp_path, "first-call", "f")
-    for repeat, rates in enumerate([(900, 1100), (1000, 1200), (9, 9)]):
+    for repeat, rates in enumerate([(950, 1150), (950, 1150), (9, 9)]):
         store.add(repeat, values(*rates))
     short = Store(tmp_path, "first-call-short", "f")
     short.add(0, values(1700, 1900))
@@ -287,7 +333,7 @@ def results(tmp_path: Path) -> Results:
 
 def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
     ours = results.measured("first-call", "rate_kbps")
-    # (900 + 1100) / 2 = 1000 and 1100; the third repeat is beyond those that count, the leg is no media.
+    # (950 + 1150) / 2 = 1050 twice; the third repeat is beyond those that count, the leg is no media.
     assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
     assert results.mean("first-call", "rate_kbps", "alice->*") == 950
 
@@ -295,23 +341,23 @@ def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_run
 @pytest.mark.parametrize(
     ("calls", "verdict"),
     [
-        ([62.0, 1960.0] * 10, Verdict.OUTSIDE),
-        ([62.0, 1960.0] * 10 + [1010.0], Verdict.WITHIN),
-        ([62.0, 1960.0] * 9, Verdict.WITHIN),  # too few to tell
+        ([62.0, 1960.0] * 10, Verdict.CONTRADICTED),
+        ([62.0, 1960.0] * 10 + [1010.0], Verdict.KEPT),
+        ([62.0, 1960.0] * 9, Verdict.KEPT),  # too few to tell
     ],
 )
-def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_outside(
+def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_contradicted(
     calls: list[float], verdict: Verdict
 ) -> None:
     # The published 1000 has a tolerance of 200 kbit/s.
-    one = Compared(cell(), Measured(summarise([1011.0]), nan), calls=calls)
+    one = Compared(cell(), Measured(summarise([1010.0, 1012.0, 1011.0]), nan), calls=calls)
     assert one.verdict == verdict
-    assert one.is_coincidence == (verdict == Verdict.OUTSIDE)
+    assert one.is_coincidence == (verdict == Verdict.CONTRADICTED)
 
 
 def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Results) -> None:
-    assert results.calls("first-call", "rate_kbps") == [900, 1100, 1000, 1200]
-    assert results.calls("first-call", "rate_kbps", "bob->*") == [1100, 1200]
+    assert results.calls("first-call", "rate_kbps") == [950, 1150, 950, 1150]
+    assert results.calls("first-call", "rate_kbps", "bob->*") == [1150, 1150]
 
 
 def test_the_share_of_fec_counts_bytes_not_packets() -> None:
@@ -500,12 +546,12 @@ def test_two_names_of_one_simulation_count_once(results: Results) -> None:
     assert [one.cell.scenario for one in found] == ["jansen2017/platform-ios", "jansen2017/platform-chrome"]
 
 
-def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_broken(results: Results) -> None:
+def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_contradicted(results: Results) -> None:
     silent = Trend(statement="Is busy", source="VI", untestable="no processor of the time is modelled")
     finding = silent.check(results)
     assert (finding.outcome, finding.figures) == ("untestable here", "no processor of the time is modelled")
     one = Comparison(PAPER.model_copy(update={"trends": (*PAPER.trends, silent)}), results)
-    assert one.outcomes() == {"kept": 1, "broken": 1, "untestable here": 1}
+    assert one.outcomes() == {"kept": 1, "contradicted": 1, "untestable here": 1}
 
 
 def test_a_statement_needs_checks_or_a_reason_why_it_has_none() -> None:
@@ -519,21 +565,21 @@ def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
     (page,) = write_pages([Comparison(PAPER, results)], tmp_path)
     text = page.read_text()
     for expected in (
-        "1050 ± 20",
+        "1050, deviation 20",
         "published 500, printed 50<",
         "✗",
         "digits transposed",
         "one processor for everything",
         "1 of 1 (100 %)",
         "The queue is longer",
-        "Of 2 statements: 1 kept, 1 broken",
+        "Of 2 statements: 1 kept, 1 contradicted, 0 undecided, 0 untestable here.",
         "Whether the queue is short",
         "<strong>1800</strong>",
     ):
         assert expected in text, expected
     assert "http" not in text.replace("http://www.w3.org", "")
     answer = json.loads(page.with_suffix(".json").read_text())
-    assert [cell["verdict"] for cell in answer["cells"]] == ["within", "outside", "outside"]
+    assert [cell["verdict"] for cell in answer["cells"]] == ["kept", "contradicted", "contradicted"]
 
 
 def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Results) -> None:
@@ -545,7 +591,7 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
         "| 50 ms | 1050 (1000) ✓ |",
         "| 100 ms | 1050 (500) ✗ |",
         "one processor for everything (1 cell of table I)",
-        "| Is low (IV) | **broken** | 1050 | below. The queue is longer |",
+        "| Is low (IV) | **contradicted** | 1050 | below. The queue is longer |",
         "| It is the cable | **refuted** | the same rate |",
         "One call.",
         "- A trace.",

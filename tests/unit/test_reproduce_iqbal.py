@@ -17,9 +17,11 @@ from rtclab.reproduce.chance import share_of_samples
 from rtclab.reproduce.changes import Change, Changes, Pair, Reading, change, mean_change
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.equations import detector_of, dynamic_alpha
+from rtclab.reproduce.estimate import Outcome
 from rtclab.reproduce.measures import MEDIA, OVER_USE, Values, measure
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import run, unfinished
+from rtclab.reproduce.score import scores
 from rtclab.reproduce.store import Store
 from rtclab.reproduce.variants import drawn, split
 from rtclab.scenario import Scenario, shipped
@@ -152,35 +154,45 @@ def test_sessions_pair_up_by_number_even_if_one_failed(results: Results) -> None
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "holds"),
-    [(0, 20, True), (11.6, 30, True), (11.7, 30, False), (-20, 8.4, True), (-20, 8.3, False)],
+    ("low", "high", "outcome"),
+    [
+        # 10 ± 1.62 reaches from 8.38 to 11.62.
+        (0, 20, Outcome.KEPT),
+        (8.3, 11.7, Outcome.KEPT),
+        (8.5, 20, Outcome.UNDECIDED),
+        (0, 11.5, Outcome.UNDECIDED),
+        (11.7, 30, Outcome.CONTRADICTED),
+        (-20, 8.3, Outcome.CONTRADICTED),
+    ],
 )
-def test_a_claim_holds_if_the_intervals_overlap(
-    results: Results, low: float, high: float, *, holds: bool
+def test_a_change_is_kept_if_its_whole_interval_is_between_the_bounds(
+    results: Results, low: float, high: float, outcome: Outcome
 ) -> None:
-    assert changes("rate_kbps", between=(low, high)).check(results).holds == holds
+    assert changes("rate_kbps", between=(low, high)).check(results).outcome == outcome
 
 
-def test_without_any_change_no_claim_holds(results: Results) -> None:
+def test_no_change_contradicts_a_change_in_either_direction(results: Results) -> None:
     finding = changes("rtt_ms", between=(-100, 0)).check(results)
-    assert not finding.holds
+    assert finding.outcome == Outcome.CONTRADICTED
+    assert changes("rtt_ms", between=(0, 100)).check(results).outcome == Outcome.CONTRADICTED
     assert finding.figures == (
         "200 kbit/s: +0.0 ± 0.0 %; as printed in less than 0.1 % of samples of 3 sessions by chance, in less "
         "than 0.1 % with the change"
     )
 
 
-def test_a_published_change_holds_within_20_percent(results: Results) -> None:
-    # 10 ± 1.6 against 14 (11.2 to 16.8) and 15 (12 to 18).
-    assert changes("rate_kbps", near=14).check(results).holds
-    assert not changes("rate_kbps", near=15).check(results).holds
-    assert not changes("rate_kbps", near=-10).check(results).holds
+def test_a_published_change_is_kept_within_20_percent(results: Results) -> None:
+    # 10 ± 1.62 against 10 (8 to 12), 12 (9.6 to 14.4) and 15 (12 to 18).
+    assert changes("rate_kbps", near=10).check(results).outcome == Outcome.KEPT
+    assert changes("rate_kbps", near=12).check(results).outcome == Outcome.UNDECIDED
+    assert changes("rate_kbps", near=15).check(results).outcome == Outcome.CONTRADICTED
 
 
-def test_a_value_stays_within_a_limit_if_its_whole_interval_does(results: Results) -> None:
-    # 10 ± 1.6 reaches 11.6.
-    assert changes("rate_kbps", stays_within=11.7).check(results).holds
-    assert not changes("rate_kbps", stays_within=11.5).check(results).holds
+def test_a_change_in_points_is_the_difference_itself(results: Results) -> None:
+    # Rates of 90 and 110 kbit/s rise by 5 and 15, which is 10 points and, because their mean is 100, 10 %.
+    found = change(results, NARROW, "rate_kbps", in_points=True)
+    assert found.percent.mean == 10
+    assert str(found) == "200 kbit/s: +10.000 ± 1.619 points"
 
 
 def test_a_repeat_counts_once_in_the_mean_of_two_conditions() -> None:
@@ -192,8 +204,7 @@ def test_a_repeat_counts_once_in_the_mean_of_two_conditions() -> None:
     assert mean.ci95 == pytest.approx(127.06, abs=0.01)
 
 
-def test_only_the_first_reading_decides_and_others_are_shown_if_they_ran(results: Results) -> None:
-    swapped = NARROW.model_copy(update={"before": NARROW.after, "after": NARROW.before})
+def test_only_the_first_reading_decides_and_others_are_found_if_they_ran(results: Results) -> None:
     suffix = {"before": "-fixed-alpha", "after": "-dynamic-alpha"}
     base = NARROW.model_copy(update=dict.fromkeys(suffix, "iqbal/bandwidth-200kbit"))
     readings = (
@@ -202,12 +213,13 @@ def test_only_the_first_reading_decides_and_others_are_shown_if_they_ran(results
         Reading(label="not run", before="+none", after="+none", extra=True),
     )
     check = Changes(metric="rate_kbps", pairs=[base], readings=readings, near=10)
-    assert {scenario for scenario, _ in check.needs} == {swapped.before, swapped.after}
+    assert {scenario for scenario, _ in check.needs} == {NARROW.before, NARROW.after}
     assert {scenario for scenario, _ in check.extra_needs} == {"iqbal/bandwidth-200kbit+none"}
-    finding = check.check(results)
-    assert finding.holds
-    assert "swapped: −9.1 % (" in finding.figures
-    assert "not run" not in finding.figures
+    assert check.check(results).holds
+    found = check.found(results)
+    assert list(found) == ["as printed", "swapped"]
+    assert check.judge(found["swapped"])[0] == Outcome.CONTRADICTED
+    assert check.in_short(found["swapped"]).startswith("−9.1 ± ")
 
 
 def test_the_share_of_samples_agrees_with_all_possible_samples() -> None:
@@ -234,7 +246,7 @@ def test_a_sample_without_loss_on_both_sides_is_no_change() -> None:
         ({"between": (-29, -13)}, [-40, -29.4]),
         ({"between": (0, 100)}, [19, 30, 50, 4]),
         ({"between": (-100, 0)}, [-40, -29.4, -1]),
-        ({"stays_within": 4}, [-1, 4, 0]),
+        ({"between": (-4, 4)}, [-1, 4, 0]),
     ],
 )
 def test_a_change_is_as_printed_if_it_is_as_large_in_the_printed_direction(
@@ -305,8 +317,8 @@ def test_every_condition_is_shipped_with_both_decrease_factors() -> None:
 
 def test_table_1_is_counted_and_table_2_has_no_published_numbers(results: Results) -> None:
     comparison = Comparison(PAPER, results)
-    (count,) = comparison.counts()
-    assert (count.kind, count.within, count.compared) == ("other", 10, 10)
+    (everything,) = scores([comparison])
+    assert (everything.kind, everything.all.within, everything.all.all) == ("equation", 10, 10)
     assert {one.verdict for one in comparison.of("2")} == {Verdict.UNPUBLISHED}
     assert all(isnan(cell.mean) for cell in PAPER.cells if cell.table == "2")
 

@@ -10,6 +10,7 @@ import pytest
 from rtclab.errors import BadInput
 from rtclab.reproduce import NAMES
 from rtclab.reproduce.ambiguities import Row, ambiguity_of
+from rtclab.reproduce.estimate import Outcome
 from rtclab.reproduce.measures import MEDIA
 from rtclab.reproduce.paper import PUBLISHED, read_paper
 from rtclab.reproduce.results import Results
@@ -23,6 +24,7 @@ REPEATS = {
         {"a->b": (200, 180, 220), "b->a": (200, 180, 220)},
     ],
     "my/other": [{"a->b": (400, 400, 400)}],
+    "my/steady": [{"a->b": (200, 200, 200)}, {"a->b": (200, 200, 200)}],
 }
 
 
@@ -37,7 +39,7 @@ def results(tmp_path: Path) -> Results:
                 for at, name in enumerate(("rate_kbps", "stats_rate_kbps@0", "stats_rate_kbps@10"))
             }
             stores[scenario].add(number, {MEDIA: dict.fromkeys(flows, (1.0, None))} | values)
-    return Results(stores, {"my/call": 2, "my/other": 1})
+    return Results(stores, {"my/call": 2, "my/other": 1, "my/steady": 2})
 
 
 CALL = {"metric": "rate_kbps", "scenario": "my/call"}
@@ -50,7 +52,7 @@ OTHER = {"scenario": "my/other"}
     [
         # All flows of both repeats: (100 + 300 + 200 + 200) / 4, and one flow: (100 + 200) / 2.
         (CALL, "200"),
-        (CALL | {"flows": "a->*"}, "150"),
+        (CALL | {"flows": "a->*"}, "150.0"),
         (CALL | {"combine": "sum"}, "400"),
         (KBPS | {"window_s": [0, 10]}, "180"),
         (KBPS | {"window_s": [10, 20]}, "220"),
@@ -66,44 +68,64 @@ OTHER = {"scenario": "my/other"}
         (CALL | {"minus": OTHER}, "−200"),
         (KBPS | {"window_s": [0, 10], "ratio_to": {"window_s": [10, 20]}}, "0.818"),
         # (150 + 2 · 250) / 2, the second as a ratio to 0.5.
-        (CALL | {"mean_of": [{"flows": "a->b"}, {"flows": "b->a", "ratio_to": {"value": 0.5}}]}, "325"),
+        (CALL | {"mean_of": [{"flows": "a->b"}, {"flows": "b->a", "ratio_to": {"value": 0.5}}]}, "325.0"),
     ],
 )
 def test_a_quantity_has_the_value_computed_by_hand(
     results: Results, quantity: dict[str, object], expected: str
 ) -> None:
     finding = Numbers.read(quantity | {"between": [-1e9, 1e9]}, "test").check(results)
-    assert finding == Finding(True, expected)
+    assert finding.figures.partition(" ± ")[0] == expected
+
+
+STEADY = {"metric": "rate_kbps", "scenario": "my/steady"}
 
 
 @pytest.mark.parametrize(
-    ("check", "holds"),
+    ("check", "outcome"),
     [
-        (CALL | {"between": [200, 201]}, True),
-        (CALL | {"between": [199, 200]}, True),
-        (CALL | {"between": [200.1, 300]}, False),
-        (CALL | {"between": [100, 199.9]}, False),
+        # Both repeats of this scenario have 200, so its interval has no width and the bounds are inclusive.
+        (STEADY | {"between": [200, 201]}, Outcome.KEPT),
+        (STEADY | {"between": [199, 200]}, Outcome.KEPT),
+        (STEADY | {"between": [200.1, 300]}, Outcome.CONTRADICTED),
+        (STEADY | {"between": [100, 199.9]}, Outcome.CONTRADICTED),
         # 20 % around the published number: 166.7 to 250 keep 200.
-        (CALL | {"near": 166.7}, True),
-        (CALL | {"near": 166.6}, False),
-        (CALL | {"near": 250}, True),
-        (CALL | {"near": 250.1}, False),
-        ({"metric": "rate_kbps", "each": [OTHER, CALL], "falling": True}, True),
-        ({"metric": "rate_kbps", "each": [CALL, OTHER], "falling": True}, False),
-        ({"metric": "rate_kbps", "each": [CALL, CALL], "falling": True}, False),
-        ({"metric": "rate_kbps", "each": [CALL, OTHER], "between": [200, 400]}, True),
-        ({"metric": "rate_kbps", "each": [CALL, OTHER], "between": [200, 399]}, False),
+        (STEADY | {"near": 166.7}, Outcome.KEPT),
+        (STEADY | {"near": 166.6}, Outcome.CONTRADICTED),
+        (STEADY | {"near": 250}, Outcome.KEPT),
+        (STEADY | {"near": 250.1}, Outcome.CONTRADICTED),
+        # One direction has 100 and 200: 150 ± 12.706 · 70.7 / √2 = 150 ± 635.
+        (CALL | {"flows": "a->b", "between": [0, 1000]}, Outcome.UNDECIDED),
+        (CALL | {"flows": "a->b", "between": [-500, 1000]}, Outcome.KEPT),
+        # One repeat has no interval.
+        ({"metric": "rate_kbps"} | OTHER | {"between": [0, 1000]}, Outcome.UNDECIDED),
+        ({"metric": "rate_kbps", "each": [{"value": 3}, {"value": 2}], "falling": True}, Outcome.KEPT),
+        (
+            {"metric": "rate_kbps", "each": [{"value": 2}, {"value": 2}], "falling": True},
+            Outcome.CONTRADICTED,
+        ),
+        (
+            {"metric": "rate_kbps", "each": [{"value": 2}, {"value": 3}], "falling": True},
+            Outcome.CONTRADICTED,
+        ),
+        # What varies together has a difference that does not: 200 in both repeats.
+        ({"metric": "rate_kbps", "each": [STEADY, {"value": 100}], "falling": True}, Outcome.KEPT),
+        ({"metric": "rate_kbps", "each": [STEADY, {"value": 201}], "between": [200, 201]}, Outcome.KEPT),
+        (
+            {"metric": "rate_kbps", "each": [STEADY, {"value": 202}], "between": [200, 201]},
+            Outcome.CONTRADICTED,
+        ),
     ],
 )
-def test_a_check_holds_within_bounds_that_are_inclusive(
-    results: Results, check: dict[str, object], *, holds: bool
+def test_a_check_is_decided_by_intervals_and_bounds_that_are_inclusive(
+    results: Results, check: dict[str, object], outcome: Outcome
 ) -> None:
-    assert Numbers.read(check, "test").check(results).holds == holds
+    assert Numbers.read(check, "test").check(results).outcome == outcome
 
 
-def test_a_check_lists_its_numbers_with_their_unit(results: Results) -> None:
-    check = {"metric": "rate_kbps", "each": [CALL, OTHER], "near": 300, "unit": "kbit/s"}
-    assert Numbers.read(check, "test").check(results).figures == "200, 400 kbit/s"
+def test_a_check_lists_its_numbers_with_their_intervals_and_unit(results: Results) -> None:
+    check = {"metric": "rate_kbps", "each": [STEADY, CALL | {"flows": "a->b"}], "near": 300, "unit": "kbit/s"}
+    assert Numbers.read(check, "test").check(results).figures == "200, 150.0 ± 635.3 kbit/s"
 
 
 TOML = """
@@ -171,7 +193,7 @@ def test_a_statement_that_cannot_be_tested_has_no_checks_and_does_not_hold(
     (tmp_path / "my.csv").write_text(CSV)
     (trend,) = read_paper("my", tmp_path).trends
     assert not trend.needs
-    assert trend.check(results) == Finding(False, "A camera would decide", testable=False)
+    assert trend.check(results) == Finding(Outcome.UNTESTABLE, "A camera would decide")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ a folder with a scenario for each condition.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import cache
 
 from rtclab.errors import BadInput
@@ -13,11 +14,12 @@ from rtclab.reproduce.measures import MEDIA
 from rtclab.reproduce.paper import Paper, read_paper
 from rtclab.reproduce.runner import Plan
 from rtclab.reproduce.variants import Variant, split
-from rtclab.scenario import Scenario
 from rtclab.scenario.table import closest
 
 NAMES = ("singh2013", "abello2013", "jansen2017", "iqbal")
 EVERY_PAPER = "all"
+CALLS = 50
+"""Number of simulated calls of each condition."""
 
 
 @cache
@@ -61,6 +63,15 @@ def variants_of(scenario: str) -> tuple[Variant, ...]:
 
 
 def repeats_of(scenario: str) -> int:
-    """The number of repeats of a scenario: from the last variant that sets it, or else its own."""
-    repeats = [one.repeats for one in variants_of(scenario) if one.repeats]
-    return repeats[-1] if repeats else Scenario.load(split(scenario)[0]).repeats
+    """How many calls of a scenario are simulated: fewer where a call takes long, or as its variant sets it.
+
+    The number of calls that a paper measured does not matter: with more calls our interval is narrower.
+    """
+    of_variants = [one.repeats for one in variants_of(scenario) if one.repeats]
+    of_patterns = [
+        calls
+        for name in NAMES
+        for pattern, calls in paper(name).calls.items()
+        if fnmatchcase(scenario, pattern)
+    ]
+    return next(iter([*of_variants[::-1], *of_patterns]), CALLS)

@@ -122,7 +122,6 @@ class Compared:
             "follows_from_configuration": self.follows,
         }
 
-
     def _would_decide(self) -> int | None:
         decidable = self.verdict == Verdict.UNDECIDED and self.repeats_to_decide < MOST_REPEATS
         return int(self.repeats_to_decide) if decidable else None
@@ -214,7 +213,11 @@ class Comparison:
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
                 trend.model_dump(exclude={"checks"})
-                | {"outcome": str(finding.outcome), "figures": finding.figures, "would_decide": finding.would_decide}
+                | {
+                    "outcome": str(finding.outcome),
+                    "figures": finding.figures,
+                    "would_decide": finding.would_decide,
+                }
                 for trend, finding in self.trends
             ],
             "ambiguities": [

@@ -66,7 +66,7 @@ class Estimate:
     def __str__(self) -> str:
         if isnan(self.value) or isnan(self.half) or self.half == 0:
             return number(self.value)
-        return f"{number(self.value)} ± {number(self.half, self.value)}"
+        return f"{number(self.value, self.value)} ± {number(self.half, self.value)}"
 
 
 def exactly(value: float) -> Estimate:
@@ -137,7 +137,9 @@ def combine(function: Callable[[Array], Array], parts: Sequence[Statistic]) -> S
     if not parts:
         return Statistic.constant(nan)
     most = max(part.without.size for part in parts)
-    table = np.array([[part.whole, *part.without, *[part.whole] * (most - part.without.size)] for part in parts])
+    table = np.array(
+        [[part.whole, *part.without, *[part.whole] * (most - part.without.size)] for part in parts]
+    )
     with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing is NaN
         reduced = function(table)

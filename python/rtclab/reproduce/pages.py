@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
 from rtclab.reproduce.comparison import Compared, Comparison
+from rtclab.reproduce.estimate import Outcome
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.measures import EQUATION
 from rtclab.reproduce.score import EVERYTHING, Tally, scores
+from rtclab.reproduce.trends import Finding, Trend
 from rtclab.trace import write_json, write_text
 
 MARKS = {
@@ -52,6 +54,8 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         "null": _null,
         "grid": grid,
         "cell": _markdown_cell,
+        "in_words": in_words,
+        "reasons": reasons,
     }
     write_text(file, load_template("reproduction.md").render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md")
@@ -104,6 +108,19 @@ def _with_sd(mean: float, sd: float | None) -> str:
     return number(mean) if sd is None or sd != sd else f"{number(mean)} ± {number(sd, mean)}"
 
 
+def in_words(outcomes: Mapping[str, int]) -> str:
+    """The number of statements with each outcome, as text."""
+    shown = [one for one in Outcome if one != Outcome.MISSING or outcomes.get(one)]
+    return ", ".join(f"{outcomes.get(one, 0)} {one}" for one in shown)
+
+
+def reasons(trend: Trend, finding: Finding) -> list[str]:
+    """Sentences beside a statement: how it was used, why it is not kept, and what would decide it."""
+    not_kept = trend.reason if finding.testable and not finding.holds else ""
+    given = (trend.fitted, not_kept, finding.would_decide)
+    return [f"{text[0].upper()}{text[1:]}" for text in given if text]
+
+
 def _markdown_cell(one: Compared | None) -> str:
     if one is None:
         return ""
@@ -130,6 +147,8 @@ def _html(one: Comparison) -> str:
         tally=_tally,
         null=_null,
         apart=apart,
+        in_words=in_words,
+        reasons=reasons,
         everything=EVERYTHING,
         grid=grid,
         marks=MARKS,

@@ -49,6 +49,7 @@ class Paper(Table):
             14 only. A machine without a pattern, such as ``overall``, stands for all flows of media.
         reasons: why our numbers differ, by the keys in ``Cell.status``.
         fitted: metrics that were used to choose the model or a parameter of it, by pattern of scenarios.
+        calls: how many calls to simulate, by pattern of scenarios, where a call takes long.
         null: the constants of the null model.
         done: description of the simulations, and of conditions that were not simulated.
         hypotheses: explanations of differences that were tried, with their results.
@@ -70,6 +71,7 @@ class Paper(Table):
     machines: dict[str, str] = {}
     reasons: dict[str, str] = {}
     fitted: dict[str, tuple[Metric, ...]] = {}
+    calls: dict[str, int] = {}
     null: tuple[Null, ...] = ()
     done: str = ""
     hypotheses: tuple[Hypothesis, ...] = ()

@@ -81,7 +81,9 @@ class Results:
 
     def statistic(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Statistic:
         """Mean of a metric over flows and repeats, with its values without each repeat."""
-        return Statistic.mean([nan if value is None else value for value, _ in self.per_repeat(scenario, metric, flows)])
+        return Statistic.mean(
+            [nan if value is None else value for value, _ in self.per_repeat(scenario, metric, flows)]
+        )
 
     def per_repeat(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[Value]:
         """Mean value and mean standard deviation of the flows that match the pattern, for each repeat."""

@@ -151,7 +151,11 @@ class Quantity(Table):
     def estimate(self, results: Results) -> Estimate:
         """The number with its 95 % interval."""
         plain = self.value is None and not self.mean_of and not self._related and self.combine == "mean"
-        if plain and len(self._names) == len(self.flows) == 1 and MEASURES[self._names[0].partition("@")[0]].is_share:
+        if (
+            plain
+            and len(self._names) == len(self.flows) == 1
+            and MEASURES[self._names[0].partition("@")[0]].is_share
+        ):
             values = results.per_repeat(self.scenario, self._names[0], self.flows[0])
             return proportion(nan if value is None else value for value, _ in values)
         return self.statistic(results).estimate()
@@ -162,7 +166,10 @@ class Quantity(Table):
         for key, other in self._related.items():
             relation = RELATIONS[key]
             against = other.statistic(results)
-            ours = combine(lambda table, of=relation: of(table[0], np.where(table[1] == 0, nan, table[1])), [ours, against])
+            ours = combine(
+                lambda table, of=relation: of(table[0], np.where(table[1] == 0, nan, table[1])),
+                [ours, against],
+            )
         return ours
 
     @property
@@ -180,13 +187,18 @@ class Quantity(Table):
             return self._jain(results)
         if self.combine == "sum":
             flows = results.flows(self.scenario, self.flows)
-            return mean_of([
-                combine(lambda table: np.nansum(table, axis=0), [results.statistic(self.scenario, name, flow) for flow in flows])
-                for name in self._names
-            ])
-        return mean_of([
-            results.statistic(self.scenario, name, flows) for name in self._names for flows in self.flows
-        ])
+            return mean_of(
+                [
+                    combine(
+                        lambda table: np.nansum(table, axis=0),
+                        [results.statistic(self.scenario, name, flow) for flow in flows],
+                    )
+                    for name in self._names
+                ]
+            )
+        return mean_of(
+            [results.statistic(self.scenario, name, flows) for name in self._names for flows in self.flows]
+        )
 
     @property
     def _names(self) -> list[str]:
@@ -284,8 +296,8 @@ class Trend(Table):
     """A statement of a paper in our words. It is kept if our results meet all ``checks``.
 
     ``how`` describes the checks in words. ``reason`` says why the statement is not kept, if that is known.
-    ``fitted`` says which choice in the model was made by the statement, or puts it in. ``untestable`` says why
-    it cannot be tested here; then there are no checks.
+    ``fitted`` says which choice in the model was made by the statement, or puts it in. ``untestable`` says
+    why it cannot be tested here; then there are no checks.
     """
 
     statement: str
