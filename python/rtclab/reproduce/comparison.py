@@ -151,9 +151,10 @@ class Comparison:
     @cached_property
     def cells(self) -> list[Compared]:
         """The comparison of every cell, in the order of the paper."""
-        return [self._compare(cell) for cell in self.paper.cells]
+        return [self.compare(cell) for cell in self.paper.cells]
 
-    def _compare(self, cell: Cell) -> Compared:
+    def compare(self, cell: Cell) -> Compared:
+        """The comparison of a cell with our number."""
         calls: list[float] = []
         if cell.scenario:
             what = (cell.scenario, cell.metric, self.paper.flows(cell))

@@ -13,6 +13,7 @@ from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
 from rtclab.reproduce.comparison import Compared, Comparison
 from rtclab.reproduce.estimate import Outcome
+from rtclab.reproduce.judged import judged
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.measures import EQUATION
 from rtclab.reproduce.score import EVERYTHING, Tally, scores
@@ -56,6 +57,8 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         "cell": _markdown_cell,
         "in_words": in_words,
         "reasons": reasons,
+        "judged": judged,
+        "mark": mark,
     }
     write_text(file, load_template("reproduction.md").render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md")
@@ -126,7 +129,12 @@ def _markdown_cell(one: Compared | None) -> str:
         return ""
     if one.verdict == Verdict.UNPUBLISHED:
         return number(one.ours.mean)
-    return f"{one.estimate} ({number(one.cell.mean)}) {MARKS[one.verdict]}{apart(one)}"
+    return f"{one.estimate} ({number(one.cell.mean)}) {mark(one)}"
+
+
+def mark(one: Compared) -> str:
+    """The mark of a cell's verdict, and the signs beside it."""
+    return f"{MARKS[one.verdict]}{apart(one)}"
 
 
 def apart(one: Compared) -> str:
@@ -149,6 +157,8 @@ def _html(one: Comparison) -> str:
         apart=apart,
         in_words=in_words,
         reasons=reasons,
+        judged=judged(one),
+        mark=mark,
         everything=EVERYTHING,
         grid=grid,
         marks=MARKS,

@@ -17,6 +17,7 @@ from rtclab.reproduce.cells import UNUSABLE, Cell, Metric
 from rtclab.reproduce.changes import Changes
 from rtclab.reproduce.figures import Figure, figures_of
 from rtclab.reproduce.null import Null
+from rtclab.reproduce.readings import CellReadings
 from rtclab.reproduce.results import EVERY_FLOW
 from rtclab.reproduce.trends import Check, Need, Numbers, Trend
 from rtclab.reproduce.variants import Variant
@@ -59,6 +60,7 @@ class Paper(Table):
         figures: figures of the paper.
         variants: variants of the scenarios by name.
         ambiguities: conditions that the paper leaves open, under two readings.
+        readings_of_cells: readings that change the model, with the cells of some tables.
         name: short name, and name of the files.
         cells: published numbers.
     """
@@ -81,6 +83,7 @@ class Paper(Table):
     figures: tuple[InstanceOf[Figure], ...] = ()
     variants: dict[str, Variant] = {}
     ambiguities: tuple[InstanceOf[Ambiguity], ...] = ()
+    readings_of_cells: tuple[CellReadings, ...] = ()
     name: str
     cells: tuple[InstanceOf[Cell], ...]
 
@@ -96,7 +99,8 @@ class Paper(Table):
     def extra_needs(self) -> list[Need]:
         """What must be measured for the readings that run only on request."""
         changes = [check for trend in self.trends for check in trend.checks if isinstance(check, Changes)]
-        return [need for check in changes for need in check.extra_needs]
+        of_cells = [need for one in self.readings_of_cells for need in one.needs(self.cells)]
+        return [*of_cells, *(need for check in changes for need in check.extra_needs)]
 
     @property
     def scenarios(self) -> list[str]:

@@ -1,0 +1,120 @@
+"""Readings of a paper beside each other: which cells each keeps, and which agrees better with what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import median
+
+from rtclab.reproduce.cells import Verdict
+from rtclab.reproduce.comparison import Compared, Comparison
+from rtclab.reproduce.measures import KINDS, none_if_nan
+from rtclab.reproduce.readings import CellReadings
+
+EQUAL = 0.01
+"""Median errors that differ by less than 1 % of the published numbers do not decide between readings."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A set of readings with our numbers: by the words of a reading, the comparison of each cell."""
+
+    readings: CellReadings
+    by_reading: Mapping[str, Sequence[Compared]]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all readings were simulated."""
+        return all(
+            one.verdict != Verdict.MISSING for of in self.by_reading.values() for one in of
+        )
+
+    @property
+    def rows(self) -> list[tuple[Compared, ...]]:
+        """The comparisons of each cell, in the order of the readings."""
+        return list(zip(*self.by_reading.values(), strict=True))
+
+    def kept(self, words: str) -> str:
+        """How many cells of each kind a reading keeps, as text."""
+        parts = []
+        for kind in KINDS:
+            of_kind = _comparable(self.by_reading[words], kind)
+            kept = sum(one.verdict == Verdict.KEPT for one in of_kind)
+            parts += [f"{kind} {kept} of {len(of_kind)}"] if of_kind else []
+        return ", ".join(parts)
+
+    @property
+    def verdict(self) -> str:
+        """Which reading agrees better with the numbers of each kind, as a sentence."""
+        parts = []
+        for kind in KINDS:
+            errors = {words: _median_error(of, kind) for words, of in self.by_reading.items()}
+            known = {words: error for words, error in errors.items() if error is not None}
+            if not known:
+                continue
+            best = min(known, key=lambda words: known[words])
+            equal = [words for words, error in known.items() if error - known[best] < EQUAL]
+            if len(equal) == len(known):
+                parts.append(f"on {_PLURALS[kind]} all readings agree equally well ({known[best]:.0%} off in the median)")
+            else:
+                off = ", ".join(f"{words} {error:.0%}" for words, error in known.items())
+                parts.append(f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (off in the median: {off})")
+        text = "; ".join(parts).replace("%", " %")
+        return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+    def as_dict(self) -> dict[str, object]:
+        """The readings as JSON values."""
+        return {
+            "title": self.readings.title,
+            "verdict": self.verdict,
+            "readings": {
+                words: [
+                    {"table": one.cell.table, "row": one.cell.row, "column": one.cell.column}
+                    | {"ours": none_if_nan(one.ours.mean), "verdict": str(one.verdict)}
+                    for one in of
+                ]
+                for words, of in self.by_reading.items()
+            },
+        }
+
+
+_PLURALS = {"rate": "rates", "delay": "delays", "loss": "losses", "other": "other numbers"}
+
+
+def _comparable(of: Sequence[Compared], kind: str) -> list[Compared]:
+    return [one for one in of if one.cell.kind == kind and one.verdict != Verdict.UNUSABLE]
+
+
+def _median_error(of: Sequence[Compared], kind: str) -> float | None:
+    """Median over the cells of |ln(ours / published)|; None if no cell has both numbers above zero.
+
+    Numbers that follow from the configuration are left out, because every reading agrees with them.
+    """
+    errors = [
+        abs(log(one.ours.mean / one.cell.mean))
+        for one in _comparable(of, kind)
+        if one.ours.mean > 0 and one.cell.mean > 0 and not one.follows
+    ]
+    return median(errors) if errors else None
+
+
+def judged(comparison: Comparison) -> list[Judged]:
+    """The readings of a paper that were simulated, each with the comparison of its cells."""
+    found = [_judged(one, comparison) for one in comparison.paper.readings_of_cells]
+    return [one for one in found if one.is_measured]
+
+
+def _judged(readings: CellReadings, comparison: Comparison) -> Judged:
+    cells = readings.cells(comparison.paper.cells)
+    suffixes = {readings.first: ""} | readings.others
+    return Judged(
+        readings,
+        {
+            words: [
+                comparison.compare(cell.model_copy(update={"scenario": cell.scenario + suffix}))
+                for cell in cells
+            ]
+            for words, suffix in suffixes.items()
+        },
+    )
