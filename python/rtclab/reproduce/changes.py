@@ -86,9 +86,8 @@ def change(results: Results, pair: Pair, metric: str, *, in_points: bool = False
     """The change of a metric in a condition."""
     before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
     both = sorted(before.keys() & after.keys())
-    return Change(
-        pair, *({repeat: of[repeat] for repeat in both} for of in (before, after)), in_points=in_points
-    )
+    first, second = ({repeat: of[repeat] for repeat in both} for of in (before, after))
+    return Change(pair, first, second, in_points)
 
 
 def _with_over_use(results: Results, scenario: str, metric: str) -> dict[int, float]:

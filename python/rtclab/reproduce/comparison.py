@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,16 @@ from functools import cached_property
 from math import isnan, nan
 
 from rtclab.metrics.statistics import summarise
+from rtclab.report.words import number
 from rtclab.reproduce.ambiguities import Ambiguity, Row
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict, verdict
+from rtclab.reproduce.changes import Changes
 from rtclab.reproduce.configured import configured
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.estimate import Estimate, exactly
+from rtclab.reproduce.estimate import Estimate, Outcome, exactly
 from rtclab.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
 from rtclab.reproduce.null import null_of
-from rtclab.reproduce.paper import Paper
+from rtclab.reproduce.paper import NUMBER_IN_TEXT, Paper
 from rtclab.reproduce.results import Measured, Results
 from rtclab.reproduce.trends import MOST_REPEATS, Finding, Trend
 
@@ -174,6 +177,27 @@ class Comparison:
     def ambiguities(self) -> list[tuple[Ambiguity, list[Row]]]:
         """Every condition that the paper leaves open, with the numbers of both readings."""
         return [(one, one.rows(self.results)) for one in self.paper.ambiguities]
+
+    @cached_property
+    def changes_by_reading(self) -> list[tuple[Trend, dict[str, tuple[Outcome, str]]]]:
+        """Each statement on the effect of a setting, with its outcome and the mean change in each reading.
+
+        Readings that were not run are left out, and statements if fewer than two readings were.
+        """
+        rows = []
+        for trend in self.paper.trends:
+            for check in trend.checks:
+                if isinstance(check, Changes):
+                    found = check.found(self.results)
+                    judged = {label: (check.judge(of)[0], check.in_short(of)) for label, of in found.items()}
+                    rows += [(trend, judged)] if len(judged) > 1 else []
+        return rows
+
+    def words(self, text: str) -> str:
+        """The text with our numbers in place of their names in braces."""
+        return re.sub(
+            NUMBER_IN_TEXT, lambda found: number(self.paper.numbers[found[1]].of(self.results)), text
+        )
 
     def of(self, table: str) -> list[Compared]:
         """The comparisons of the cells of a table."""

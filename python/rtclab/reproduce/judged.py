@@ -9,7 +9,7 @@ from statistics import median
 
 from rtclab.reproduce.cells import Verdict
 from rtclab.reproduce.comparison import Compared, Comparison
-from rtclab.reproduce.measures import KINDS, none_if_nan
+from rtclab.reproduce.measures import KINDS
 from rtclab.reproduce.readings import CellReadings
 
 EQUAL = 0.01
@@ -26,9 +26,7 @@ class Judged:
     @property
     def is_measured(self) -> bool:
         """Whether all readings were simulated."""
-        return all(
-            one.verdict != Verdict.MISSING for of in self.by_reading.values() for one in of
-        )
+        return all(one.verdict != Verdict.MISSING for of in self.by_reading.values() for one in of)
 
     @property
     def rows(self) -> list[tuple[Compared, ...]]:
@@ -53,30 +51,17 @@ class Judged:
             known = {words: error for words, error in errors.items() if error is not None}
             if not known:
                 continue
-            best = min(known, key=lambda words: known[words])
-            equal = [words for words, error in known.items() if error - known[best] < EQUAL]
+            best = min(known.values())
+            equal = [words for words, error in known.items() if error - best < EQUAL]
             if len(equal) == len(known):
-                parts.append(f"on {_PLURALS[kind]} all readings agree equally well ({known[best]:.0%} off in the median)")
+                parts.append(f"{_PLURALS[kind]} agree equally well ({100 * best:.0f} % off in the median)")
             else:
-                off = ", ".join(f"{words} {error:.0%}" for words, error in known.items())
-                parts.append(f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (off in the median: {off})")
-        text = "; ".join(parts).replace("%", " %")
+                off = ", ".join(f"{words} {100 * error:.0f} %" for words, error in known.items())
+                parts.append(
+                    f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (off in the median: {off})"
+                )
+        text = "; ".join(parts)
         return f"{text[:1].upper()}{text[1:]}." if text else ""
-
-    def as_dict(self) -> dict[str, object]:
-        """The readings as JSON values."""
-        return {
-            "title": self.readings.title,
-            "verdict": self.verdict,
-            "readings": {
-                words: [
-                    {"table": one.cell.table, "row": one.cell.row, "column": one.cell.column}
-                    | {"ours": none_if_nan(one.ours.mean), "verdict": str(one.verdict)}
-                    for one in of
-                ]
-                for words, of in self.by_reading.items()
-            },
-        }
 
 
 _PLURALS = {"rate": "rates", "delay": "delays", "loss": "losses", "other": "other numbers"}

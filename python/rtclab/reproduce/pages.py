@@ -59,6 +59,7 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         "reasons": reasons,
         "judged": judged,
         "mark": mark,
+        "outcomes_of": outcomes_of,
     }
     write_text(file, load_template("reproduction.md").render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md")
@@ -115,6 +116,13 @@ def in_words(outcomes: Mapping[str, int]) -> str:
     """The number of statements with each outcome, as text."""
     shown = [one for one in Outcome if one != Outcome.MISSING or outcomes.get(one)]
     return ", ".join(f"{outcomes.get(one, 0)} {one}" for one in shown)
+
+
+def outcomes_of(rows: Sequence[tuple[Trend, Mapping[str, tuple[Outcome, str]]]], label: str) -> str:
+    """How many statements a reading keeps, leaves undecided and contradicts, as text."""
+    outcomes = [found[label][0] for _, found in rows if label in found]
+    counts = (outcomes.count(one) for one in (Outcome.KEPT, Outcome.UNDECIDED, Outcome.CONTRADICTED))
+    return ", ".join(map(str, counts))
 
 
 def reasons(trend: Trend, finding: Finding) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -19,12 +20,14 @@ from rtclab.reproduce.figures import Figure, figures_of
 from rtclab.reproduce.null import Null
 from rtclab.reproduce.readings import CellReadings
 from rtclab.reproduce.results import EVERY_FLOW
-from rtclab.reproduce.trends import Check, Need, Numbers, Trend
+from rtclab.reproduce.trends import Check, Need, Numbers, Quantity, Trend
 from rtclab.reproduce.variants import Variant
 from rtclab.scenario.table import Table, closest
 
 PUBLISHED = Path(__file__).parent / "published"
-TESTBED = ("varies", "machines", "null", "fitted")
+NUMBER_IN_TEXT = r"\{([a-z0-9_]+)\}"
+"""The name of one of a paper's numbers, in a text."""
+TESTBED = ("varies", "machines", "null", "fitted", "numbers", "variants")
 """Keys that a paper inherits from the paper it extends, unless it has its own. Reasons are merged."""
 
 
@@ -60,6 +63,7 @@ class Paper(Table):
         figures: figures of the paper.
         variants: variants of the scenarios by name.
         ambiguities: conditions that the paper leaves open, under two readings.
+        numbers: quantities by the names that texts use in braces, such as ``{vp8_kbps}``.
         readings_of_cells: readings that change the model, with the cells of some tables.
         name: short name, and name of the files.
         cells: published numbers.
@@ -83,6 +87,7 @@ class Paper(Table):
     figures: tuple[InstanceOf[Figure], ...] = ()
     variants: dict[str, Variant] = {}
     ambiguities: tuple[InstanceOf[Ambiguity], ...] = ()
+    numbers: dict[str, InstanceOf[Quantity]] = {}
     readings_of_cells: tuple[CellReadings, ...] = ()
     name: str
     cells: tuple[InstanceOf[Cell], ...]
@@ -93,7 +98,8 @@ class Paper(Table):
         printed = [(cell.scenario, cell.metric) for cell in self.cells if cell.scenario]
         drawn = [need for figure in self.figures for need in figure.needs]
         stated = [need for trend in self.trends for need in trend.needs]
-        return [*printed, *drawn, *stated, *(need for one in self.ambiguities for need in one.needs)]
+        quoted = [need for number in self.numbers.values() for need in number.needs]
+        return [*printed, *drawn, *stated, *quoted, *(need for one in self.ambiguities for need in one.needs)]
 
     @property
     def extra_needs(self) -> list[Need]:
@@ -142,12 +148,18 @@ def read_paper(name: str, directory: Path = PUBLISHED) -> Paper:
         "cells": [_cell(row, f"{numbers.name}:{line}") for line, row in enumerate(rows, start=2)],
         "trends": [_trend(row, file.name, pairs, readings) for row in trends],
         "figures": [figure for row in figures for figure in figures_of(row, file.name)],
+        "numbers": {
+            key: Quantity.read(row, f"{file.name}: numbers.{key}")
+            for key, row in data.pop("numbers", {}).items()
+        },
         "ambiguities": [ambiguity_of(row, file.name) for row in data.pop("ambiguities", [])],
     }
     paper = Paper.read(data | read, file.name)
     paper = paper.model_copy(
         update={"remarks": (*paper.remarks, *(variant.remark for variant in paper.variants.values()))}
     )
+    for name in re.findall(NUMBER_IN_TEXT, file.read_text(encoding="utf-8")):
+        _known(name, paper.numbers, f"{file.name}: number in a text")
     for line, cell in enumerate(paper.cells, start=2):
         _known(cell.table, paper.tables, f"{numbers.name}:{line}: table")
         _known(cell.status, ["", UNUSABLE, *paper.reasons], f"{numbers.name}:{line}: status")

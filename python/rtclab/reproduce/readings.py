@@ -1,7 +1,7 @@
 """Readings of a paper that change the model, such as its printed equations, compared cell by cell.
 
-A set of readings is written as ``[[readings_of_cells]]`` in ``published/<paper>.toml``; docs/add-a-paper.md shows
-how.
+A set of readings is written as ``[[readings_of_cells]]`` in ``published/<paper>.toml``; docs/add-a-paper.md
+shows how.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import inf, nan
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -164,12 +165,7 @@ class Quantity(Table):
         """The number, also without each repeat."""
         ours = self._unrelated(results)
         for key, other in self._related.items():
-            relation = RELATIONS[key]
-            against = other.statistic(results)
-            ours = combine(
-                lambda table, of=relation: of(table[0], np.where(table[1] == 0, nan, table[1])),
-                [ours, against],
-            )
+            ours = combine(partial(_related, RELATIONS[key]), [ours, other.statistic(results)])
         return ours
 
     @property
@@ -215,6 +211,11 @@ class Quantity(Table):
             rates.append([mean_of_known(mean for mean, _ in of) for of in zip(*windows, strict=True)])
         known = np.array([of_flow for of_flow in rates if not np.isnan(of_flow).all()])
         return Statistic.mean(known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0)))
+
+
+def _related(relation: Callable[[Array, Array], Array], table: Array) -> Array:
+    """Relates the first row of a table to the second; nothing is related to 0."""
+    return relation(table[0], np.where(table[1] == 0, nan, table[1]))
 
 
 class Check(Table):
