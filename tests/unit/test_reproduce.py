@@ -6,7 +6,7 @@ import json
 import os
 import re
 from dataclasses import replace
-from math import inf, nan
+from math import exp, inf, log, nan
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,18 @@ from rtclab.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab.reproduce.comparison import Compared, Comparison
 from rtclab.reproduce.configured import Configured, configured
 from rtclab.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
+from rtclab.reproduce.judged import judged
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab.reproduce.null import Null, null_of
 from rtclab.reproduce.pages import write_docs, write_pages
 from rtclab.reproduce.paper import Hypothesis, Paper
+from rtclab.reproduce.readings import CellReadings
 from rtclab.reproduce.results import Measured, Results
 from rtclab.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
 from rtclab.reproduce.score import distinct, scores
 from rtclab.reproduce.store import Store
-from rtclab.reproduce.trends import Numbers, Trend
+from rtclab.reproduce.trends import Numbers, Quantity, Trend
 from rtclab.reproduce.variants import split
 from rtclab.scenario import Scenario, shipped
 from rtclab.scenario.units import Duration
@@ -601,6 +603,38 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
     overview = (tmp_path / "reproduction.md").read_text()
     assert "| [my](reproduction-my.md) | 1 of 1 (100 %) |" in overview
     assert "\n\n\n" not in text + overview
+
+
+def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(
+    tmp_path: Path, results: Results
+) -> None:
+    store = Store(tmp_path, "first-call+fast", "f")
+    for repeat in range(2):
+        store.add(repeat, values(1900, 2100))
+    more = Results(
+        dict(results.stores) | {"first-call+fast": store}, dict(results.repeats) | {"first-call+fast": 2}
+    )
+    reading = CellReadings(title="Speed", source="II", first="slow", others={"fast": "+fast"}, tables=("I",))
+    paper = PAPER.model_copy(
+        update={"readings_of_cells": (reading,), "cells": (CELL, cell(row="mesh", mean=2000.0))}
+    )
+    (found,) = judged(Comparison(paper, more))
+    # 1050 and 2000 against 1000, and against 2000: the medians of ln 1.05 and ln 1.905, and of ln 2 and 0.
+    assert [[one.verdict for one in row] for row in found.rows] == [
+        [Verdict.KEPT, Verdict.CONTRADICTED],
+        [Verdict.CONTRADICTED, Verdict.KEPT],
+    ]
+    assert (found.kept("slow"), found.kept("fast")) == ("rate 1 of 2", "rate 1 of 2")
+    slow, fast = exp((log(1.05) + log(2000 / 1050)) / 2), exp(log(2) / 2)
+    assert slow == pytest.approx(fast)
+    assert found.verdict == "Rates agree equally well (median factor 1.41)."
+    assert not judged(Comparison(paper, results)), "a reading that was not simulated is not shown"
+
+
+def test_texts_quote_our_numbers_by_name(results: Results) -> None:
+    number = Quantity(metric="rate_kbps", scenario="first-call")
+    one = Comparison(PAPER.model_copy(update={"numbers": {"ours_kbps": number}}), results)
+    assert one.words("It has {ours_kbps} kbit/s.") == "It has 1050 kbit/s."
 
 
 def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:

@@ -1,7 +1,7 @@
 """The trends of papers in the simulator, in a few repeats of each condition at full length.
 
-A trend that is contradicted must have a reason, and one that is kept must have none. The pages in ``docs/`` were made
-with many repeats; a few repeats must not contradict them.
+A trend that is contradicted must have a reason, and one that is kept must have none. The pages in
+``docs/`` were made with many repeats; a few repeats must not contradict them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rtclab.reproduce.trends import Trend
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
 REPEATS = 6
-# With few calls an interval is wide, so most checks are undecided here. These calls differ much from each other, and
-# a few of them may all be on the wrong side.
+# With few calls an interval is wide, so most checks are undecided here. These calls differ much from each
+# other, and a few of them may all be on the wrong side.
 MORE_REPEATS = dict.fromkeys(
     ("jansen2017/codec-h264", "jansen2017/capacity-20kbit", "jansen2017/capacity-10kbit"), 40
 ) | dict.fromkeys(

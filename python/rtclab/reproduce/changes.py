@@ -172,7 +172,8 @@ class Changes(Check):
         """The mean change with its interval."""
         if not any(one.before for one in found):
             return NO_SESSION
-        return _with_interval(mean_change(found), self.in_points)
+        mean = mean_change(found)
+        return "nothing to compare" if isnan(mean.mean) else _with_interval(mean, self.in_points)
 
     def _in_full(self, found: Sequence[Change]) -> str:
         if not any(one.before for one in found):

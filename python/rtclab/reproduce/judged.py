@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 from statistics import median
 
 from rtclab.reproduce.cells import Verdict
@@ -54,12 +54,10 @@ class Judged:
             best = min(known.values())
             equal = [words for words, error in known.items() if error - best < EQUAL]
             if len(equal) == len(known):
-                parts.append(f"{_PLURALS[kind]} agree equally well ({100 * best:.0f} % off in the median)")
+                parts.append(f"{_PLURALS[kind]} agree equally well (median factor {exp(best):.2f})")
             else:
-                off = ", ".join(f"{words} {100 * error:.0f} %" for words, error in known.items())
-                parts.append(
-                    f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (off in the median: {off})"
-                )
+                off = ", ".join(f"{words} {exp(error):.2f}" for words, error in known.items())
+                parts.append(f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (median factor: {off})")
         text = "; ".join(parts)
         return f"{text[:1].upper()}{text[1:]}." if text else ""
 
