@@ -18,6 +18,7 @@ import rtclab
 from rtclab.errors import BadInput
 from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, write_plots
 from rtclab.report.drawing import Axes, Axis, Line, Look
+from rtclab.report.format import LEGEND_EDGE_IN, WIDE
 from rtclab.report.forms import Bars, bars
 from rtclab.report.outline import outline
 from rtclab.trace import Run
@@ -55,12 +56,12 @@ def test_the_error_for_another_suffix_lists_the_possible_ones(rate: Plot, tmp_pa
 
 
 def test_a_legend_does_not_touch_the_edge_of_a_picture_nor_the_axes(rate: Plot) -> None:
-    with matplotlib.rc_context(picture.STYLE):
+    with matplotlib.rc_context(WIDE.style):
         figure = picture._draw(rate)
         FigureCanvasAgg(figure).draw()
         (legend,) = figure.legends
         box, axes = legend.get_window_extent(), figure.axes[0].get_window_extent()
-    margin = picture.LEGEND_EDGE_IN * figure.dpi
+    margin = LEGEND_EDGE_IN * figure.dpi
     assert box.x0 == pytest.approx(margin, abs=1)
     assert figure.bbox.y1 - box.y1 == pytest.approx(margin, abs=1)
     assert box.x1 <= figure.bbox.x1 - margin

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from math import floor, log10
@@ -30,6 +30,7 @@ from rtclab.report.drawing import (
     Line,
     Mark,
     largest,
+    shared_labels,
 )
 from rtclab.report.outline import MARKER_PATHS, outline
 
@@ -68,11 +69,14 @@ def chart(plot: Drawing) -> Chart:
 def legend(plot: Drawing) -> list[Entry]:
     """Entries of the legend, each label once: coloured marks, then black ones (limits), then ranges.
 
-    Cells have none: the note above a heat map explains their colours.
+    Marks of several colours that share a label have a black entry. Cells have none: the note above a heat map
+    explains their colours.
     """
     marks = [mark for mark in plot.marks if not isinstance(mark, Cells)]
-    entries = [_entry(mark) for mark in marks if mark.look.colour != INK]
-    entries += [_entry(mark) for mark in marks if mark.look.colour == INK]
+    shared = shared_labels(plot)
+    all_entries = [_entry(mark) for mark in marks]
+    all_entries = [replace(one, colour=INK) if one.label in shared else one for one in all_entries]
+    entries = sorted(all_entries, key=lambda one: one.colour == INK)
     ranges = [mark.range.label for mark in marks if isinstance(mark, Line) and mark.range]
     entries += [Entry(label, QUIET, "range", opacity=RANGE_OPACITY) for label in ranges]
     return list({entry.label: entry for entry in reversed(entries)}.values())[::-1]
@@ -125,6 +129,8 @@ def _plot(plot: Drawing) -> dict[str, Any]:
 
 def _axis(axis: Axis) -> dict[str, Any]:
     ends = {"begin": axis.begin, "end": float(f"{axis.end:.{DIGITS}g}")}
+    if axis.last_tick < axis.end:
+        ends["last_tick"] = axis.last_tick
     named = {"names": [name for _, name in axis.named], "places": [place for place, _ in axis.named]}
     return {"label": axis.label, "unit": axis.unit, "every": axis.every, **named, **ends}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -52,7 +53,8 @@ class Axis:
     """An axis from ``begin`` to ``end``. Its label ends with the unit in parentheses, if it has one.
 
     On an axis of categories, ``names`` are the tick labels at the positions ``places``, by default 0, 1, 2
-    and so on. If ``every`` is n, only every n-th name is written.
+    and so on. If ``every`` is n, only every n-th name is written. Beyond ``last_tick`` there are no ticks,
+    only marks that have no place on the axis.
     """
 
     label: str
@@ -61,6 +63,7 @@ class Axis:
     names: Sequence[str] = ()
     places: Sequence[float] = ()
     every: int = 1
+    last_tick: float = inf
 
     @property
     def named(self) -> list[tuple[float, str]]:
@@ -204,3 +207,14 @@ def largest(values: Sequence[Array]) -> float:
     """The largest number in the arrays, ignoring NaN; 0 if there is none."""
     known = [array[~np.isnan(array)] for array in values]
     return max((float(array.max()) for array in known if array.size), default=0.0)
+
+
+def shared_labels(plot: Drawing) -> dict[str, Look]:
+    """The labels that marks of several colours share, with the look of the first of these marks.
+
+    The mark of a value that belongs to a line has the line's colour, but all of them have one label.
+    """
+    looks: dict[str, list[Look]] = {}
+    for mark in plot.marks:
+        looks.setdefault(mark.look.label, []).append(mark.look)
+    return {label: of[0] for label, of in looks.items() if len({look.colour for look in of}) > 1}

@@ -95,7 +95,7 @@ def _ticks(axis: Axis) -> Array:
     power = 10.0 ** floor(log10(rough))
     step = power * next(factor for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first = np.ceil(axis.begin / step)
-    return np.arange(first, np.floor(axis.end / step + 1e-9) + 1) * step
+    return np.arange(first, np.floor(min(axis.end, axis.last_tick) / step + 1e-9) + 1) * step
 
 
 def _text(x: float, y: float, text: str, anchor: str, attributes: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from io import BytesIO, StringIO
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -14,9 +15,9 @@ from matplotlib import axes as matplotlib_axes
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 
 from rtclab.report.drawing import (
-    GRID,
     INK,
     QUIET,
     RANGE_OPACITY,
@@ -28,11 +29,24 @@ from rtclab.report.drawing import (
     Dots,
     Drawing,
     Line,
+    shared_labels,
+)
+from rtclab.report.format import (
+    BETWEEN_COLUMNS_EM,
+    BETWEEN_ROWS_EM,
+    BOTTOM_EM,
+    LEFT_EM,
+    LEGEND_EDGE_IN,
+    LEGEND_ROW_EM,
+    RIGHT_IN,
+    TICK_LINE_EM,
+    TITLE_EM,
+    TOP_IN,
+    WIDE,
+    Format,
 )
 from rtclab.trace import write_bytes, write_text
 
-WIDTH_IN, ROW_IN, COLUMNS = 9.0, 2.5, 2
-FONT_PT = 9.0
 PNG_DOTS_PER_INCH = 120
 MARKS_OF_A_LINE = 8
 MARKERS = {
@@ -42,44 +56,6 @@ MARKERS = {
     "diamond": "D",
     "inverted_triangle": "v",
     "plus": "P",
-}
-
-# Margins are fixed, so that plots one below the other are aligned.
-LEFT_IN, RIGHT_IN, BOTTOM_IN, TOP_IN = 0.8, 0.15, 0.5, 0.08
-BETWEEN_COLUMNS_IN, BETWEEN_ROWS_IN = 0.2, 0.4
-TITLE_IN = 0.2
-LEGEND_ROW_IN = 0.21
-LEGEND_EDGE_IN = 0.08  # free at the edges of the picture
-LEGEND_HANDLE_PT = 50  # line, gap to the text, gap to the next column
-CHARACTER_EM = 0.56  # mean width of a letter in DejaVu Sans
-POINTS_PER_INCH = 72
-
-STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rtclab",
-    "pdf.fonttype": 42,  # TrueType; many publishers refuse the default, Type 3
-    "font.size": FONT_PT,
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-    "axes.titlesize": FONT_PT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 5.0,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "text.color": INK,
-    "lines.linewidth": 1.5,
-    "legend.frameon": False,
-    "legend.handlelength": 2.8,
 }
 
 
@@ -94,12 +70,12 @@ def write(path: Path, plot: Drawing) -> None:
             write_bytes(path, as_png(plot))
 
 
-def as_svg(plot: Drawing) -> str:
+def as_svg(plot: Drawing, form: Format = WIDE) -> str:
     """The content of an SVG file, without a date and with coordinates rounded to 1/100 pt."""
     text = StringIO()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(form.style):
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        _draw(plot).savefig(text, format="svg", metadata=nothing)
+        _draw(plot, form).savefig(text, format="svg", metadata=nothing)
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", text.getvalue(), flags=re.DOTALL)
     return re.sub(r' d="[^"]*"', lambda path: _rounded(path.group()), svg)
 
@@ -107,7 +83,7 @@ def as_svg(plot: Drawing) -> str:
 def as_pdf(plot: Drawing) -> bytes:
     """The content of a PDF file, without a date."""
     file = BytesIO()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(WIDE.style):
         nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
         _draw(plot).savefig(file, format="pdf", metadata=nothing)
     return file.getvalue()
@@ -116,7 +92,7 @@ def as_pdf(plot: Drawing) -> bytes:
 def as_png(plot: Drawing) -> bytes:
     """The content of a PNG file."""
     image = BytesIO()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(WIDE.style):
         _draw(plot).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
     return image.getvalue()
 
@@ -125,12 +101,14 @@ def _rounded(path: str) -> str:
     return re.sub(r"(\.\d\d)\d+", r"\1", path).replace(" \n", " ").replace("\n", " ")
 
 
-def _draw(plot: Drawing) -> Figure:
+def _draw(plot: Drawing, form: Format = WIDE) -> Figure:
     """A figure with the axes of the plot and one legend above them."""
     count = len(plot.axes)
-    columns = min(COLUMNS, count)
+    columns = min(form.columns, count)
     rows = -(-count // columns)
-    figure = Figure(figsize=(WIDTH_IN, rows * ROW_IN))
+    names = form.wrapped(plot.x.names, form.axes_in(columns) / max(len(plot.x.names) / plot.x.every, 1))
+    more_in = form.inches(TICK_LINE_EM * max((name.count("\n") for name in names), default=0))
+    figure = Figure(figsize=(form.width_in, rows * form.row_in + more_in))
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     drawn, unused = list(grid.flat)[:count], list(grid.flat)[count:]
     for axis in unused:
@@ -138,10 +116,11 @@ def _draw(plot: Drawing) -> Figure:
     for index, (axis, axes) in enumerate(zip(drawn, plot.axes, strict=True)):
         _draw_axes(axis, axes)
         left, bottom = index % columns == 0, index + columns >= count
-        _label(axis, plot, left=left, bottom=bottom)
+        _label(axis, replace(plot, x=replace(plot.x, names=names)), left=left, bottom=bottom)
     titled = any(axes.title or axes.note for axes in plot.axes)
-    legend, legend_in = _legend(figure, drawn)
-    _place(figure, rows, columns, legend_in + (TITLE_IN if titled else 0.0))
+    legend, legend_in = _legend(figure, drawn, _in_several_colours(plot), form)
+    above_in = legend_in + (form.inches(TITLE_EM) if titled else 0.0)
+    _place(figure, form, (rows, columns), above_in, form.inches(BOTTOM_EM) + more_in)
     width_in, height_in = figure.get_size_inches()
     legend.set_bbox_to_anchor((LEGEND_EDGE_IN / width_in, 1 - LEGEND_EDGE_IN / height_in))
     return figure
@@ -179,7 +158,7 @@ def _draw_line(axis: matplotlib_axes.Axes, line: Line, phase: float) -> None:
         style["drawstyle"] = "steps-post"
     if line.marked:
         apart = max(line.x.size // MARKS_OF_A_LINE, 1)
-        every = (int(phase * apart), apart)
+        every = (int(phase * apart) % apart, apart)
         style |= {"marker": MARKERS[look.marker], "markersize": 4, "markevery": every}
     axis.plot(line.x, line.y, **style)
 
@@ -238,6 +217,10 @@ def _label(axis: matplotlib_axes.Axes, plot: Drawing, *, left: bool, bottom: boo
 
 
 def _name_places(axis: matplotlib_axes.Axes, named: Axis, which: Literal["x", "y"]) -> None:
+    if named.last_tick < named.end:
+        ticks = axis.get_xticks() if which == "x" else axis.get_yticks()
+        shown = [tick for tick in ticks if named.begin <= tick <= named.last_tick]
+        (axis.set_xticks if which == "x" else axis.set_yticks)(shown)
     if named.names:
         places, names = zip(*named.named[:: named.every], strict=True)
         (axis.set_xticks if which == "x" else axis.set_yticks)(places, names)
@@ -245,14 +228,27 @@ def _name_places(axis: matplotlib_axes.Axes, named: Axis, which: Literal["x", "y
         axis.grid(visible=False, axis=which)
 
 
-def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> tuple[Legend, float]:
-    """Adds the legend; returns it, and its height in inches with the free space above it."""
+def _in_several_colours(plot: Drawing) -> dict[str, Artist]:
+    """The samples in the legend of labels that marks of several colours share: in the colour of text."""
+    return {
+        label: Line2D([], [], color=INK, linestyle="none", marker=MARKERS[look.marker], markersize=5)
+        for label, look in shared_labels(plot).items()
+    }
+
+
+def _legend(
+    figure: Figure, drawn: list[matplotlib_axes.Axes], samples: dict[str, Artist], form: Format
+) -> tuple[Legend, float]:
+    """Adds the legend; returns it, and its height in inches with the free space above it.
+
+    ``samples`` replace the samples of the labels that they name.
+    """
     handles: dict[str, Artist] = {}
     of_axes = [zip(*axis.get_legend_handles_labels(), strict=True) for axis in drawn]
     # The first entry of each pair of axes comes first, so that flows precede entries that all axes share.
     for handle, label in filter(None, chain.from_iterable(zip_longest(*of_axes))):
-        handles.setdefault(str(label), handle)
-    columns = _legend_columns([len(label) for label in handles])
+        handles.setdefault(str(label), samples.get(str(label), handle))
+    columns = form.legend_columns([len(label) for label in handles])
     # `_draw` puts it above the axes, where it cannot cover data, when the figure has its size.
     legend = figure.legend(
         list(handles.values()),
@@ -262,31 +258,25 @@ def _legend(figure: Figure, drawn: list[matplotlib_axes.Axes]) -> tuple[Legend, 
         borderpad=0.2,
         loc="upper left",
     )
-    return legend, -(-len(handles) // columns) * LEGEND_ROW_IN + LEGEND_EDGE_IN
+    return legend, -(-len(handles) // columns) * form.inches(LEGEND_ROW_EM) + LEGEND_EDGE_IN
 
 
-def _legend_columns(lengths: list[int]) -> int:
-    """The number of legend columns that fit. Columns are filled from top to bottom."""
-    for columns in range(len(lengths), 1, -1):
-        longest = [int(column.max()) for column in np.array_split(lengths, columns)]
-        width_pt = columns * LEGEND_HANDLE_PT + sum(longest) * CHARACTER_EM * FONT_PT
-        if width_pt < (WIDTH_IN - 2 * LEGEND_EDGE_IN) * POINTS_PER_INCH:
-            return columns
-    return 1
+def _place(figure: Figure, form: Format, grid: tuple[int, int], above_in: float, below_in: float) -> None:
+    """Places the axes within the margins; the figure grows by the height of the legend above them.
 
-
-def _place(figure: Figure, rows: int, columns: int, above_in: float) -> None:
-    """Places the axes within the margins; the figure grows by the height of the legend above them."""
+    ``grid`` has the numbers of rows and columns, ``below_in`` is the margin at the bottom.
+    """
+    rows, columns = grid
     width_in, axes_in = figure.get_size_inches()
     height_in = axes_in + above_in + TOP_IN
     figure.set_size_inches(width_in, height_in)
-    width_of_one_in = (width_in - LEFT_IN - RIGHT_IN - (columns - 1) * BETWEEN_COLUMNS_IN) / columns
-    height_of_one_in = (axes_in - BOTTOM_IN - (rows - 1) * BETWEEN_ROWS_IN) / rows
+    between_rows_in = form.inches(BETWEEN_ROWS_EM)
+    height_of_one_in = (axes_in - below_in - (rows - 1) * between_rows_in) / rows
     figure.subplots_adjust(
-        left=LEFT_IN / width_in,
+        left=form.inches(LEFT_EM) / width_in,
         right=1 - RIGHT_IN / width_in,
-        bottom=BOTTOM_IN / height_in,
+        bottom=below_in / height_in,
         top=1 - (above_in + TOP_IN) / height_in,
-        wspace=BETWEEN_COLUMNS_IN / width_of_one_in,
-        hspace=BETWEEN_ROWS_IN / height_of_one_in,
+        wspace=form.inches(BETWEEN_COLUMNS_EM) / form.axes_in(columns),
+        hspace=between_rows_in / height_of_one_in,
     )

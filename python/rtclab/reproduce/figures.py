@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isnan, nan
 from typing import Any, Literal, Self
 
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from rtclab.errors import FieldError
 from rtclab.metrics.statistics import summarise
 from rtclab.report import forms
-from rtclab.report.bands import MOST_POINTS, band, points_per_line, thinned
+from rtclab.report.bands import band, points_per_line, thinned
 from rtclab.report.drawing import Look
 from rtclab.report.forms import Bars, Curve, Distribution, Panel, Points
 from rtclab.report.plot import Plot
@@ -19,11 +19,14 @@ from rtclab.report.words import flow_in_words
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.measures import MEASURES
 from rtclab.reproduce.results import Results
+from rtclab.reproduce.stated import MEAN, Printed, Stated, with_published
 from rtclab.reproduce.trends import Need
 from rtclab.scenario.table import Table
 
 POINTS = points_per_line(6)
 """Maximum number of points of a distribution."""
+MOST_REPEATS = 12
+"""Maximum number of single repeats in a figure; the papers show 9 to 12. Means are over all repeats."""
 
 Form = Literal["over time", "distribution", "per repeat", "bars", "means", "bars per repeat"]
 
@@ -32,7 +35,8 @@ class Line(Table):
     """A line or a bar of a figure: a metric of a flow.
 
     The name of the scenario is ``scenario`` followed by ``variant``. Lines with the same name have the same
-    look. ``group`` is the title of the axes, or the name of the group of bars, that the line belongs to.
+    look: that with the number ``look``, or else with the line's place among the names of the figure.
+    ``group`` is the title of the axes, or the name of the group of bars, that the line belongs to.
     """
 
     metric: Metric
@@ -40,6 +44,7 @@ class Line(Table):
     variant: str = ""
     flow: str
     label: str = ""
+    look: int | None = Field(default=None, ge=0)
     group: str = ""
 
     @property
@@ -57,7 +62,9 @@ class Figure(Table):
     """A published figure; :func:`figures_of` reads it.
 
     ``axis`` is the label of the axis, by default the metric's. Figures over time and distributions
-    show the first ``repeats`` repeats of each scenario.
+    show the first ``repeats`` repeats of each scenario. ``published`` are values from the text of the paper.
+    Values of its tables are found by scenario, flow and metric; ``cells`` is their metric, if it is not the
+    figure's.
     """
 
     number: str
@@ -66,6 +73,8 @@ class Figure(Table):
     form: Form = "over time"
     axis: str = ""
     repeats: int = 1
+    published: tuple[Stated, ...] = ()
+    cells: Metric | None = None
     lines: tuple[Line, ...] = Field(min_length=1)
 
     @classmethod
@@ -80,10 +89,28 @@ class Figure(Table):
                 raise FieldError(f"`{line.metric}` has no distribution", key="lines")
         return self
 
+    @model_validator(mode="after")
+    def _published_values_have_a_place(self) -> Self:
+        if self.form == "distribution" and self.published:
+            raise FieldError("a distribution shows no published values", key="published")
+        groups = [MEAN] if self.form == "bars per repeat" else [*self.groups]
+        for index, one in enumerate(self.published):
+            for key, name, known in (("label", one.label, self.names), ("group", one.group, groups)):
+                if name and name not in known:
+                    expected = ", ".join(f"`{one}`" for one in known)
+                    raise FieldError(f"no `{name}`; expected {expected}", key=f"published.{index}.{key}")
+        return self
+
     @property
     def names(self) -> list[str]:
         """The names of all lines, each once."""
         return list(dict.fromkeys(line.name for line in self.lines))
+
+    @property
+    def looks(self) -> dict[str, Look]:
+        """How each line is drawn, by name."""
+        given = {line.name: line.look for line in self.lines if line.look is not None}
+        return {name: Look.numbered(given.get(name, at), name) for at, name in enumerate(self.names)}
 
     @property
     def groups(self) -> dict[str, list[Line]]:
@@ -114,12 +141,15 @@ class Figure(Table):
         known = results.traces if self.traced else results.repeats_of
         return all(known(name) for name in self.scenarios)
 
-    def draw(self, results: Results) -> Plot:
-        """Draws the figure from our results."""
-        looks = {name: Look.numbered(index, name) for index, name in enumerate(self.names)}
+    def draw(self, results: Results, printed: Sequence[Printed] = ()) -> Plot:
+        """Draws the figure from our results, with the published values.
+
+        ``printed`` are the cells of the paper's tables.
+        """
         name, title = f"figure-{self.number}".replace(" ", "-"), f"Figure {self.number}. {self.title}"
         axis = self.axis or MEASURES[self.lines[0].metric].label
-        return _FORMS[self.form](self, looks, results, (name, title, self.caption), axis)
+        plot = _FORMS[self.form](self, self.looks, results, (name, title, self.caption), axis)
+        return with_published(plot, self, printed)
 
 
 def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:
@@ -150,11 +180,12 @@ Words = tuple[str, str, str]
 
 def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
     """Curves over time, as means over the first repeats of each scenario."""
+    points = points_per_line(len(figure.lines))
 
     def curve(line: Line) -> Curve:
         traces = results.traces(line.condition, figure.repeats)
         repeats = [MEASURES[line.metric].series(trace, line.flow) for trace in traces]
-        return Curve(looks[line.name], band(repeats, MOST_POINTS), filled=False)
+        return Curve(looks[line.name], band(repeats, points), filled=False)
 
     panels = [Panel(title, [curve(line) for line in lines]) for title, lines in figure.groups.items()]
     return forms.over_time(*words, panels, axis)
@@ -178,9 +209,12 @@ def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, ax
     series = []
     for line in figure.lines:
         values = results.per_repeat(line.condition, line.metric, line.flow)
-        means = [nan if mean is None else mean for mean, _ in values]
-        series.append(Points(looks[line.name], means, [sd or 0.0 for _, sd in values], summarise(means)))
-    return forms.per_repeat(*words, series, range(max(len(one.values) for one in series)), axis)
+        means = [_or_nan(mean) for mean, _ in values]
+        deviations = [sd or 0.0 for _, sd in values]
+        shown = slice(MOST_REPEATS)
+        series.append(Points(looks[line.name], means[shown], deviations[shown], summarise(means)))
+    longest = max(len(one.values) for one in series)
+    return forms.per_repeat(*words, series, range(1, longest + 1), axis)
 
 
 def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
@@ -202,13 +236,21 @@ def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: st
 
 
 def _bars_per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
-    """Groups of bars: a group for each repeat."""
+    """Groups of bars: a group for each repeat, and one for the means over all repeats."""
+    of_lines = [
+        [_or_nan(value) for value, _ in results.per_repeat(line.condition, line.metric, line.flow)]
+        for line in figure.lines
+    ]
+    shown = min(max(map(len, of_lines)), MOST_REPEATS)
     series = []
-    for line in figure.lines:
-        values = results.per_repeat(line.condition, line.metric, line.flow)
-        series.append(Bars(looks[line.name], [value or 0.0 for value, _ in values]))
-    longest = max(len(one.values) for one in series)
-    return forms.bars(*words, series, [str(repeat) for repeat in range(1, longest + 1)], axis)
+    for line, values in zip(figure.lines, of_lines, strict=True):
+        single = [*values[:shown], *[nan] * (shown - len(values))]
+        series.append(Bars(looks[line.name], [*single, summarise(values).mean]))
+    return forms.bars(*words, series, [*map(str, range(1, shown + 1)), MEAN], axis)
+
+
+def _or_nan(value: float | None) -> float:
+    return nan if value is None else value
 
 
 _FORMS: dict[str, Callable[[Figure, Looks, Results, Words, str], Plot]] = {

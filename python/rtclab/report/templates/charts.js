@@ -56,6 +56,7 @@
       axis.setv({ ...text, axis_line_color: QUIET, major_tick_line_color: QUIET, minor_tick_line_color: null });
     }
     for (const grid of figure.grids) grid.grid_line_color = "#e3e3e3";
+    if ("last_tick" in plot.x) figure.xaxes[0].bounds = [plot.x.begin, plot.x.last_tick];
     figure.yaxes[0].formatter = new Bokeh.BasicTickFormatter({ use_scientific: false });
     const across = namesOf(plot.x), most = target.clientWidth / across.length / LETTER_PX;
     const named = [[figure.xaxes[0], figure.xgrids[0], across.map(([place, name]) => [place, inLines(name, most)])],
