@@ -12,6 +12,7 @@ from rtclab.report.words import machine as machine_in_words
 from rtclab.report.words import number
 from rtclab.reproduce.cells import OVERALL, Cell, Verdict
 from rtclab.reproduce.comparison import Compared, Comparison
+from rtclab.reproduce.drawn import plots, write_figures
 from rtclab.reproduce.estimate import Outcome
 from rtclab.reproduce.judged import judged
 from rtclab.reproduce.layout import grid
@@ -64,7 +65,8 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
     write_text(file, load_template("reproduction.md").render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md")
     for one in comparisons:
-        write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), page.render(one=one, **known))
+        text = page.render(one=one, pictures=write_figures(one, file), **known)
+        write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), text)
 
 
 def _tally(of: Tally) -> str:
@@ -155,7 +157,7 @@ def apart(one: Compared) -> str:
 def _html(one: Comparison) -> str:
     return render(
         "reproduction.html",
-        [figure.draw(one.results) for figure in one.paper.figures if figure.is_known(one.results)],
+        plots(one),
         comparison=one,
         paper=one.paper,
         facts=_facts(one),
