@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,7 +25,7 @@ from rtclab.reproduce.figures import Figure, figures_of
 from rtclab.reproduce.measures import MEDIA, Values
 from rtclab.reproduce.paper import PUBLISHED as FILES
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.stated import PUBLISHED, Printed, cell_of
+from rtclab.reproduce.stated import PUBLISHED, Printed, cell_of, with_published
 from rtclab.trace import Trace
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -65,6 +66,11 @@ def figure(**keys: object) -> Figure:
     return read
 
 
+def shown(one: Figure, printed: Sequence[Printed] = ()) -> Plot:
+    """The plot of a figure with our results and the published values."""
+    return with_published(one.draw(RESULTS), one, printed)
+
+
 def cell(mean: float, sd: float | None = None, flows: str = "*->*", **keys: object) -> Printed:
     row = {"table": "II", "row": "1 %", "machine": "A", "column": "Rate", "metric": "rate_kbps"}
     return Cell.read(row | {"scenario": "my/call", "mean": mean, "sd": sd} | keys, "test"), flows
@@ -101,7 +107,7 @@ def test_a_line_over_several_flows_takes_a_cell_with_the_same_pattern_only() -> 
 
 
 def test_the_mean_of_a_whole_call_is_a_diamond_at_the_right_of_its_curve() -> None:
-    plot = figure().draw(RESULTS, [cell(900, 80)])
+    plot = shown(figure(), [cell(900, 80)])
     (mark,) = published(plot)
     assert isinstance(mark, Dots)
     assert (mark.y, mark.low, mark.high) == (900, 820, 980)
@@ -115,13 +121,13 @@ def test_the_mean_of_a_whole_call_is_a_diamond_at_the_right_of_its_curve() -> No
 def test_a_value_of_several_curves_is_drawn_once_and_in_the_colour_of_text() -> None:
     lines = [{"label": "sent", "metric": "sent_kbps"}, {"label": "received"}]
     two = figure(flow="alice->bob", lines=lines, cells="rate_kbps")
-    (mark,) = published(two.draw(RESULTS, [cell(900)]))
+    (mark,) = published(shown(two, [cell(900)]))
     assert mark.look.colour == INK
 
 
 def test_a_value_of_a_part_of_a_call_is_a_line_over_that_part() -> None:
     stated = [{"value": 700, "window_s": [2, 6], "source": "section 4"}]
-    plot = figure(published=stated).draw(RESULTS)
+    plot = shown(figure(published=stated))
     (mark,) = published(plot)
     assert isinstance(mark, Line)
     assert (mark.x.tolist(), mark.y.tolist()) == ([2, 6], [700, 700])
@@ -132,7 +138,7 @@ def test_a_value_of_a_part_of_a_call_is_a_line_over_that_part() -> None:
 def test_bars_and_means_of_repeats_have_diamonds_with_the_deviation_of_the_table() -> None:
     cells = [cell(900, 80, flows="alice->*"), cell(2000, 60, flows="bob->*")]
     for form in ("bars", "means", "per repeat"):
-        plot = figure(form=form, lines=BOTH).draw(RESULTS, cells)
+        plot = shown(figure(form=form, lines=BOTH), cells)
         marks = [mark for mark in published(plot) if isinstance(mark, Dots)]
         columns = (np.concatenate([getattr(mark, end) for mark in marks]) for end in ("y", "low", "high"))
         heights = list(zip(*columns, strict=True))
@@ -143,10 +149,10 @@ def test_bars_and_means_of_repeats_have_diamonds_with_the_deviation_of_the_table
 def test_a_printed_change_is_drawn_as_a_change_of_our_first_bar() -> None:
     lines = [{"label": "before", "flow": "alice->bob"}, {"label": "after", "flow": "bob->alice"}]
     stated = [{"label": "after", "group": "mean", "change": [-25], "source": "text"}]
-    (mark,) = published(figure(form="bars per repeat", lines=lines, published=stated).draw(RESULTS))
+    (mark,) = published(shown(figure(form="bars per repeat", lines=lines, published=stated)))
     assert mark.y == 750
     stated = [{"label": "after", "change": [23, 4], "source": "text"}]
-    (mark,) = published(figure(form="means", lines=lines, published=stated).draw(RESULTS))
+    (mark,) = published(shown(figure(form="means", lines=lines, published=stated)))
     assert mark.y.tolist() == pytest.approx([1040, 1230])
 
 
@@ -222,7 +228,7 @@ def test_the_pictures_are_the_figures_of_the_papers_and_no_others() -> None:
 
 
 def test_a_figure_drawn_twice_has_the_same_bytes_and_no_date() -> None:
-    plots = [figure().draw(RESULTS, [cell(900, 80)]) for _ in range(2)]
+    plots = [shown(figure(), [cell(900, 80)]) for _ in range(2)]
     first, again = (as_svg(plot, NARROW) for plot in plots)
     assert first == again
     assert "<dc:date>" not in first
@@ -240,5 +246,5 @@ def test_names_below_bars_break_where_they_do_not_fit_and_keep_a_number_beside_i
 
 
 def test_no_value_lies_above_the_axes() -> None:
-    plot = figure().draw(RESULTS, [cell(9000, 500)])
+    plot = shown(figure(), [cell(9000, 500)])
     assert plot.y.end >= max(float(np.max(mark.high)) for mark in published(plot) if isinstance(mark, Dots))

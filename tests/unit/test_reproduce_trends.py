@@ -20,7 +20,6 @@ from rtclab.reproduce.estimate import Outcome
 from rtclab.reproduce.results import Results
 from rtclab.reproduce.runner import run, unfinished
 from rtclab.reproduce.score import scores
-from rtclab.reproduce.stated import PUBLISHED
 from rtclab.reproduce.trends import Trend
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
@@ -99,10 +98,10 @@ def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: 
         plot = figure.draw(results)
         assert f"Figure {figure.number}" in plot.title
         drawn = {mark.look.label for mark in plot.marks if not np.isnan(mark.y).all()}
-        assert drawn - {PUBLISHED} == set(figure.names), figure.number
+        assert drawn == set(figure.names), figure.number
 
 
-def test_two_of_three_distinct_rates_are_within_and_the_null_model_has_fewer(results: Results) -> None:
+def test_half_of_the_distinct_rates_are_kept_and_two_of_three_are_not_contradicted(results: Results) -> None:
     (rates, *_) = scores([Comparison(paper(name), results) for name in PAPERS])
     # 36 rates of 2013 and 10 of jansen2017, two of them from one simulation.
     assert (rates.kind, rates.all.all) == ("rate", 36 + 9)

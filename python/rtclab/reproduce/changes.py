@@ -14,15 +14,13 @@ from pydantic import Field
 from rtclab.metrics.statistics import Summary, summarise
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.chance import share_of_samples
-from rtclab.reproduce.estimate import Estimate, Outcome
+from rtclab.reproduce.estimate import SMALLEST, Outcome, estimate_of
 from rtclab.reproduce.measures import OVER_USE
 from rtclab.reproduce.results import Results, mean_of_known
 from rtclab.reproduce.trends import Check, Finding, Need
 from rtclab.scenario.table import Table
 
 NO_SESSION = "no session with over-use"
-SMALLEST = float(np.finfo(float).tiny)
-"""The smallest change that is one."""
 
 
 class Pair(Table):
@@ -53,13 +51,13 @@ class Reading(Table):
 class Change:
     """A metric of a condition with both settings, in the repeats that have over-use with both.
 
+    With ``in_points`` the change is in the unit of the metric, such as percentage points, else in per cent.
     Repeats with the same number have the same seed, so they are equal until the first over-use.
     """
 
     pair: Pair
     before: dict[int, float]
     after: dict[int, float]
-
     in_points: bool = False
 
     @cached_property
@@ -160,9 +158,7 @@ class Changes(Check):
 
     def judge(self, found: Sequence[Change]) -> tuple[Outcome, float]:
         """The outcome of the changes, and about how many sessions would decide it."""
-        mean = mean_change(found)
-        half = 0.0 if mean.sd == 0 else mean.ci95
-        estimate = Estimate(mean.mean, mean.mean - half, mean.mean + half, mean.repeats)
+        estimate = estimate_of(mean_change(found))
         low, high = self.bounds or (-inf, inf)
         # No change at all is not a change in the printed direction.
         low, high = (SMALLEST if low == 0 else low), (-SMALLEST if high == 0 else high)

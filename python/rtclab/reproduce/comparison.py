@@ -16,7 +16,7 @@ from rtclab.reproduce.cells import OVERALL, Cell, Verdict, verdict
 from rtclab.reproduce.changes import Changes
 from rtclab.reproduce.configured import configured
 from rtclab.reproduce.equations import EQUATIONS
-from rtclab.reproduce.estimate import Estimate, Outcome, exactly
+from rtclab.reproduce.estimate import Estimate, Outcome, estimate_of, exactly
 from rtclab.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
 from rtclab.reproduce.null import null_of
 from rtclab.reproduce.paper import NUMBER_IN_TEXT, Paper
@@ -60,9 +60,7 @@ class Compared:
         """Our mean over the repeats, with its 95 % interval."""
         if self.cell.kind == EQUATION:
             return exactly(self.ours.mean)
-        summary = self.ours.summary
-        half = 0.0 if summary.sd == 0 else summary.ci95
-        return Estimate(summary.mean, summary.mean - half, summary.mean + half, summary.repeats)
+        return estimate_of(self.ours.summary)
 
     @property
     def repeats_to_decide(self) -> float:

@@ -20,8 +20,8 @@ from rtclab.scenario.units import Bitrate, Duration, Ratio
 class Configured:
     """The authors' settings on the route from the first participant to the second.
 
-    Delays and losses that change are averaged over the run, capacities that change are left out. The access
-    links are not part of it, because they are the machines' own.
+    Delays and losses that change in steps are averaged over the run. Capacities that change, ramps of delay
+    and bursts of loss are left out. The access links are not part of it, because they are the machines' own.
     """
 
     capacity_kbps: float = inf

@@ -12,6 +12,7 @@ from rtclab.report.picture import as_svg
 from rtclab.report.plot import Plot
 from rtclab.reproduce.comparison import Comparison
 from rtclab.reproduce.figures import Figure
+from rtclab.reproduce.stated import with_published
 from rtclab.trace import write_text
 
 
@@ -33,7 +34,7 @@ def _drawn(one: Comparison) -> Iterator[tuple[Figure, Plot]]:
     printed = [(cell, one.paper.flows(cell)) for cell in one.paper.cells]
     for figure in one.paper.figures:
         if figure.is_known(one.results):
-            yield figure, figure.draw(one.results, printed)
+            yield figure, with_published(figure.draw(one.results), figure, printed)
 
 
 def file_name(stem: str, paper: str, number: str) -> str:

@@ -11,7 +11,7 @@ from math import ceil, inf, isnan, nan, sqrt
 import numpy as np
 
 from rtclab.metrics.series import Array
-from rtclab.metrics.statistics import Proportion, t_quantile
+from rtclab.metrics.statistics import Proportion, Summary, t_quantile
 from rtclab.report.words import number
 
 
@@ -23,6 +23,10 @@ class Outcome(StrEnum):
     UNDECIDED = "undecided"
     UNTESTABLE = "untestable here"
     MISSING = "not measured"
+
+
+SMALLEST = float(np.finfo(float).tiny)
+"""The smallest difference that is one. What equals zero has neither risen nor fallen."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,12 @@ class Estimate:
         if isnan(self.value) or isnan(self.half) or self.half == 0:
             return number(self.value)
         return f"{number(self.value, self.value)} ± {number(self.half, self.value)}"
+
+
+def estimate_of(summary: Summary) -> Estimate:
+    """The mean of a summary with Student's interval, which has no width if all values are equal."""
+    half = 0.0 if summary.sd == 0 else summary.ci95
+    return Estimate(summary.mean, summary.mean - half, summary.mean + half, summary.repeats)
 
 
 def exactly(value: float) -> Estimate:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isnan, nan
 from typing import Any, Literal, Self
 
@@ -19,7 +19,6 @@ from rtclab.report.words import flow_in_words
 from rtclab.reproduce.cells import Metric
 from rtclab.reproduce.measures import MEASURES
 from rtclab.reproduce.results import Results
-from rtclab.reproduce.stated import MEAN, Printed, Stated, with_published
 from rtclab.reproduce.trends import Need
 from rtclab.scenario.table import Table
 
@@ -28,6 +27,8 @@ POINTS = points_per_line(6)
 MOST_REPEATS = 12
 """Maximum number of single repeats in a figure; the papers show 9 to 12. Means are over all repeats."""
 
+MEAN = "mean"
+"""The name of the group of means beside the groups of repeats."""
 Form = Literal["over time", "distribution", "per repeat", "bars", "means", "bars per repeat"]
 
 
@@ -56,6 +57,39 @@ class Line(Table):
     def condition(self) -> str:
         """The name of the line's scenario."""
         return self.scenario + self.variant
+
+
+class Stated(Table):
+    """A value that a paper states about a figure.
+
+    Attributes:
+        label: name of the line that it is about; empty for all lines.
+        group: name of the line's group; empty for all groups.
+        value: the value, in the unit of the figure.
+        sd: its standard deviation.
+        change: instead of a value, its change in per cent against the first line of the group; the smallest
+            and the largest one, if two are given.
+        window_s: begin and end of the part of the call that it is about; by default the whole call.
+        source: where the paper states it.
+    """
+
+    label: str = ""
+    group: str = ""
+    value: float | None = None
+    sd: float | None = None
+    change: tuple[float, ...] = Field(default=(), max_length=2)
+    window_s: tuple[float, float] | None = None
+    source: str
+
+    @model_validator(mode="after")
+    def _has_a_value(self) -> Self:
+        if (self.value is None) == (not self.change):
+            raise FieldError("expected either `value` or `change`", key="value")
+        return self
+
+    def concerns(self, line: Line) -> bool:
+        """Whether the value is about a line."""
+        return self.label in ("", line.name) and self.group in ("", line.group)
 
 
 class Figure(Table):
@@ -141,15 +175,11 @@ class Figure(Table):
         known = results.traces if self.traced else results.repeats_of
         return all(known(name) for name in self.scenarios)
 
-    def draw(self, results: Results, printed: Sequence[Printed] = ()) -> Plot:
-        """Draws the figure from our results, with the published values.
-
-        ``printed`` are the cells of the paper's tables.
-        """
+    def draw(self, results: Results) -> Plot:
+        """Draws the figure from our results."""
         name, title = f"figure-{self.number}".replace(" ", "-"), f"Figure {self.number}. {self.title}"
         axis = self.axis or MEASURES[self.lines[0].metric].label
-        plot = _FORMS[self.form](self, self.looks, results, (name, title, self.caption), axis)
-        return with_published(plot, self, printed)
+        return _FORMS[self.form](self, self.looks, results, (name, title, self.caption), axis)
 
 
 def figures_of(row: dict[str, Any], origin: str) -> list[Figure]:

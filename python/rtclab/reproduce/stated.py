@@ -11,27 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from math import isnan
-from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from pydantic import Field, model_validator
 
-from rtclab.errors import FieldError
 from rtclab.report.drawing import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Look, Mark
 from rtclab.report.plot import Plot
 from rtclab.reproduce.cells import UNUSABLE, Cell
+from rtclab.reproduce.figures import Figure
+from rtclab.reproduce.figures import Line as FigureLine
 from rtclab.reproduce.results import EVERY_FLOW
-from rtclab.scenario.table import Table
-
-if TYPE_CHECKING:
-    from rtclab.reproduce.figures import Figure
-    from rtclab.reproduce.figures import Line as FigureLine
 
 PUBLISHED = "published"
 """The label of all published values in a legend."""
 DIAMOND = "diamond"
-MEAN = "mean"
-"""The name of the group of means beside the groups of repeats."""
 APART = 0.03
 """Distance of the diamonds from the end of the axis and from each other, in widths of a figure."""
 ASIDE = 0.3
@@ -39,39 +31,6 @@ ASIDE = 0.3
 
 Printed = tuple[Cell, str]
 """A cell of a published table, and the pattern of its flows."""
-
-
-class Stated(Table):
-    """A value that a paper states about a figure.
-
-    Attributes:
-        label: name of the line that it is about; empty for all lines.
-        group: name of the line's group; empty for all groups.
-        value: the value, in the unit of the figure.
-        sd: its standard deviation.
-        change: instead of a value, its change in per cent against the first line of the group; the smallest
-            and the largest one, if two are given.
-        window_s: begin and end of the part of the call that it is about; by default the whole call.
-        source: where the paper states it.
-    """
-
-    label: str = ""
-    group: str = ""
-    value: float | None = None
-    sd: float | None = None
-    change: tuple[float, ...] = Field(default=(), max_length=2)
-    window_s: tuple[float, float] | None = None
-    source: str
-
-    @model_validator(mode="after")
-    def _has_a_value(self) -> Self:
-        if (self.value is None) == (not self.change):
-            raise FieldError("expected either `value` or `change`", key="value")
-        return self
-
-    def concerns(self, line: FigureLine) -> bool:
-        """Whether the value is about a line."""
-        return self.label in ("", line.name) and self.group in ("", line.group)
 
 
 @dataclass(frozen=True)

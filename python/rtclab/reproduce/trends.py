@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_
 from rtclab.errors import FieldError
 from rtclab.metrics.series import Array
 from rtclab.reproduce.cells import RELATIVE, Metric
-from rtclab.reproduce.estimate import Estimate, Outcome, Statistic, combine, mean_of, proportion
+from rtclab.reproduce.estimate import SMALLEST, Estimate, Outcome, Statistic, combine, mean_of, proportion
 from rtclab.reproduce.measures import MEASURES, WINDOW_S
 from rtclab.reproduce.results import EVERY_FLOW, Results, mean_of_known
 from rtclab.scenario.table import Table
@@ -35,8 +35,6 @@ SHARED = ("metric", "scenario", "flows", "window_s", "combine")
 """Keys that a nested quantity inherits from the outer one, unless it has its own."""
 Need = tuple[str, str]
 """A scenario, and the name of a value to measure in it."""
-BELOW_ZERO = -np.finfo(float).tiny
-"""The upper bound of a difference that must be negative."""
 MOST_REPEATS = 10_000
 """If more repeats than this would be needed to decide a check, the number is on its bound."""
 
@@ -72,7 +70,7 @@ class Finding:
         return f"about {self.repeats_to_decide:.0f} calls would decide"
 
 
-def both(findings: Iterable[tuple[Outcome, float]]) -> tuple[Outcome, float]:
+def together(findings: Iterable[tuple[Outcome, float]]) -> tuple[Outcome, float]:
     """The outcome of several checks together, and how many repeats would decide it.
 
     They are kept together if each is kept, and contradicted if one is contradicted.
@@ -162,10 +160,10 @@ class Quantity(Table):
         return self.statistic(results).estimate()
 
     def statistic(self, results: Results) -> Statistic:
-        """The number, also without each repeat."""
+        """The number, computed from all repeats and without each of them."""
         ours = self._unrelated(results)
         for key, other in self._related.items():
-            ours = combine(partial(_related, RELATIONS[key]), [ours, other.statistic(results)])
+            ours = combine(partial(_against, RELATIONS[key]), [ours, other.statistic(results)])
         return ours
 
     @property
@@ -213,7 +211,7 @@ class Quantity(Table):
         return Statistic.mean(known.sum(axis=0) ** 2 / (len(known) * (known**2).sum(axis=0)))
 
 
-def _related(relation: Callable[[Array, Array], Array], table: Array) -> Array:
+def _against(relation: Callable[[Array, Array], Array], table: Array) -> Array:
     """Relates the first row of a table to the second; nothing is related to 0."""
     return relation(table[0], np.where(table[1] == 0, nan, table[1]))
 
@@ -288,8 +286,10 @@ class Numbers(Quantity, Check):
             # Each minus the one before it.
             found = [one.statistic(results) for one in quantities]
             steps = [combine(lambda table: table[1] - table[0], pair) for pair in pairwise(found)]
-            judged, (low, high) = [step.estimate() for step in steps], (-inf, BELOW_ZERO)
-        outcome, repeats = both((one.within(low, high), one.repeats_to_decide(low, high)) for one in judged)
+            judged, (low, high) = [step.estimate() for step in steps], (-inf, -SMALLEST)
+        outcome, repeats = together(
+            (one.within(low, high), one.repeats_to_decide(low, high)) for one in judged
+        )
         return Finding(outcome, figures, repeats)
 
 
@@ -329,7 +329,7 @@ class Trend(Table):
         if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
             return Finding(Outcome.MISSING, "not measured")
         findings = [one.check(results) for one in self.checks]
-        outcome, repeats = both((one.outcome, one.repeats_to_decide) for one in findings)
+        outcome, repeats = together((one.outcome, one.repeats_to_decide) for one in findings)
         return Finding(outcome, "; ".join(one.figures for one in findings), repeats)
 
 
