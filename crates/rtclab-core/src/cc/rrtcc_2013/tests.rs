@@ -161,7 +161,7 @@ fn remb_bounds_the_rate_from_above_whatever_tfrc_says() {
 #[test]
 fn two_intervals_without_feedback_halve_the_rate() {
     let mut sender = sender_of(&[("halve_without_feedback", 1.0)]);
-    let mut at = |sender: &mut LossBased, ms| {
+    let at = |sender: &mut LossBased, ms| {
         sender.on_timeout(Time::from_millis(ms), &SenderState::default()).expect("no error");
         sender.decision().target.0
     };
