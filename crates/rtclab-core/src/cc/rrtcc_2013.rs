@@ -91,7 +91,7 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
     },
     switch(
         "halve_without_feedback",
-        "the rate is halved after every 2 s without feedback (papers and draft)",
+        "the rate is halved after every 2 s without feedback, from the first feedback on (papers and draft)",
     ),
     switch(
         "tfrc_floor",

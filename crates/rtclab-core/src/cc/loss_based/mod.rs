@@ -284,9 +284,8 @@ impl Controller for LossBased {
         if self.next_change().is_some_and(|at| now >= at) {
             self.evaluate(now);
         }
-        // The first call is when media starts.
-        let due = *self.feedback_due.get_or_insert(now + FEEDBACK_TIMEOUT);
-        if self.config.halves_without_feedback && now >= due {
+        // The time counts from the first feedback on, because a first report is only the baseline of the next one.
+        if self.config.halves_without_feedback && self.feedback_due.is_some_and(|due| now >= due) {
             self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
             self.set(self.rate.scaled(0.5));
         }
