@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rtclab.backend.sim import SimBackend
 from rtclab.reproduce import NAMES, paper
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
@@ -46,6 +47,15 @@ OPTIONAL = (
 )
 """Fields that only some conditions of a testbed have, such as further participants, servers and TCP."""
 
+def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value by its dotted field; an array or an empty table is one value."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
 FILES = [file for name in NAMES for file in sorted((SHIPPED / name).glob("*.toml"))]
 NAMED = [file for file in FILES if "name" in tomllib.loads(file.read_text())]
 READINGS = [
@@ -56,16 +66,16 @@ READINGS = [
 ]
 OTHERS = {other for _, other, _ in READINGS}
 """Scenarios of other readings: they change what the paper leaves open, which may be a model's parameter."""
-CONDITIONS = [file for file in NAMED if f"{file.parent.name}/{file.stem}" not in OTHERS]
-
-
-def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value by its dotted field; an array or an empty table is one value."""
-    for key, value in table.items():
-        if isinstance(value, dict) and value:
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+OPTIONS = "congestion_control.options"
+RULES = [
+    file
+    for file in NAMED
+    if any(field.startswith(OPTIONS) for field, _ in leaves(tomllib.loads(file.read_text())))
+]
+"""Conditions with another rule of congestion control: one that a paper prints and browsers did not have."""
+CONDITIONS = [
+    file for file in NAMED if file not in RULES and f"{file.parent.name}/{file.stem}" not in OTHERS
+]
 
 
 @pytest.mark.parametrize("file", CONDITIONS, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -108,6 +118,15 @@ def test_conditions_of_a_testbed_agree_in_everything_that_the_paper_did_not_vary
         assert len(found) == 1, (field, found)
         everywhere = all(fields.get(field) is not None for fields in resolved)
         assert everywhere or any(fnmatchcase(field, pattern) for pattern in OPTIONAL), field
+
+
+@pytest.mark.parametrize("file", RULES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_another_rule_of_congestion_control_changes_nothing_else_in_a_condition(file: Path) -> None:
+    data = tomllib.loads(file.read_text())
+    assert file.parent / f"{data['extends']}.toml" in NAMED
+    changed = {field for field, _ in leaves(data)} - {*DESCRIPTION, "repeats"}
+    assert all(field.startswith(f"{OPTIONS}.") for field in changed), changed
+    SimBackend().check(Scenario.load(file))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -184,7 +184,13 @@ fn options_converge_where_the_default_does() {
     converges("dynamic-alpha", &[("max_alpha", 0.99)], 0.9, &[500, 1_000]);
     // Alpha in place of beta leaves more in the queue after over-use: 101 ms at 500 kbit/s.
     converges("dynamic-alpha", &[("replaces_beta", 1.0)], 0.9, &[1_000]);
+    converges("dynamic-alpha", &[("one_divisor", 1.0)], 0.9, &[500, 1_000]);
+    converges("dynamic-alpha", &[("lagged", 1.0)], 0.9, &[500, 1_000]);
+    converges("dynamic-alpha", &[("low_loss_factor", 1.05)], 0.9, &[500, 1_000]);
     converges("fixed-alpha", &[("alpha", 0.85)], 0.85, &[500, 1_000]);
+    converges("fixed-alpha", &[("alpha", 0.85), ("near_alpha", 0.95)], 0.85, &[500, 1_000]);
+    converges("gcc-2016", &[("incoming_cap", 1.0)], 0.85, &[1_000, 2_000]);
+    converges("gcc-2016", &[("low_loss_factor", 1.05)], 0.85, &[1_000, 2_000]);
     converges("gcc-2016", &[("window_ms", 500.0)], 0.85, &[1_000, 2_000]);
     converges("gcc-2016", &[("over_use_ms", 100.0)], 0.85, &[1_000, 2_000]);
 }
@@ -200,6 +206,22 @@ fn gcc_2016_fills_the_queue_of_the_slowest_link_but_not_with_the_gains_of_august
     assert!((0.95..1.01).contains(&figures.share) && figures.worst_share > 0.7, "{figures:?}");
     assert!((STANDING_MS..QUEUE_MS).contains(&figures.queue_ms), "{figures:?}");
     converges("gcc-2016", &[("k_up", 0.0087), ("k_down", 0.039)], 0.85, &[250]);
+}
+
+/// Jansen et al., equation 1, prints growth by 5 % a second in every region: 50 or 100 kbit/s a second on these links.
+/// In the code, growth near the maximum is half a packet, or 4.8 kbit/s, per update, and updates are 200 ms or more
+/// apart: at most 24 kbit/s a second. The faster growth uses more of the link and waits longer in its queue.
+#[test]
+fn gcc_2016_uses_more_and_queues_longer_if_it_grows_by_5_percent_near_the_maximum_too() {
+    for kbps in [1_000, 2_000] {
+        for delay_ms in DELAYS_MS {
+            let [code, printed] = [&[][..], &[("increase_factor", 1.05)]]
+                .map(|options| run("gcc-2016", options, kbps, delay_ms));
+            let case = format!("{kbps} kbit/s, {delay_ms} ms: {code:?}, {printed:?}");
+            assert!((code.share..1.01).contains(&printed.share), "{case}");
+            assert!((code.queue_ms..QUEUE_MS).contains(&printed.queue_ms), "{case}");
+        }
+    }
 }
 
 /// The draft compares the offset itself, not sixty times it, with a threshold of at least 6 ms: 6 ms per

@@ -4,14 +4,14 @@
 //! filter and detector of draft-ietf-rmcat-gcc-02, sections 5.3 and 5.4.
 
 use super::control::{Halves, RateBounds};
-use super::loss_based::{Growth, LossBased, LossBasedConfig, TfrcRole};
+use super::loss_based::{Growth, LossBased, LossBasedConfig, STEP, TfrcRole};
 use super::options::{OptionSpec, Options, switch};
 use super::receive_side::detector::{DetectorConfig, Threshold};
 use super::receive_side::increase::IncreaseLaw;
 use super::receive_side::kalman::KalmanConfig;
-use super::receive_side::rate_control::{DecreaseLaw, RateControlConfig};
+use super::receive_side::rate_control::{DecreaseLaw, Limit, RateControlConfig};
 use super::receive_side::{Clock, ReceiveSide, ReceiveSideConfig, Updates};
-use crate::units::Time;
+use crate::units::{Bitrate, Time};
 
 pub(crate) const KALMAN_2016: KalmanConfig = KalmanConfig {
     process_noise: [1e-13, 1e-3],
@@ -34,12 +34,13 @@ const DETECTOR_OF_DRAFT: DetectorConfig = DetectorConfig {
 };
 
 pub(crate) const RATE_CONTROL_2016: RateControlConfig = RateControlConfig {
-    initialisation: Time::from_secs(5),
-    over_use_initialises: true,
+    initialisation: Some(Time::from_secs(5)),
+    signal_initialises: true,
     increase: IncreaseLaw::Aimd { additive: 0.5 },
-    decrease: DecreaseLaw::Fixed(0.85),
+    decrease: DecreaseLaw::fixed(0.85),
     recovers: false,
     under_use_factor: None,
+    limit: Limit::Veto,
 };
 
 pub(crate) const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
@@ -55,13 +56,14 @@ pub(crate) const RECEIVER_2016: ReceiveSideConfig = ReceiveSideConfig {
 pub(crate) const SENDER_2016: LossBasedConfig = LossBasedConfig {
     growth: Growth::FromMinimum,
     factor: 1.08,
+    step: STEP,
     tfrc: TfrcRole::None,
     once_per_report: true,
     probes: true,
     halves_without_feedback: false,
 };
 
-/// Options for what the draft and later releases do differently.
+/// Options for what the draft, later releases and Jansen et al. (2017) say instead.
 pub(crate) const OPTIONS: &[OptionSpec] = &[
     switch("draft", "scalar filter and threshold on the offset itself, as in the draft"),
     OptionSpec {
@@ -84,6 +86,25 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         meaning: "time in ms over which the incoming rate is measured (code: 1000; draft and Jansen et al.: 500)",
         bounds: (100.0, 5_000.0),
     },
+    OptionSpec {
+        name: "increase_factor",
+        meaning: "growth factor per second of the receiver's estimate, also near a known maximum (Jansen et al., eq. 1: 1.05)",
+        bounds: (1.0, 1.5),
+    },
+    OptionSpec {
+        name: "decrease",
+        meaning: "fraction of the incoming rate left after over-use (code, draft and Jansen et al., eq. 1: 0.85)",
+        bounds: (0.5, 1.0),
+    },
+    OptionSpec {
+        name: "low_loss_factor",
+        meaning: "below 2 % loss the rate grows by this factor a second (Jansen et al., eq. 6, and draft: 1.05)",
+        bounds: (1.0, 1.5),
+    },
+    switch(
+        "incoming_cap",
+        "the receiver's estimate is at most 1.5 times the incoming rate (Jansen et al., eq. 2); the code only refuses to raise it further",
+    ),
 ];
 
 /// Creates both halves.
@@ -100,6 +121,26 @@ pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     let window = options
         .get("window_ms")
         .map_or(RECEIVER_2016.window, |ms| Time::from_secs_f64(ms / 1_000.0));
-    let receiver = ReceiveSideConfig { kalman, detector, window, ..RECEIVER_2016 };
-    (Box::new(LossBased::new(bounds, SENDER_2016)), Some(Box::new(ReceiveSide::new(receiver))))
+    let rate_control = rate_control(options);
+    let receiver = ReceiveSideConfig { kalman, detector, rate_control, window, ..RECEIVER_2016 };
+    (Box::new(LossBased::new(bounds, sender(options))), Some(Box::new(ReceiveSide::new(receiver))))
 }
+
+fn sender(options: Options<'_>) -> LossBasedConfig {
+    SENDER_2016.with_printed_growth(options.get("low_loss_factor"), Bitrate::ZERO)
+}
+
+fn rate_control(options: Options<'_>) -> RateControlConfig {
+    let code = RATE_CONTROL_2016;
+    RateControlConfig {
+        increase: options
+            .get("increase_factor")
+            .map_or(code.increase, |per_second| IncreaseLaw::Factor { per_second }),
+        decrease: options.get("decrease").map_or(code.decrease, DecreaseLaw::fixed),
+        limit: if options.is_on("incoming_cap") { Limit::Cap } else { code.limit },
+        ..code
+    }
+}
+
+#[cfg(test)]
+mod tests;

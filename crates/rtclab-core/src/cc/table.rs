@@ -209,7 +209,7 @@ mod tests {
     fn the_error_for_an_unknown_option_lists_the_options_of_the_algorithm() {
         assert_eq!(
             message("fixed-alpha", &[("beta", 0.85)]),
-            "congestion_control.options.beta: `fixed-alpha` has no such option; expected one of `alpha`"
+            "congestion_control.options.beta: `fixed-alpha` has no such option; expected one of `alpha`, `near_alpha`, `low_loss_factor`"
         );
         assert!(message("fixed", &[("rate", 1.0)]).ends_with("expected none"));
     }

@@ -13,10 +13,10 @@ const MIN_PACKETS: u64 = 20;
 const LOW_LOSS: u64 = 5;
 /// Above this loss, in units of 1/255 (10 %), the rate falls.
 const HIGH_LOSS: u64 = 26;
+/// What the rate grows by beside its factor: libwebrtc adds it to the product, most papers to the rate before.
+pub(crate) const STEP: Bitrate = Bitrate(1_000);
 /// The rate grows by the factor once per this interval.
 const INCREASE_INTERVAL: Time = Time::from_secs(1);
-/// Added at every increase.
-const INCREASE_STEP: Bitrate = Bitrate(1_000);
 /// The rate falls at most once per this time plus a round trip.
 const DECREASE_INTERVAL: Time = Time::from_millis(300);
 /// The rate follows REMB upwards until this long after the first report.
@@ -61,6 +61,8 @@ pub(crate) struct LossBasedConfig {
     pub(crate) growth: Growth,
     /// Growth factor at low loss.
     pub(crate) factor: f64,
+    /// Added after that factor.
+    pub(crate) step: Bitrate,
     pub(crate) tfrc: TfrcRole,
     /// Each reported loss reduces the rate only once, however late the next report is.
     pub(crate) once_per_report: bool,
@@ -68,6 +70,16 @@ pub(crate) struct LossBasedConfig {
     pub(crate) probes: bool,
     /// Halves the rate when feedback is missing.
     pub(crate) halves_without_feedback: bool,
+}
+
+impl LossBasedConfig {
+    /// Growth as papers print it, if an option gives the factor: the sum of the rate and `step`, times the factor.
+    pub(crate) fn with_printed_growth(self, factor: Option<f64>, step: Bitrate) -> Self {
+        match factor {
+            Some(factor) => LossBasedConfig { factor, step: step.scaled(factor), ..self },
+            None => self,
+        }
+    }
 }
 
 /// The sender half of the algorithms of 2013 to 2016.
@@ -179,7 +191,7 @@ impl LossBased {
                 self.rate
             }
         };
-        Bitrate((from.0 as f64 * self.config.factor + 0.5) as u64 + INCREASE_STEP.0)
+        Bitrate((from.0 as f64 * self.config.factor + 0.5) as u64 + self.config.step.0)
     }
 
     fn reduced(&mut self, now: Time) -> Bitrate {
@@ -272,6 +284,7 @@ impl Controller for LossBased {
         if self.next_change().is_some_and(|at| now >= at) {
             self.evaluate(now);
         }
+        // The time counts from the first feedback on, because a first report is only the baseline of the next one.
         if self.config.halves_without_feedback && self.feedback_due.is_some_and(|due| now >= due) {
             self.feedback_due = Some(now + FEEDBACK_TIMEOUT);
             self.set(self.rate.scaled(0.5));

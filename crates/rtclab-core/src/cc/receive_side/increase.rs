@@ -6,6 +6,13 @@ use crate::units::Time;
 /// How fast the rate grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum IncreaseLaw {
+    /// Not at all.
+    None,
+    /// By this factor, in every region.
+    Factor {
+        /// Growth factor per second.
+        per_second: f64,
+    },
     /// Slower the longer a change takes to show its effect (libwebrtc of 2013).
     ResponseTime,
     /// 8 % a second, or `additive` packets per response time near a known maximum.
@@ -33,6 +40,8 @@ impl IncreaseLaw {
     /// The rate after growth, in bit/s.
     pub(crate) fn grow(self, input: &IncreaseInput) -> f64 {
         match self {
+            IncreaseLaw::None => input.rate_bps,
+            IncreaseLaw::Factor { per_second } => input.rate_bps * growth(input, per_second),
             IncreaseLaw::ResponseTime => response_time(input),
             IncreaseLaw::Aimd { additive } if input.region == Region::NearMax => {
                 input.rate_bps + additive_step(input, additive)
@@ -80,8 +89,13 @@ fn additive_step(input: &IncreaseInput, packets: f64) -> f64 {
 /// libwebrtc 524ecc29dd, `aimd_rate_control.cc`, MultiplicativeRateIncrease.
 fn multiplicative_step(input: &IncreaseInput) -> f64 {
     const PER_SECOND: f64 = 1.08;
+    (input.rate_bps * (growth(input, PER_SECOND) - 1.0)).max(1e3)
+}
+
+/// The growth factor since the last change, which counts as at most a second.
+fn growth(input: &IncreaseInput, per_second: f64) -> f64 {
     let seconds = input.elapsed.map_or(1.0, |elapsed| elapsed.as_secs_f64().min(1.0));
-    (input.rate_bps * (libm::pow(PER_SECOND, seconds) - 1.0)).max(1e3)
+    libm::pow(per_second, seconds)
 }
 
 #[cfg(test)]
@@ -136,6 +150,19 @@ mod tests {
         assert!((law.grow(&at) - 1e6 - 8_333.3 / 2.0).abs() < 1.0);
         at.elapsed = Some(Time::from_millis(75));
         assert!((law.grow(&at) - 1e6 - 8_333.3 / 4.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_factor_per_second_applies_in_every_region_and_for_at_most_a_second() {
+        for region in [Region::MaxUnknown, Region::AboveMax, Region::NearMax] {
+            let mut at = input(region, 50, 1.0);
+            for (ms, grown) in [(1_000, 1.05e6), (3_000, 1.05e6), (500, 1e6 * 1.05_f64.sqrt())] {
+                at.elapsed = Some(Time::from_millis(ms));
+                let rate = IncreaseLaw::Factor { per_second: 1.05 }.grow(&at);
+                assert!((rate - grown).abs() < 1e-3, "{ms} ms: {rate}");
+            }
+            assert_eq!(IncreaseLaw::None.grow(&at), 1e6);
+        }
     }
 
     #[test]

@@ -148,6 +148,7 @@ impl ReceiveSide {
             incoming_bps: self.incoming_bps,
             noise: self.filter.noise(),
             raised_ms: self.detector.raised_ms(),
+            detector_ms: (self.detector.value_ms(), self.detector.threshold_ms()),
         };
         let region = self.control.update(now, &input);
         self.detector.set_region(region);

@@ -20,13 +20,17 @@ const FORGET_DEVIATIONS: f64 = 3.0;
 /// The incoming rate counts as above the known maximum from this many standard deviations on.
 const ABOVE_DEVIATIONS: f64 = 2.5;
 /// The rate does not change to more than this multiple of the incoming rate.
-const VETO_FACTOR: f64 = 1.5;
-/// The veto does not apply while the incoming and the new rate are both at or below these, in bit/s.
+const LIMIT_FACTOR: f64 = 1.5;
+/// A change beyond that is not refused while the incoming and the new rate are both at or below these, in bit/s.
 const VETO_FLOORS_BPS: (f64, f64) = (100e3, 150e3);
 /// Continued over-use reduces the rate again after a round trip, clamped to these bounds.
 const REDUCE_AGAIN: (Time, Time) = (Time::from_millis(10), Time::from_millis(200));
 /// Continued over-use reduces the rate at once if it exceeds the incoming rate by this many times that rate.
 const REDUCE_EXCESS: f64 = 1.05;
+/// Fraction of the incoming rate that over-use left in libwebrtc until July 2015.
+pub(crate) const BETA: f64 = 0.9;
+/// The same near a known maximum.
+pub(crate) const NEAR_BETA: f64 = 0.95;
 /// Weight of the old value in the mean time between updates.
 const PERIOD_KEEP: f64 = 0.9;
 
@@ -54,21 +58,44 @@ impl State {
 /// The fraction of the incoming rate that over-use leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum DecreaseLaw {
-    /// 0.95 near a known maximum, otherwise 0.9 (libwebrtc until July 2015).
-    ByRegion,
-    /// A fixed fraction.
-    Fixed(f64),
+    /// Depends on what is known about the maximum.
+    Factors {
+        /// Near a known maximum.
+        near: f64,
+        /// In the other regions.
+        elsewhere: f64,
+    },
     /// Depends on how far the detector is above its threshold.
     Dynamic(DynamicAlpha),
+}
+
+impl DecreaseLaw {
+    /// The factors of libwebrtc until July 2015.
+    pub(crate) const BY_REGION: DecreaseLaw =
+        DecreaseLaw::Factors { near: NEAR_BETA, elsewhere: BETA };
+
+    /// The same fraction in every region.
+    pub(crate) const fn fixed(fraction: f64) -> DecreaseLaw {
+        DecreaseLaw::Factors { near: fraction, elsewhere: fraction }
+    }
+}
+
+/// What happens to a rate above [`LIMIT_FACTOR`] times the incoming rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// A change to it is refused (libwebrtc until December 2016).
+    Veto,
+    /// It becomes that multiple (Jansen et al. 2017, equation 2).
+    Cap,
 }
 
 /// Variant of the rate control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RateControlConfig {
-    /// After this time the incoming rate becomes the first estimate.
-    pub(crate) initialisation: Time,
-    /// Over-use before that time sets the first estimate.
-    pub(crate) over_use_initialises: bool,
+    /// After this time, if any, the incoming rate becomes the first estimate.
+    pub(crate) initialisation: Option<Time>,
+    /// Over-use before that time sets the first estimate, and so does under-use with [`Self::under_use_factor`].
+    pub(crate) signal_initialises: bool,
     /// How the rate grows.
     pub(crate) increase: IncreaseLaw,
     /// How the rate falls.
@@ -78,6 +105,8 @@ pub(crate) struct RateControlConfig {
     pub(crate) recovers: bool,
     /// Under-use sets the rate to this multiple of the incoming rate.
     pub(crate) under_use_factor: Option<f64>,
+    /// What bounds the rate by the incoming rate.
+    pub(crate) limit: Limit,
 }
 
 /// Inputs of an update.
@@ -90,6 +119,8 @@ pub(crate) struct Input {
     pub(crate) noise: f64,
     /// Value and threshold of the detector when it last signalled over-use, in ms.
     pub(crate) raised_ms: (f64, f64),
+    /// Value and threshold of the detector now, in ms.
+    pub(crate) detector_ms: (f64, f64),
 }
 
 /// The rate control.
@@ -112,6 +143,8 @@ pub(crate) struct RateControl {
     last_update: Option<Time>,
     last_change: Option<Time>,
     alpha: f64,
+    /// The fraction that the next decrease leaves, if alpha is lagged.
+    next_alpha: f64,
 }
 
 impl RateControl {
@@ -131,6 +164,7 @@ impl RateControl {
             last_update: None,
             last_change: None,
             alpha: f64::NAN,
+            next_alpha: INITIAL_ALPHA,
         }
     }
 
@@ -182,15 +216,17 @@ impl RateControl {
         if before == State::Hold && self.state == State::Increase {
             self.last_change = Some(now);
         }
-        let (rate, recovered) = match self.state {
-            State::Hold => (self.hold(input), false),
+        let (rate, is_exempt) = match self.state {
+            State::Hold => self.hold(input),
             State::Increase => self.increase(now, input),
             State::Decrease => (self.decrease(now, input), false),
         };
         let rate = rate.clamp(MIN_BPS, MAX_BPS);
-        let incoming = input.incoming_bps;
-        let busy = incoming > VETO_FLOORS_BPS.0 || rate > VETO_FLOORS_BPS.1;
-        if !recovered && busy && rate > VETO_FACTOR * incoming {
+        let limit = LIMIT_FACTOR * input.incoming_bps;
+        let busy = input.incoming_bps > VETO_FLOORS_BPS.0 || rate > VETO_FLOORS_BPS.1;
+        if self.config.limit == Limit::Cap {
+            self.rate_bps = rate.min(limit.max(MIN_BPS));
+        } else if !is_exempt && busy && rate > limit {
             self.last_change = Some(now);
         } else {
             self.rate_bps = rate;
@@ -203,7 +239,7 @@ impl RateControl {
             return;
         }
         let first = *self.first_incoming.get_or_insert(now);
-        if now > first + self.config.initialisation {
+        if self.config.initialisation.is_some_and(|wait| now > first + wait) {
             self.rate_bps = incoming_bps;
             self.initialised = true;
         }
@@ -213,25 +249,41 @@ impl RateControl {
         (self.variance_kbps * self.maximum_kbps.unwrap_or(0.0)).sqrt()
     }
 
-    /// Fraction of the incoming rate that a decrease leaves, except with dynamic alpha. Fast recovery and the
-    /// known maximum use it in any case, unless alpha replaces it there, too.
+    /// Fraction of the incoming rate that a decrease leaves, except with dynamic alpha that is not lagged. Fast
+    /// recovery and the known maximum use it in any case, unless alpha replaces it there, too.
     fn beta(&self) -> f64 {
         match self.config.decrease {
-            DecreaseLaw::Fixed(beta) => beta,
+            DecreaseLaw::Factors { near, elsewhere } => self.by_region(near, elsewhere),
+            DecreaseLaw::Dynamic(law) if law.lagged => self.next_alpha,
             DecreaseLaw::Dynamic(law) if law.replaces_beta && self.alpha.is_nan() => INITIAL_ALPHA,
             DecreaseLaw::Dynamic(law) if law.replaces_beta => self.alpha,
-            DecreaseLaw::ByRegion | DecreaseLaw::Dynamic(_) => match self.region {
-                Region::NearMax => 0.95,
-                Region::AboveMax | Region::MaxUnknown => 0.9,
-            },
+            DecreaseLaw::Dynamic(_) => self.by_region(NEAR_BETA, BETA),
         }
     }
 
-    fn hold(&mut self, input: &Input) -> f64 {
+    fn by_region(&self, near: f64, elsewhere: f64) -> f64 {
+        match self.region {
+            Region::NearMax => near,
+            Region::AboveMax | Region::MaxUnknown => elsewhere,
+        }
+    }
+
+    fn change_region(&mut self, region: Region, input: &Input) {
+        self.region = region;
+        if let DecreaseLaw::Dynamic(law) = self.config.decrease {
+            self.next_alpha = law.lagged_alpha(input.detector_ms, region);
+        }
+    }
+
+    /// The new rate, and whether under-use sets it, which the veto does not refuse.
+    fn hold(&mut self, input: &Input) -> (f64, bool) {
         self.hold_maximum_bps = self.hold_maximum_bps.max(input.incoming_bps);
         match (self.config.under_use_factor, input.usage) {
-            (Some(factor), Usage::Under) => factor * input.incoming_bps,
-            _ => self.rate_bps,
+            (Some(factor), Usage::Under) => {
+                self.initialised |= self.config.signal_initialises;
+                (factor * input.incoming_bps, true)
+            }
+            _ => (self.rate_bps, false),
         }
     }
 
@@ -240,10 +292,10 @@ impl RateControl {
         if let Some(maximum) = self.maximum_kbps {
             let excess = input.incoming_bps / 1e3 - maximum;
             if excess > FORGET_DEVIATIONS * self.deviation_kbps() {
-                self.region = Region::MaxUnknown;
+                self.change_region(Region::MaxUnknown, input);
                 self.maximum_kbps = None;
             } else if self.config.recovers && excess > ABOVE_DEVIATIONS * self.deviation_kbps() {
-                self.region = Region::AboveMax;
+                self.change_region(Region::AboveMax, input);
             }
         }
         let elapsed = self.last_change.map(|last| now.saturating_sub(last));
@@ -259,7 +311,7 @@ impl RateControl {
         let floor = self.beta() * std::mem::take(&mut self.hold_maximum_bps);
         if self.config.recovers && floor > grown {
             self.maximum_kbps = Some(floor / 1e3);
-            self.region = Region::NearMax;
+            self.change_region(Region::NearMax, input);
             return (floor, true);
         }
         (grown, false)
@@ -268,14 +320,14 @@ impl RateControl {
     fn decrease(&mut self, now: Time, input: &Input) -> f64 {
         self.state = State::Hold;
         self.last_change = Some(now);
-        self.initialised |= self.config.over_use_initialises;
+        self.initialised |= self.config.signal_initialises;
         let incoming = input.incoming_bps;
         if incoming < MIN_BPS {
             return MIN_BPS;
         }
         self.alpha = match self.config.decrease {
-            DecreaseLaw::Dynamic(law) => law.alpha(input.raised_ms, self.region),
-            DecreaseLaw::ByRegion | DecreaseLaw::Fixed(_) => self.beta(),
+            DecreaseLaw::Dynamic(law) if !law.lagged => law.alpha(input.raised_ms, self.region),
+            DecreaseLaw::Dynamic(_) | DecreaseLaw::Factors { .. } => self.beta(),
         };
         let mut rate = self.alpha * incoming;
         if rate > self.rate_bps {
@@ -284,7 +336,7 @@ impl RateControl {
             }
             rate = rate.min(self.rate_bps);
         }
-        self.region = Region::NearMax;
+        self.change_region(Region::NearMax, input);
         self.learn_maximum(incoming / 1e3);
         rate
     }

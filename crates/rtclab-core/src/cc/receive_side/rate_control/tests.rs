@@ -1,9 +1,16 @@
 use super::*;
 use crate::cc::gcc_2016::RATE_CONTROL_2016;
+use crate::cc::receive_side::dynamic_alpha::Divisor;
 use crate::cc::rrtcc_2013::RATE_CONTROL_2013;
 
 fn input(usage: Usage, kbps: f64) -> Input {
-    Input { usage, incoming_bps: kbps * 1e3, noise: 1.0, raised_ms: (26.0, 25.0) }
+    Input {
+        usage,
+        incoming_bps: kbps * 1e3,
+        noise: 1.0,
+        raised_ms: (26.0, 25.0),
+        detector_ms: (26.0, 25.0),
+    }
 }
 
 /// A rate control whose estimate is 1 Mbit/s at 2 s.
@@ -102,10 +109,11 @@ fn after_hold_the_rate_returns_to_95_percent_of_what_arrived_during_it() {
 fn alpha_replaces_the_factor_of_fast_recovery_only_with_the_option() {
     for (replaces_beta, recovered) in [(false, 760.0), (true, 790.3)] {
         let law = DynamicAlpha {
-            divisor_by_threshold: false,
+            divisor: Divisor::ByRegion,
             max: f64::INFINITY,
             whole_threshold: false,
             replaces_beta,
+            lagged: false,
         };
         let decrease = DecreaseLaw::Dynamic(law);
         let mut control = at_1_mbps(RateControlConfig { decrease, ..RATE_CONTROL_2013 });
@@ -114,6 +122,35 @@ fn alpha_replaces_the_factor_of_fast_recovery_only_with_the_option() {
         control.update(Time::from_secs(4), &input(Usage::Under, 800.0));
         control.update(Time::from_secs(5), &input(Usage::Normal, 296.0));
         assert!((kbps(&control) - recovered).abs() < 0.1, "{}", kbps(&control));
+    }
+}
+
+/// The first over-use leaves the initial 0.9. It moves the region near the maximum, where 26 ms at a threshold of 25 ms
+/// give 1 - 0.1228 * (1 - exp(-1 / 52)) = 0.99766 for the next one.
+#[test]
+fn lagged_alpha_applies_to_the_next_over_use() {
+    let law = DynamicAlpha {
+        divisor: Divisor::ByRegion,
+        max: f64::INFINITY,
+        whole_threshold: false,
+        replaces_beta: false,
+        lagged: true,
+    };
+    let decrease = DecreaseLaw::Dynamic(law);
+    let mut control = at_1_mbps(RateControlConfig { decrease, ..RATE_CONTROL_2013 });
+    for (second, arrives, expected) in [(3, 900.0, 810.0), (4, 800.0, 798.13)] {
+        control.update(Time::from_secs(second), &input(Usage::Over, arrives));
+        assert!((kbps(&control) - expected).abs() < 0.01, "{}", kbps(&control));
+    }
+}
+
+#[test]
+fn a_factor_of_each_region_applies_in_that_region() {
+    let decrease = DecreaseLaw::Factors { near: 0.95, elsewhere: 0.85 };
+    let mut control = at_1_mbps(RateControlConfig { decrease, ..RATE_CONTROL_2013 });
+    for (second, arrives, expected) in [(3, 900.0, 765.0), (4, 700.0, 665.0)] {
+        control.update(Time::from_secs(second), &input(Usage::Over, arrives));
+        assert!((kbps(&control) - expected).abs() < 1e-6, "{}", kbps(&control));
     }
 }
 
