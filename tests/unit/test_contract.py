@@ -71,7 +71,7 @@ def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
         ),
         (lambda run: run.update(repeats={}), "repeats: expected a valid "),
         (lambda run: run.update(host="me"), "host: unknown field"),
-        (lambda run: run.update(schema="two"), "schema: expected 5; got 'two'"),
+        (lambda run: run.update(schema="two"), "schema: expected 6; got 'two'"),
         (
             lambda run: run["machine"].update(cores="two"),
             "machine.cores: expected a valid integer; got 'two'",
@@ -133,11 +133,11 @@ def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
     [
         (
             None,
-            "written by an older rtclab, with schema 1; this one reads schema 5",
+            "written by an older rtclab, with schema 1; this one reads schema 6",
             "run the scenario again",
         ),
-        (1, "written by an older rtclab, with schema 1; this one reads schema 5", "run the scenario again"),
-        (6, "written by a newer rtclab, with schema 6; this one reads schema 5", "update rtclab"),
+        (1, "written by an older rtclab, with schema 1; this one reads schema 6", "run the scenario again"),
+        (7, "written by a newer rtclab, with schema 7; this one reads schema 6", "update rtclab"),
     ],
 )
 @pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
@@ -157,7 +157,7 @@ def test_a_run_of_another_version_is_refused_in_one_sentence(
     assert str(refused.value) == f"{file}: {said}\n  hint: {hint}"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 5, "schema"'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 6, "schema"'])
 @pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
 def test_a_file_that_is_not_a_json_object_is_named(run: Run, name: str, text: str) -> None:
     (run.path / name).write_text(text, encoding="latin-1")

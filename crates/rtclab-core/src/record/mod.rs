@@ -59,7 +59,7 @@ pub struct FlowConfig {
 pub struct Source {
     /// Name of the participant or server.
     pub participant: Text,
-    /// Whether it is a participant, whose joining and leaving are recorded, or a server.
+    /// Whether it takes part in the call, so that its joining and leaving are recorded, or only forwards.
     pub is_participant: bool,
     /// The flow that it sends.
     pub sends: FlowId,

@@ -242,7 +242,7 @@ impl<'a> Builder<'a> {
             let remote_index = if offerer { index ^ 1 } else { 2 * origin };
             let source = Source {
                 participant: recorder.text(here),
-                is_participant: own.is_some(),
+                is_participant: own_media.is_some(),
                 sends: flow,
                 receives: self.end_configs[index ^ 1].flow,
                 timestamp_offset: self.seed(remote_index) as u32,
