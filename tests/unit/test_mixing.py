@@ -28,7 +28,7 @@ stack = "chrome-27"
 up = { delay = "10 ms" }
 down = { delay = "15 ms" }
 """
-"""Nothing is random and nothing queues. The pictures of the 2013 encoder keep size and rate at any bitrate."""
+"""Nothing queues, and the pictures of the encoder of 2013 keep their size and rate at any bitrate."""
 VIDEO = (
     'video={codec="vp8-2013", camera="steady", max_bitrate="500 kbit/s", min_bitrate="500 kbit/s", '
     'start_bitrate="500 kbit/s"}'
@@ -37,7 +37,7 @@ NO_VIDEO = "video=false"
 MIXING = "\n[[calls]]\nkind = 'mixing-mcu'\nserver = 'box'\n"
 SFU = "\n[[calls]]\nkind = 'sfu'\nserver = 'box'\n"
 WAY_MS = 10 + 10
-"""From a camera to its server's decoder: the uplink, and what the jitter buffer of 2013 adds for rendering."""
+"""From a camera to the decoder of its server: the uplink, and 10 ms for rendering in the buffer of 2013."""
 BACK_MS = 15 + 10
 """From the server's encoder to the screen."""
 INTERVAL_MS = 1000 / 30
@@ -110,8 +110,8 @@ def test_a_mixing_mcu_has_its_own_congestion_control_and_each_receiver_its_own_r
 CLOCK_MS = 70 / 3
 """From alice's first picture at the decoder to the next tick of the composition clock.
 
-It begins with the handshake at the server, 10 ms after hers, when her camera begins: after 10 + 33.3 ms, and her
-picture is there after 20 ms.
+The clock begins with the handshake at the server, 10 ms after hers, with which her camera begins. So its
+second tick is 10 + 33.3 ms after her first picture was taken, which is there after 20 ms.
 """
 
 
@@ -122,8 +122,8 @@ picture is there after 20 ms.
         (0, 10, CLOCK_MS),
         # Decoding fits into the time in which the picture waits for the clock.
         (20, 10, CLOCK_MS),
-        # It does not, so the picture is in the next composition. The next picture is then being decoded, by the same
-        # processor, for as much longer as the decoder was late.
+        # It does not, so the picture is in the next composition. The next picture is then being decoded, by the
+        # same processor, for as much longer as the decoder was late.
         (25, 0, CLOCK_MS + INTERVAL_MS + 25 - CLOCK_MS),
         (25, 5, CLOCK_MS + INTERVAL_MS + 25 - CLOCK_MS),
     ],
@@ -188,7 +188,7 @@ def test_a_mixed_call_is_the_same_twice_and_with_a_capture_which_has_every_strea
         assert plain.table(name).equals(captured.table(name)), name
     seen = monitor.watch(tmp_path / CAPTURE, sdp=(tmp_path / DESCRIPTIONS).read_text())["streams"]
     kinds = seen.filter(direction="outbound").group_by("interface", "kind").len()
-    # At each participant one video and one audio; at the server one of each of them; besides, retransmissions.
+    # One video and one audio at each participant, and one of each from everybody at the server.
     for node, expected in (("alice", 1), ("bob", 1), ("carol", 1), ("box", 3)):
         counted = dict(kinds.filter(interface=node).select("kind", "len").iter_rows())
         assert (counted["video"], counted["audio"]) == (expected, expected), node
@@ -222,7 +222,7 @@ def test_each_server_of_a_cascade_adds_the_way_to_the_next_one_exactly(tmp_path:
     for flow, count in hops.items():
         packets = trace.table("packets").filter(flow=flow, kind="audio").drop_nulls("delivered_ns")
         delay_ms = ((packets["delivered_ns"] - packets["sent_ns"]) / 1e6).unique().to_list()
-        # A participant's uplink and the server's downlink, the servers, the last one's uplink and the downlink.
+        # The participant's uplink and the server's downlink, the servers, the last uplink and the downlink.
         assert delay_ms == [10 + 4 + count * HOP_MS + 3 + 15], flow
         assert packets.height > 200
     assert trace.manifest.flows["carol->dave"].route == (
@@ -258,7 +258,7 @@ def test_cascaded_mixing_mcus_exchange_one_composition_each_way(tmp_path: Path) 
     }
     assert set(trace.manifest.flows) == legs
     rates = {leg: media_kbps(trace, leg) for leg in legs}
-    # On each leg one stream of audio, and one of video: 500 kbit/s in 60 packets a second with 64 B of headers.
+    # Each leg has one stream of audio, and one of video: 500 kbit/s in 60 packets/s with 64 B of headers.
     assert rates == {leg: pytest.approx(587.5, abs=20) for leg in legs}
     # Carol is seen by dave over three servers. Each waits for a clock, and so do alice and bob over two.
     seen_ms = picture_delay(trace, "west->dave", (5, 15))
@@ -297,7 +297,7 @@ def test_without_a_cascade_the_connections_of_a_server_are_the_uplinks_and_then_
             "calls.0.server: no server `box`; expected one of `core`",
         ),
         (
-            "[servers.box]\nhost = { encoder_capacity = '1 Mpixel/s' }\n[[calls]]\nkind = 'sfu'\nserver = 'box'",
+            "[servers.box]\nhost = { encoder_capacity = '1 Mpixel/s' }\n" + SFU,
             "servers.box.host: box mixes nothing; expected a call of kind `mixing-mcu` with this server",
         ),
         (
@@ -318,7 +318,7 @@ def test_without_a_cascade_the_connections_of_a_server_are_the_uplinks_and_then_
             "calls.0.servers: a call of kind `p2p` has no servers; expected kind sfu or mcu or mixing-mcu",
         ),
         (
-            "[servers.box]\n[[calls]]\nkind = 'sfu'\nserver = 'box'\nservers = { core = ['alice'], box = ['bob'] }",
+            "[servers.box]\n" + SFU + "servers = { core = ['alice'], box = ['bob'] }",
             "calls.0.servers: cannot be combined with server",
         ),
         (

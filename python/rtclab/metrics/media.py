@@ -7,7 +7,7 @@ from math import isnan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import ANY, EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
+from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
@@ -135,7 +135,6 @@ def picture_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> S
     known=sources(
         EXACT, bounded("with the capture time that the browser estimates"), UNKNOWN, UNKNOWN, UNKNOWN
     ),
-    bounds=ANY,  # the estimate may be wrong
 )
 def picture_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean time (ms) from when the camera took a picture until it was shown, over all frames shown.

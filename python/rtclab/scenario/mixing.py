@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rtclab.errors import FieldError
+from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.participant import Audio, CongestionControl, Host, Server, Video
-
-if TYPE_CHECKING:
-    from rtclab.scenario.model import ScenarioTables
 
 MIXING = "mixing-mcu"
 """Kind of the calls whose servers mix."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
-from rtclab.scenario import mixing
 from rtclab.scenario.call import Call
 from rtclab.scenario.participant import (
     CORE,
@@ -144,7 +143,6 @@ class ScenarioTables(Table):
         errors = [
             *self._name_errors(),
             *self._call_errors(),
-            *mixing.errors(self),
             *self._route_errors(),
             *self._traffic_errors(),
         ]
