@@ -71,8 +71,8 @@ def test_who_only_watches_decodes_and_who_is_only_watched_encodes(tmp_path: Path
 def test_an_overloaded_processor_is_never_busy_for_more_than_the_whole_second(
     tmp_path: Path, people: str, expected: float
 ) -> None:
-    # A picture takes 61.44 ms, so one camera skips every second picture: 15 are encoded and 15 decoded. Two cameras
-    # keep the processor busy all the time.
+    # A picture takes 61.44 ms, so one camera skips every second one: 15 are encoded and 15 decoded. Two
+    # cameras keep the processor busy all the time.
     trace = simulate(tmp_path, people + HOST, "host.encoder_capacity=5 Mpixel/s")
     loads = trace.table("host").filter(participant="alice")["cpu_percent"][2:].to_list()
     assert loads == [pytest.approx(expected, abs=0.01)] * 8

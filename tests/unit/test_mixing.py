@@ -122,8 +122,8 @@ second tick is 10 + 33.3 ms after her first picture was taken, which is there af
         (0, 10, CLOCK_MS),
         # Decoding fits into the time in which the picture waits for the clock.
         (20, 10, CLOCK_MS),
-        # It does not, so the picture is in the next composition. The next picture is then being decoded, by the
-        # same processor, for as much longer as the decoder was late.
+        # It does not, so the picture is in the next composition. By then the same processor decodes the next
+        # picture, for as much longer as the decoder was late.
         (25, 0, CLOCK_MS + INTERVAL_MS + 25 - CLOCK_MS),
         (25, 5, CLOCK_MS + INTERVAL_MS + 25 - CLOCK_MS),
     ],
