@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rtclab.reproduce import NAMES, paper
+from rtclab.reproduce.variants import split
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
 
@@ -56,7 +57,9 @@ READINGS = [
 ]
 OTHERS = {other for _, other, _ in READINGS}
 """Scenarios of other readings: they change what the paper leaves open, which may be a model's parameter."""
-CONDITIONS = [file for file in NAMED if f"{file.parent.name}/{file.stem}" not in OTHERS]
+COMPARED = {split(scenario)[0] for name in NAMES for scenario in paper(name).scenarios} - OTHERS
+"""Scenarios from which there are published numbers or figures; the others of a paper's folder are ours."""
+CONDITIONS = [file for file in NAMED if f"{file.parent.name}/{file.stem}" in COMPARED]
 
 
 def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
