@@ -13,6 +13,7 @@ import pytest
 
 from rtclab.backend.sim import SimBackend
 from rtclab.reproduce import NAMES, paper
+from rtclab.reproduce.variants import split
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
 
@@ -73,8 +74,10 @@ RULES = [
     if any(field.startswith(OPTIONS) for field, _ in leaves(tomllib.loads(file.read_text())))
 ]
 """Conditions with another rule of congestion control: one that a paper prints and browsers did not have."""
+COMPARED = {split(scenario)[0] for name in NAMES for scenario in paper(name).scenarios} - OTHERS
+"""Scenarios from which there are published numbers or figures; the others of a paper's folder are ours."""
 CONDITIONS = [
-    file for file in NAMED if file not in RULES and f"{file.parent.name}/{file.stem}" not in OTHERS
+    file for file in NAMED if file not in RULES and f"{file.parent.name}/{file.stem}" in COMPARED
 ]
 
 
