@@ -24,6 +24,15 @@ pub enum SegmentKind {
     Ack,
 }
 
+/// A segment of the TCP connection between a client and its TURN relay, which carries datagrams both ways.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TurnSegment {
+    /// The segment.
+    pub segment: Segment,
+    /// The driver's number of the datagram whose last bytes it carries.
+    pub datagram: Option<u32>,
+}
+
 /// A segment on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {

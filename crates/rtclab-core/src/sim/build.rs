@@ -3,6 +3,7 @@
 use super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 use super::ends::End;
 use super::links::Links;
+use super::nats::Nats;
 use super::{CreateControl, Place, Simulation};
 use crate::capture::Description;
 use crate::cc::{self, CongestionControlConfig};
@@ -12,6 +13,7 @@ use crate::endpoint::{
     Peer, PeerConfig, Session, StreamConfig,
 };
 use crate::media::host::Host;
+use crate::nat::NatKind;
 use crate::network::{Network, NodeId, derive_seed};
 use crate::packet::{Address, Described};
 use crate::record::{Detail, FlowConfig, FlowId, Recorder, Source};
@@ -19,6 +21,7 @@ use crate::signalling;
 use crate::stack::{PROFILES, SetupProfile, StackProfile};
 use crate::tcp::{Client, ClientConfig, Server};
 use crate::timeouts::Timeouts;
+use crate::turn_tcp::TurnStream;
 use crate::udp::{self, ConstantRate};
 use crate::units::Time;
 use std::collections::HashMap;
@@ -113,7 +116,7 @@ pub(super) fn simulation(
     for index in 0..builder.end_configs.len() {
         builder.add_end(index, &mut recorder)?;
     }
-    let Builder { mut ends, mut places, descriptions, meets, core, .. } = builder;
+    let Builder { end_configs, mut ends, mut places, descriptions, meets, core, .. } = builder;
     traffic.add_ends(&flows.flows, &mut ends, &mut places);
     let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
@@ -128,6 +131,8 @@ pub(super) fn simulation(
             hosts.push((nodes.get(&participant.name)?, Host::new(host, seed)));
         }
     }
+    add_turn_streams(config, &end_configs, &mut ends, &mut places);
+    let nats = Nats::new(config, ends.len());
     let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));
     let links = Links::new(network);
     let simulation = Simulation {
@@ -136,6 +141,7 @@ pub(super) fn simulation(
         places,
         timeouts,
         hosts,
+        nats,
         signalling,
         recorder,
         capture: None,
@@ -278,6 +284,7 @@ impl<'a> Builder<'a> {
             media_from,
             media_to: Vec::new(),
             page: None,
+            turn: None,
         });
         Ok(())
     }
@@ -364,6 +371,7 @@ fn session(
     Session {
         offerer,
         negotiation: Negotiation::Bursts,
+        behind_nat: participants[0].is_some_and(|own| own.nat.is_some()),
         start: present().fold(connection.start_ns, |start, p| start.max(p.join_ns)),
         end: present().fold(connection.end_ns, |end, p| end.min(p.leave_ns)),
     }
@@ -495,6 +503,7 @@ impl Traffic {
                     media_from: None,
                     media_to: Vec::new(),
                     page: None,
+                    turn: None,
                 });
             }
         }
@@ -532,6 +541,7 @@ fn add_signalling(
         media_from: None,
         media_to: Vec::new(),
         page: None,
+        turn: None,
     };
     let address = |index: usize, node| Address { node, port: index as u32 };
     let mut nodes: Vec<NodeId> = Vec::new();
@@ -581,6 +591,39 @@ fn add_signalling(
         }
     }
     Some(server)
+}
+
+/// Adds a TCP connection with the relay for each relayed end whose participant is behind a firewall for UDP.
+fn add_turn_streams(
+    config: &SimConfig,
+    end_configs: &[EndConfig],
+    ends: &mut Vec<End>,
+    places: &mut Vec<Place>,
+) {
+    for (index, &EndConfig { local, relay, flow, .. }) in end_configs.iter().enumerate() {
+        let name = &config.network.nodes[local.node.0 as usize];
+        let nat = config.participants.iter().find(|it| it.name == *name).and_then(|it| it.nat);
+        let Some(relay) = relay.filter(|_| nat == Some(NatKind::UdpBlocked)) else { continue };
+        let client = Address { node: local.node, port: ends.len() as u32 };
+        let server = Address { node: relay, port: client.port + 1 };
+        places[index].turn = Some(ends.len());
+        ends.push(End::Turn(Box::new(TurnStream::client(server))));
+        ends.push(End::Turn(Box::new(TurnStream::relay(client))));
+        for Address { node, .. } in [client, server] {
+            places.push(Place {
+                node,
+                flow,
+                data_flow: flow,
+                source: None,
+                control: String::new(),
+                owner: format!("{name} and its relay"),
+                media_from: None,
+                media_to: Vec::new(),
+                page: None,
+                turn: None,
+            });
+        }
+    }
 }
 
 /// Sending and acknowledging must take time, or virtual time would stand still.

@@ -148,6 +148,12 @@ impl Sender {
         self.end - 1
     }
 
+    /// Bytes of written messages that were not sent yet.
+    pub(super) fn unsent(&self) -> Bytes {
+        let payloads = self.written.iter().skip(self.board.next() as usize);
+        Bytes(payloads.map(|payload| u64::from(*payload)).sum())
+    }
+
     /// Whether the connection is open.
     pub(super) fn is_connected(&self) -> bool {
         self.connected

@@ -48,6 +48,11 @@ impl<M: Clone> Stream<M> {
         self.sender.is_connected()
     }
 
+    /// Bytes of written messages that have not left yet.
+    pub fn unsent(&self) -> Bytes {
+        self.sender.unsent()
+    }
+
     /// Appends a message of this length.
     pub fn write(&mut self, bytes: Bytes, message: M) {
         let last = self.sender.write(bytes);
