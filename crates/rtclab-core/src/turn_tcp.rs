@@ -3,10 +3,16 @@
 //! The relay still sends and receives UDP at the other side. Datagrams in the connection arrive in order, each after
 //! all before it: what is lost is repeated, and what comes behind it waits.
 
-use crate::packet::{Address, Content, Datagram, IP_UDP_BYTES, Transmit, TurnSegment};
+#[cfg(test)]
+mod tests;
+
+use crate::packet::{
+    Address, Content, Datagram, IP_UDP_BYTES, MAX_SEGMENT_BYTES, Transmit, TurnSegment,
+};
 use crate::tcp::Stream;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// RFC 8656, section 12.5: over TCP, messages are padded to a multiple of this.
 const ALIGNMENT: u64 = 4;
@@ -25,13 +31,22 @@ pub struct Carried {
     pub queued: Time,
 }
 
+/// Datagrams whose last bytes are in the same segment, which waited in queues for a total of `queued`.
+#[derive(Clone)]
+struct Batch {
+    datagrams: Arc<[u32]>,
+    queued: Time,
+}
+
 /// One end of the connection between a client and its relay.
 pub struct TurnStream {
     far: Address,
-    stream: Stream<Carried>,
+    stream: Stream<Batch>,
     is_client: bool,
     /// Whether the client has opened the connection, which it does when it has something to send.
     is_open: bool,
+    /// Datagrams that wait for TCP, with the bytes of each that have not left.
+    waiting: VecDeque<(u64, u32)>,
     arrived: VecDeque<Carried>,
 }
 
@@ -46,8 +61,9 @@ impl TurnStream {
         Self::new(client, Stream::listen(0), false)
     }
 
-    fn new(far: Address, stream: Stream<Carried>, is_client: bool) -> Self {
-        TurnStream { far, stream, is_client, is_open: false, arrived: VecDeque::new() }
+    fn new(far: Address, stream: Stream<Batch>, is_client: bool) -> Self {
+        let (waiting, arrived) = (VecDeque::new(), VecDeque::new());
+        TurnStream { far, stream, is_client, is_open: false, waiting, arrived }
     }
 
     /// Whether this is the end of a client.
@@ -59,12 +75,12 @@ impl TurnStream {
     /// the buffer is full, so that it is dropped.
     pub fn send(&mut self, size: Bytes, datagram: u32) -> bool {
         let buffer = if self.is_client { CLIENT_BUFFER } else { RELAY_BUFFER };
-        if self.stream.unsent() >= buffer {
+        if self.waiting.iter().map(|(bytes, _)| bytes).sum::<u64>() >= buffer.0 {
             return false;
         }
-        let bytes = Bytes((size.0 - IP_UDP_BYTES).next_multiple_of(ALIGNMENT));
         self.is_open = true;
-        self.stream.write(bytes, Carried { datagram, queued: Time::ZERO });
+        let bytes = (size.0 - IP_UDP_BYTES).next_multiple_of(ALIGNMENT);
+        self.waiting.push_back((bytes, datagram));
         true
     }
 
@@ -80,12 +96,12 @@ impl TurnStream {
 
     /// Handles a segment from the far end, which has waited in queues for a total of `queued`.
     pub fn handle_segment(&mut self, now: Time, datagram: &Datagram, queued: Time) {
-        let Content::Turn(TurnSegment { segment, datagram }) = datagram.content else { return };
+        let Content::Turn(TurnSegment { segment, datagrams }) = &datagram.content else { return };
         self.is_open = true;
-        let carried = datagram.map(|datagram| Carried { datagram, queued });
-        self.stream.handle_segment(now, &segment, carried.as_ref());
-        while let Some(carried) = self.stream.read() {
-            self.arrived.push_back(carried);
+        let batch = Batch { datagrams: datagrams.clone(), queued };
+        self.stream.handle_segment(now, segment, Some(&batch));
+        while let Some(Batch { datagrams, queued }) = self.stream.read() {
+            self.arrived.extend(datagrams.iter().map(|&datagram| Carried { datagram, queued }));
         }
     }
 
@@ -94,13 +110,34 @@ impl TurnStream {
         if !self.is_open {
             return None;
         }
-        let (segment, carried) = self.stream.poll(now)?;
-        let datagram = carried.map(|carried| carried.datagram);
-        Some(Transmit::direct(now, self.far, Content::Turn(TurnSegment { segment, datagram })))
+        if !self.waiting.is_empty() && self.stream.has_room() {
+            self.write();
+        }
+        let (segment, batch) = self.stream.poll(now)?;
+        let datagrams = batch.map_or_else(|| Arc::from([]), |batch| batch.datagrams);
+        Some(Transmit::direct(now, self.far, Content::Turn(TurnSegment { segment, datagrams })))
     }
 
     /// The next datagram that has arrived.
     pub fn poll_event(&mut self) -> Option<Carried> {
         self.arrived.pop_front()
+    }
+
+    /// Fills a segment with what waits. TCP sends what it has at once (TCP_NODELAY, which Chromium sets for all its
+    /// sockets), and packs what has to wait.
+    fn write(&mut self) {
+        let (mut payload, mut datagrams) = (0, Vec::new());
+        while let Some((bytes, datagram)) = self.waiting.front_mut() {
+            let part = (*bytes).min(u64::from(MAX_SEGMENT_BYTES) - payload);
+            payload += part;
+            *bytes -= part;
+            if *bytes > 0 {
+                break;
+            }
+            datagrams.push(*datagram);
+            self.waiting.pop_front();
+        }
+        let batch = Batch { datagrams: datagrams.into(), queued: Time::ZERO };
+        self.stream.write(Bytes(payload), batch);
     }
 }

@@ -67,7 +67,7 @@ def _native_host(host: Host) -> dict[str, object]:
 def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object]:
     video, audio = scenario.video_of(name), scenario.audio_of(name)
     control = scenario.congestion_control_of(name)
-    host = scenario.host_of(name)
+    host, nat = scenario.host_of(name), scenario.participants[name].nat
     join_ns, leave_ns = scenario.presence_ns(name)
     return {
         "name": name,
@@ -79,4 +79,5 @@ def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object
         "congestion_control": {"name": control.name, "options": control.options},
         "stack": control.stack,
         "repair": video.repair if video else "auto",
+        "nat": None if nat == "none" else nat,
     }

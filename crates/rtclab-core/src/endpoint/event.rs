@@ -14,8 +14,6 @@ pub enum Event {
     Signalled,
     /// A connectivity check was answered.
     IceConnected,
-    /// No connectivity check was answered for too long.
-    IceFailed,
     /// Both sides have finished the DTLS handshake, as far as this side knows.
     DtlsConnected,
     /// The first frame was shown.

@@ -345,9 +345,6 @@ impl Peer {
 
     fn after_setup(&mut self, now: Time) -> Result<(), ControlError> {
         self.timers.setup = or_never(self.setup.poll_timeout());
-        if self.setup.take_failure() {
-            self.events.push_back(Event::IceFailed);
-        }
         while self.announced < self.setup.step {
             let (step, event) = self.announced.next();
             self.announced = step;

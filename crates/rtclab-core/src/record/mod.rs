@@ -264,7 +264,6 @@ impl Recorder {
             Event::Left => self.participant_event(at, source, "left"),
             Event::Signalled => self.connection_event(at, source, "signalling_done"),
             Event::IceConnected => self.connection_event(at, source, "ice_connected"),
-            Event::IceFailed => self.failed(at, source, "ICE failed"),
             Event::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
             Event::FirstFrame => self.connection_event(at, source, "first_frame"),
             Event::FrameRendered { ssrc, frame } => self.frame(source, ssrc, &frame),
@@ -318,33 +317,18 @@ impl Recorder {
 
     fn participant_event(&mut self, at: Time, source: &Source, event: &str) {
         if source.is_participant {
-            self.happened(at, source.participant, None, event, "");
+            self.happened(at, source.participant, None, event);
         }
     }
 
     /// Records an event of a connection, with the flow that the source receives.
     fn connection_event(&mut self, at: Time, source: &Source, event: &str) {
         let flow = self.flow_text(source.receives);
-        self.happened(at, source.participant, Some(flow), event, "");
+        self.happened(at, source.participant, Some(flow), event);
     }
 
-    /// Records that a connection of a participant failed, and why. Servers do not report that.
-    fn failed(&mut self, at: Time, source: &Source, why: &str) {
-        if source.is_participant {
-            let flow = self.flow_text(source.receives);
-            self.happened(at, source.participant, Some(flow), "failed", why);
-        }
-    }
-
-    fn happened(
-        &mut self,
-        at: Time,
-        participant: Text,
-        flow: Option<Text>,
-        event: &str,
-        detail: &str,
-    ) {
-        let happened = EventRow { event: self.texts.code(event), detail: self.texts.code(detail) };
+    fn happened(&mut self, at: Time, participant: Text, flow: Option<Text>, event: &str) {
+        let happened = EventRow { event: self.texts.code(event), detail: self.texts.code("") };
         self.events.push(ParticipantKey { at, participant, flow }, happened);
     }
 

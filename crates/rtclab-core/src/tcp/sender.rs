@@ -148,10 +148,9 @@ impl Sender {
         self.end - 1
     }
 
-    /// Bytes of written messages that were not sent yet.
-    pub(super) fn unsent(&self) -> Bytes {
-        let payloads = self.written.iter().skip(self.board.next() as usize);
-        Bytes(payloads.map(|payload| u64::from(*payload)).sum())
+    /// Whether a new segment could leave now.
+    pub(super) fn has_room(&self) -> bool {
+        self.connected && self.board.in_flight() < self.window.segments
     }
 
     /// Whether the connection is open.

@@ -48,9 +48,9 @@ impl<M: Clone> Stream<M> {
         self.sender.is_connected()
     }
 
-    /// Bytes of written messages that have not left yet.
-    pub fn unsent(&self) -> Bytes {
-        self.sender.unsent()
+    /// Whether the window has room for another segment.
+    pub fn has_room(&self) -> bool {
+        self.sender.has_room()
     }
 
     /// Appends a message of this length.

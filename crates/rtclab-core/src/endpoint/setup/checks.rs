@@ -22,7 +22,8 @@ const STABLE_INTERVAL: Time = Time::from_millis(2_500);
 const FAST_CHECKS: u32 = 3;
 /// Number of answers after which the round trip is known well.
 const STABLE_ANSWERS: u32 = 5;
-/// How long checks go on without any answer; then ICE has failed (`CONNECTION_WRITE_TIMEOUT`, since 2010).
+/// How long checks go on without any answer; then ICE has failed (`CONNECTION_WRITE_TIMEOUT`, since 2010). The page does
+/// not hear of it: in calls of Chromium 156 checks ended after 15 s, and the state stayed as it was for 70 s.
 pub(super) const UNANSWERED: Time = Time::from_secs(15);
 /// Number of checks that may wait for an answer. Older ones are forgotten.
 const MAX_PENDING: usize = 64;
@@ -39,8 +40,6 @@ pub(super) struct Checks {
     pending: VecDeque<(u32, Time)>,
     /// When the first check since the last answer was sent.
     waiting_since: Option<Time>,
-    /// Whether none was answered for too long.
-    pub(super) failed: bool,
     /// Round trip of the last answered check.
     pub(super) rtt: Option<Time>,
 }
@@ -56,7 +55,6 @@ impl Checks {
             last_sent: Time::ZERO,
             pending: VecDeque::new(),
             waiting_since: None,
-            failed: false,
             rtt: None,
         }
     }
@@ -84,14 +82,13 @@ impl Checks {
         self.next
     }
 
-    /// The number of the check to send, if one is due. After they have failed, checks may begin again.
+    /// The number of the check to send, if one is due. After they have ended, checks may begin again.
     pub(super) fn poll(&mut self, now: Time) -> Option<u32> {
         self.next.filter(|at| *at <= now)?;
         let overdue = self.waiting_since.is_some_and(|since| now >= since + UNANSWERED);
         if overdue && !self.is_answered() {
             (self.next, self.sent, self.waiting_since) = (None, 0, None);
             self.pending.clear();
-            self.failed = true;
             return None;
         }
         let is_weak = self.answered == 0 || self.sent < FAST_CHECKS;
@@ -206,7 +203,7 @@ mod tests {
     /// On the grid of 62.5 ms, of which 15 s are a multiple: the check at 15 s would be the first one too late. Checks
     /// to another candidate have 15 s of their own.
     #[test]
-    fn checks_without_an_answer_fail_after_fifteen_seconds_and_may_begin_again() {
+    fn checks_without_an_answer_end_after_fifteen_seconds_and_may_begin_again() {
         for redirected in [false, true] {
             let mut checks = Checks::new(0.0);
             checks.begin(Time::ZERO);
@@ -215,10 +212,7 @@ mod tests {
                 if redirected && due == Time::from_millis(62) + Time::from_micros(500) {
                     checks.redirect();
                 }
-                left.extend(checks.poll(due).map(|_| due.as_millis()));
-                if checks.failed {
-                    assert_eq!(due.as_millis(), if redirected { 15_062 } else { 15_000 });
-                }
+                left.extend(checks.poll(due));
             }
             assert_eq!(left.len(), if redirected { 241 } else { 240 });
             checks.begin(Time::from_secs(20));
@@ -227,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_were_answered_once_do_not_fail() {
+    fn checks_that_were_answered_once_do_not_end() {
         let mut checks = Checks::new(0.0);
         checks.begin(Time::ZERO);
         checks.poll(Time::ZERO);
@@ -236,6 +230,6 @@ mod tests {
         while let Some(due) = checks.poll_timeout().filter(|due| *due < Time::from_secs(60)) {
             count += u32::from(checks.poll(due).is_some());
         }
-        assert!(!checks.failed && count > 20, "{count}");
+        assert!(count > 20, "{count}");
     }
 }

@@ -178,14 +178,6 @@ impl Setup {
         }
     }
 
-    /// Whether the checks have failed since the last call.
-    pub(super) fn take_failure(&mut self) -> bool {
-        match &mut self.kind {
-            Kind::Bursts(bursts) => std::mem::take(&mut bursts.failed),
-            Kind::Page(page) => page.take_failure(),
-        }
-    }
-
     fn update(&mut self) {
         (self.step, self.check_rtt) = match &self.kind {
             Kind::Bursts(bursts) => (bursts.step, bursts.check_rtt),

@@ -239,10 +239,6 @@ impl Page {
         }
     }
 
-    pub(super) fn take_failure(&mut self) -> bool {
-        std::mem::take(&mut self.checks.failed)
-    }
-
     pub(super) fn on_dtls(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
         let Some(handshake) = &mut self.handshake else { return };
         if let Some(answer) = handshake.on_datagram(now, datagram, &self.work) {
