@@ -106,22 +106,25 @@ def test_traffic_does_not_pass_the_nat(tmp_path: Path) -> None:
 
 
 def test_over_tcp_the_loss_of_one_leg_becomes_delay() -> None:
-    over_tcp = Scenario.load("examples/nat-relay-over-tcp", ["duration=20 s"])
-    over_udp = Scenario.load("examples/nat-relay-over-tcp", ["duration=20 s", "participants.alice.nat=none"])
+    """On fast links. There are 25 ms from alice to the relay, 25 ms back, and 25 ms from there to bob."""
 
-    def measured(scenario: Scenario) -> tuple[float, float]:
-        packets = simulated(scenario).table("packets").filter(flow="alice->bob", protocol="rtp")
+    def measured(*changes: str) -> tuple[float, float]:
+        fast = ["duration=20 s", "link.up.capacity=20 Mbit/s", "link.down.capacity=20 Mbit/s"]
+        trace = simulated(Scenario.load("examples/nat-relay-over-tcp", [*fast, *changes]))
+        packets = trace.table("packets").filter(flow="alice->bob", protocol="rtp")
         # What left in the last second may still be on its way.
         settled = packets.filter(pl.col("sent_ns") < 19 * 10**9)
         lost = settled["delivered_ns"].null_count() / settled.height
         delays = (settled["delivered_ns"] - settled["sent_ns"]).drop_nulls()
         return 100 * lost, float(delays.quantile(0.99) or 0) / 1e6
 
-    (tcp_lost, tcp_ms), (udp_lost, udp_ms) = measured(over_tcp), measured(over_udp)
+    (tcp_lost, tcp_ms), (udp_lost, udp_ms) = measured(), measured("participants.alice.nat=none")
     # 1 % is lost on each of two legs, or on the one that is UDP.
     assert 0.3 < tcp_lost < 1.7
     assert 1.0 < udp_lost < 3.0
-    assert tcp_ms > udp_ms + 50
+    # What TCP repeats goes to the relay twice, and once back for the acknowledgement.
+    assert 50 < udp_ms < 70
+    assert 100 < tcp_ms < 250
 
 
 @pytest.mark.parametrize(
