@@ -1,4 +1,4 @@
-"""Simulated calls of participants behind NATs: outcome, reason, metrics and the scenarios that come with rtclab."""
+"""Simulated calls of participants behind NATs: outcome, reason, metrics, and the shipped scenarios."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ DIRECT = {
     ("none", "symmetric"),
     ("port-restricted", "port-restricted"),
 }
-"""The pairs of kinds that connect without a relay, by RFC 8445 and RFC 4787, and as in ``tests/live/test_nat.py``."""
+"""The pairs of kinds that connect without a relay, by RFC 8445 and RFC 4787. ``tests/live/test_nat.py`` has
+the same for packets through the kernel's NATs."""
 
 
 def pair(tmp_path: Path, alice: str, bob: str, more: str = "", seconds: int = 4) -> Scenario:
@@ -106,11 +107,11 @@ def test_traffic_does_not_pass_the_nat(tmp_path: Path) -> None:
 
 
 def test_over_tcp_the_loss_of_one_leg_becomes_delay() -> None:
-    """On fast links. There are 25 ms from alice to the relay, 25 ms back, and 25 ms from there to bob."""
+    """At a low rate. There are 25 ms from alice to the relay, 25 ms back, and 25 ms from there to bob."""
 
     def measured(*changes: str) -> tuple[float, float]:
-        fast = ["duration=20 s", "link.up.capacity=20 Mbit/s", "link.down.capacity=20 Mbit/s"]
-        trace = simulated(Scenario.load("examples/nat-relay-over-tcp", [*fast, *changes]))
+        low = ["duration=20 s", "video.max_bitrate=500 kbit/s"]
+        trace = simulated(Scenario.load("examples/nat-relay-over-tcp", [*low, *changes]))
         packets = trace.table("packets").filter(flow="alice->bob", protocol="rtp")
         # What left in the last second may still be on its way.
         settled = packets.filter(pl.col("sent_ns") < 19 * 10**9)
@@ -122,8 +123,8 @@ def test_over_tcp_the_loss_of_one_leg_becomes_delay() -> None:
     # 1 % is lost on each of two legs, or on the one that is UDP.
     assert 0.3 < tcp_lost < 1.7
     assert 1.0 < udp_lost < 3.0
-    # What TCP repeats goes to the relay twice, and once back for the acknowledgement.
-    assert 50 < udp_ms < 70
+    # 50 ms and a short queue; what TCP repeats also waits 50 ms for the acknowledgement of something later.
+    assert 50 < udp_ms < 100
     assert 100 < tcp_ms < 250
 
 

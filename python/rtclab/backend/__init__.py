@@ -203,7 +203,10 @@ def failure_of(missing: Sequence[NotConnected], planned: int, last: Mapping[str,
 
 
 def nobody_connected(first: NotConnected, last: Mapping[str, str]) -> str:
-    """Why a repeat failed in which no pair connected, ``first`` among them; ``last`` as for :func:`failure_of`."""
+    """Why a repeat failed in which no pair connected, ``first`` among them.
+
+    ``last`` has the last event of each participant, ``none`` if there was none.
+    """
     steps = [f"{name}'s is `{last[name]}`" for name in (first.a, first.b) if name in last]
     return f"{first}; last event: {' and '.join(steps)}"
 
