@@ -159,7 +159,7 @@ def test_fifty_participants_call_each_other(call: str) -> None:
 def test_a_call_that_never_connects_is_a_failed_one_that_keeps_its_trace(call: str, tmp_path: Path) -> None:
     with pytest.raises(CallFailed) as failed:
         SimBackend().run(scenario(call, "100 % loss", "goog-cc"), seed=1, repeat=0, out=tmp_path)
-    assert failed.value.message.endswith(" did not connect within 12 s")
+    assert " did not connect within 12 s; last event: " in failed.value.message
     assert Trace(tmp_path).manifest.failure == failed.value.message
 
 

@@ -394,7 +394,8 @@ def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
     run = run_scenario(three(tmp_path, 'link.up.loss="100 %"'), SimBackend(), out=tmp_path)
     (repeat,) = run.repeats
     assert (repeat.status, repeat.note) == ("failed", "")
-    assert repeat.reason == "alice and bob did not connect within 6 s"
+    joined = "alice's is `joined` and bob's is `joined`"
+    assert repeat.reason == f"alice and bob did not connect within 6 s; last event: {joined}"
     assert METRICS["call_failures"].function(run) == 100
 
 

@@ -83,10 +83,6 @@ def test_firefox_takes_no_field_trials(tmp_path: Path) -> None:
         ),
         ("video.adapt=loss", "video.adapt: the simulator has no model of `loss`; expected `off`"),
         ("video.simulcast=true", "video.simulcast: the simulator has no model of `true`; expected `false`"),
-        (
-            "participants.alice.nat=symmetric",
-            "participants.alice.nat: the simulator has no model of `symmetric`; expected `none`",
-        ),
     ],
 )
 def test_the_simulator_refuses_settings_that_only_browsers_support(

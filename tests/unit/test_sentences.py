@@ -363,7 +363,9 @@ def check_nothing_finished(said: Said, match: re.Match[str]) -> None:
 def check_verdict(sentence: str, said: Said) -> None:
     assert sentence.endswith(".")
     assert sentence[0].isupper() or not sentence[0].isalpha()
-    parts = f"{sentence[0].lower()}{sentence[1:-1]}".replace("tCP cross", "TCP cross").split("; ")
+    whole = f"{sentence[0].lower()}{sentence[1:-1]}".replace("tCP cross", "TCP cross")
+    # A reason in parentheses is one part, whatever it contains.
+    parts = re.split(r"; (?![^(]*\))", whole)
     for part in parts:
         matching = [(pattern, found) for pattern in RULES if (found := re.fullmatch(pattern, part))]
         assert matching, f"no rule for {part!r}"

@@ -188,10 +188,8 @@ def test_sweeps_are_numbered_from_1(tmp_path: Path) -> None:
 def test_a_failed_repeat_has_one_row_with_its_reason(tmp_path: Path) -> None:
     vary = {"link.up.loss": ["0 %", "100 %"]}
     grid = sweep("first-call", vary, repeats=2, duration="5 s", jobs=1, out=tmp_path)
-    assert grid.failures().rows() == [
-        (1, "100 %", 0, "alice and bob did not connect within 5 s"),
-        (1, "100 %", 1, "alice and bob did not connect within 5 s"),
-    ]
+    reason = "alice and bob did not connect within 5 s; last event: alice's is `joined` and bob's is `joined`"
+    assert grid.failures().rows() == [(1, "100 %", 0, reason), (1, "100 %", 1, reason)]
     failed = grid.metrics().filter(pl.col("link.up.loss") == "100 %")
     assert failed.select("repeat", "metric", "value").rows() == [
         (0, "call_failures", 100.0),

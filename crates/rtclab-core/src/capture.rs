@@ -13,7 +13,9 @@ pub use sdp::Description;
 
 use crate::ipv4::{Ends, Payload, write_tcp, write_udp};
 use crate::network::NodeId;
-use crate::packet::{Address, Content, Datagram, Ecn, Transmit, Via, WebSocketSegment};
+use crate::packet::{
+    Address, Content, Datagram, Ecn, Transmit, TurnSegment, Via, WebSocketSegment,
+};
 use crate::pcapng::{self, Direction, Interface, Packet, link_type};
 use crate::units::{Bytes, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -132,9 +134,13 @@ impl Capture {
         self.write(at, passing.from.node, Direction::Inbound, Leg::First, passing);
     }
 
-    /// Records that a packet reached a node on its way and was forwarded.
+    /// Records that a packet reached a node on its way.
     pub fn passed(&mut self, at: Time, node: NodeId, passing: Passing<'_>) {
         self.write(at, node, Direction::Outbound, Leg::First, passing);
+    }
+
+    /// Records that a node on the way of a packet forwarded it.
+    pub fn forwarded(&mut self, at: Time, node: NodeId, passing: Passing<'_>) {
         self.write(at, node, Direction::Inbound, Leg::Second, passing);
     }
 
@@ -168,6 +174,10 @@ impl Capture {
                 let payload = Payload { bytes: &[], zeros: segment.bytes.into() };
                 write_tcp(&mut self.packet, ends, &fields, payload)
             }
+            Content::Turn(TurnSegment { segment, .. }) => {
+                let ports = [passing.from.port, passing.to.port];
+                self.connections.write_stream(&mut self.packet, ends, ports, segment)
+            }
             _ => {
                 self.payload.clear();
                 self.write_payload(leg, passing);
@@ -188,8 +198,8 @@ impl Capture {
             let port = if signalling { SIGNALLING_PORT } else { TURN_PORT };
             SocketAddrV4::new(address(node), port)
         });
-        let mut sender = self.sockets[from.port as usize];
-        let mut receiver = self.sockets[to.port as usize];
+        let mut sender = self.socket(from);
+        let mut receiver = self.socket(to);
         if let Content::Tcp(segment) = &datagram.content {
             let client = tcp::client(segment, from, to);
             let own = if client == from { &mut sender } else { &mut receiver };
@@ -207,6 +217,12 @@ impl Capture {
             Ecn::CongestionExperienced => 3,
         };
         Ends { source, destination, ecn }
+    }
+
+    /// IP address and port of an end, or of a mapping of a NAT. These have higher numbers than all ends.
+    fn socket(&self, at: Address) -> SocketAddrV4 {
+        let of_nat = || SocketAddrV4::new(address(at.node), port(at.port));
+        self.sockets.get(at.port as usize).copied().unwrap_or_else(of_nat)
     }
 
     /// The client's port for one of its connections. Each connection has its own.

@@ -11,6 +11,7 @@ pub mod ipv4;
 pub mod limits;
 pub mod media;
 pub mod monitor;
+pub mod nat;
 pub mod network;
 mod normal;
 pub mod packet;
@@ -25,6 +26,7 @@ pub mod stack;
 pub mod table;
 pub mod tcp;
 mod timeouts;
+pub mod turn_tcp;
 pub mod udp;
 pub mod units;
 

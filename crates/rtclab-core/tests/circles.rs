@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 26] = [
     "units",
     "limits",
     "timeouts",
@@ -17,6 +17,7 @@ const ORDER: [&str; 24] = [
     "rtp",
     "network",
     "packet",
+    "nat",
     "table",
     "event_log",
     "cc",
@@ -25,6 +26,7 @@ const ORDER: [&str; 24] = [
     "stack",
     "tcp",
     "udp",
+    "turn_tcp",
     "endpoint",
     "signalling",
     "record",

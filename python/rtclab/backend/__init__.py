@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -191,9 +191,30 @@ def connected_flows(events: pl.DataFrame) -> set[str]:
     return set(events.filter(pl.col("event") == "dtls_connected")["flow"])
 
 
-def failure_of(missing: Sequence[NotConnected], planned: int) -> str | None:
-    """Why a repeat failed, by the number of pairs that should have connected; None if it did not fail."""
-    return str(missing[0]) if missing and len(missing) == planned else None
+def failure_of(missing: Sequence[NotConnected], planned: int, last: Mapping[str, str]) -> str | None:
+    """Why a repeat failed; None if it did not fail.
+
+    Args:
+        missing: the pairs that did not connect.
+        planned: how many pairs should have connected.
+        last: the last event of each participant, ``none`` if there was none.
+    """
+    return nobody_connected(missing[0], last) if missing and len(missing) == planned else None
+
+
+def nobody_connected(first: NotConnected, last: Mapping[str, str]) -> str:
+    """Why a repeat failed in which no pair connected, ``first`` among them.
+
+    ``last`` has the last event of each participant, ``none`` if there was none.
+    """
+    steps = [f"{name}'s is `{last[name]}`" for name in (first.a, first.b) if name in last]
+    return f"{first}; last event: {' and '.join(steps)}"
+
+
+def last_events(events: pl.DataFrame) -> dict[str, str]:
+    """The last event of each participant before it left, by the table ``events``."""
+    rows = events.filter(pl.col("event") != "left").group_by("participant").agg(pl.col("event").last())
+    return dict(rows.iter_rows())
 
 
 def planned_pairs(scenario: Scenario) -> Pairs:

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab import _native
-from rtclab.backend import failure_of, manifest, not_connected, paths_table
+from rtclab.backend import failure_of, last_events, manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
 from rtclab.scenario.participant import CongestionControl
@@ -49,7 +49,6 @@ class SimBackend:
         for participant, own in scenario.participants.items():
             table = f"participants.{participant}" if own.video is not None else ""
             _check_video(scenario.video_of(participant), table)
-            _check_nat(scenario, participant)
         for participant, own in scenario.participants.items():
             table = f"participants.{participant}" if own.congestion_control is not None else ""
             _check_control(scenario.congestion_control_of(participant), table)
@@ -96,11 +95,12 @@ class SimBackend:
         spans = tables.pop("flows")
         tables["paths"] = paths_table(scenario)
         about = manifest(scenario, backend=self.name, seed=seed, repeat=repeat)
-        missing = not_connected(scenario, tables["events"])
+        missing, happened = not_connected(scenario, tables["events"]), last_events(tables["events"])
+        last = {name: happened.get(name, "none") for name in scenario.participants}
         known = {
             "flows": as_simulated(about.flows, spans),
             "not_connected": missing,
-            "failure": failure_of(missing, about.connections),
+            "failure": failure_of(missing, about.connections, last),
         }
         return Trace.in_memory(tables, about.model_copy(update=known))
 
@@ -130,17 +130,6 @@ def _check_video(video: Video | None, owner: str) -> None:
                 f"the simulator has no model of `{toml_text(value)}`; expected `{usual}`",
                 hint="run it live: --backend live",
             )
-
-
-def _check_nat(scenario: Scenario, participant: str) -> None:
-    """Checks that a participant is behind no NAT."""
-    nat = scenario.participants[participant].nat
-    if nat != "none":
-        raise UnsupportedScenario(
-            f"participants.{participant}.nat",
-            f"the simulator has no model of `{nat}`; expected `none`",
-            hint="run it live: --backend live",
-        )
 
 
 def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:

@@ -22,6 +22,7 @@ from rtclab.backend import (
     Pairs,
     connected_flows,
     failure_of,
+    last_events,
     missing_pairs,
     planned_calls,
     planned_flows,
@@ -55,13 +56,14 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     repeats = [(plan, seed) for plan, (_, seeds) in zip(plans, scenarios, strict=True) for seed in seeds]
     results = [_simulated(plan, seed) for plan, seed in repeats]
     whole = _whole(plans, [plan for plan, _ in repeats], results)
-    connected = connected_flows(whole.table("events"))
+    events = whole.table("events")
+    connected, happened = connected_flows(events), last_events(events)
     parts = []
     for number, ((plan, seed), result) in enumerate(zip(repeats, results, strict=True)):
         known: dict[str, object] = {"seed": seed, "flows": {}, "failure": result}
         alone = None
         if not isinstance(result, str):
-            known |= _outcome(plan, whole, f"{number}:", connected)
+            known |= _outcome(plan, whole, f"{number}:", connected, happened)
             alone = partial(SimBackend().trace_of, result, plan.scenario, seed=seed, repeat=0)
         parts.append(whole.restricted(whole.manifest.model_copy(update=known), alone))
     return parts
@@ -146,16 +148,19 @@ def _whole(plans: Sequence[_Plan], of_repeat: Sequence[_Plan], results: Sequence
     return Trace.in_memory(frames, about)
 
 
-def _outcome(plan: _Plan, whole: Trace, repeat: str, connected: set[str]) -> dict[str, object]:
+def _outcome(
+    plan: _Plan, whole: Trace, repeat: str, connected: set[str], happened: dict[str, str]
+) -> dict[str, object]:
     """The fields of the manifest that differ between repeats."""
     flows = whole.manifest.flows
     missing = missing_pairs(plan.pairs, {name for name in plan.flows if repeat + name in connected})
+    last = {name: happened.get(repeat + name, "none") for name in plan.scenario.participants}
     return {
         "flows": {repeat + name: flows[repeat + name] for name in plan.flows},
         "participants": tuple(repeat + name for name in plan.scenario.participants),
         "connections": len(plan.pairs),
         "not_connected": missing,
-        "failure": failure_of(missing, len(plan.pairs)),
+        "failure": failure_of(missing, len(plan.pairs), last),
     }
 
 

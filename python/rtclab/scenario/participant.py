@@ -260,9 +260,10 @@ class Participant(Table):
     browser: Browser | None = None
     """Browser of this participant in live calls, instead of the scenario's."""
     nat: Literal["none", "port-restricted", "symmetric", "udp-blocked"] = "none"
-    """NAT that the participant's browser sits behind in live calls: ``port-restricted`` shows one port to
-    everybody, ``symmetric`` another port to each destination, ``udp-blocked`` lets only TCP out, so that the
-    browser needs a relay, which it reaches over TCP. Live calls only."""
+    """NAT between the participant and its access link. ``port-restricted`` shows one port to everybody,
+    ``symmetric`` another port to each destination; both let in only what comes from an address and port that
+    was sent to (RFC 4787, sections 4.1 and 5). ``udp-blocked`` is a firewall that lets out TCP only, so that
+    the participant needs a TURN relay, which it reaches over TCP. Cross traffic does not pass the NAT."""
 
 
 class Server(Table):

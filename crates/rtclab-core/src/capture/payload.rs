@@ -1,14 +1,21 @@
 //! The UDP payload of a packet, as far as it has content.
 
 use super::{CHANNEL, Capture, Leg, Passing, TURN_PORT, address};
-use crate::packet::{Allocation, CHANNEL_DATA_BYTES, Content, IP_UDP_BYTES, Via};
-use crate::rtp::stun::{Class, attribute, method, write_padded, xor_address};
+use crate::packet::{
+    Address, Allocation, BINDING_BYTES, CHANNEL_DATA_BYTES, Content, IP_UDP_BYTES, Via,
+};
+use crate::rtp::stun::{
+    Class, attribute, method, write_binding_success, write_padded, xor_address,
+};
 use std::net::SocketAddrV4;
 
 /// UDP as the value of REQUESTED-TRANSPORT (RFC 8656, section 18.7).
 const TRANSPORT_UDP: [u8; 4] = [17, 0, 0, 0];
 /// Error 401, missing credentials, without a reason phrase (RFC 8489, section 14.8).
 const UNAUTHENTICATED: [u8; 4] = [0, 0, 4, 1];
+/// Transaction id of a request to a STUN server, without the end's number in front. A request to a relay has the number
+/// of its step after it, and a connectivity check zeros before it.
+const BINDING_ID: [u8; 12] = [0xFF; 12];
 
 impl Capture {
     /// Fills `self.payload`.
@@ -22,7 +29,7 @@ impl Capture {
         match &datagram.content {
             Content::Stun(stun) => {
                 let requester = if stun.success { to } else { from };
-                let mapped = self.sockets[to.port as usize];
+                let mapped = self.socket(to);
                 stun.write(u64::from(requester.port).to_be_bytes(), mapped, &mut self.payload);
             }
             Content::Rtp(rtp) if rtp.header.padding => {
@@ -37,7 +44,21 @@ impl Capture {
                 }
             }
             Content::Allocation(allocation) => self.write_allocation(leg, passing, *allocation),
+            Content::Binding => self.write_binding(leg, to),
             content => content.write(&mut self.payload),
+        }
+    }
+
+    /// Writes the request on its way to the STUN server, or the answer on its way back.
+    fn write_binding(&mut self, leg: Leg, own: Address) {
+        let (mapped, mut id) = (self.socket(own), BINDING_ID);
+        id[..4].copy_from_slice(&own.port.to_be_bytes());
+        match leg {
+            Leg::First => {
+                let (kind, bytes) = ((Class::Request, method::BINDING), BINDING_BYTES as usize);
+                write_padded(kind, &id, &[], bytes, &mut self.payload);
+            }
+            Leg::Second => write_binding_success(&id, mapped, &mut self.payload),
         }
     }
 

@@ -168,6 +168,8 @@ pub struct Session {
     pub offerer: bool,
     /// How the connection is negotiated.
     pub negotiation: Negotiation,
+    /// Whether this side is behind a NAT, and so learns from a STUN server where others can reach it.
+    pub behind_nat: bool,
     /// When the connection starts.
     pub start: Time,
     /// When it ends.

@@ -172,7 +172,7 @@ impl Forwarder {
 
     /// Handles a datagram from the far end. Media, and RTCP that passes unchanged, are ignored here: the
     /// driver hands them to [`Forwarder::forward`] of the ends that forward them.
-    pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
+    pub fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
         if now >= self.config.session.end {
             return;
         }
@@ -184,8 +184,10 @@ impl Forwarder {
             | Content::Rtcp(_)
             | Content::Tcp(_)
             | Content::Udp(_)
-            | Content::WebSocket(_) => return,
-            Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
+            | Content::WebSocket(_)
+            | Content::Turn(_) => return,
+            Content::Binding => self.setup.on_binding(&mut self.outbox),
+            Content::Stun(stun) => self.setup.on_stun(now, from, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
             Content::Dtls13(datagram) => {
                 self.setup.on_dtls13(now, *datagram, &mut self.outbox);

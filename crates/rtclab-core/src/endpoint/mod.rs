@@ -206,11 +206,11 @@ impl Peer {
     }
 
     /// Handles a datagram from the far end, a server or a relay.
-    pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
+    pub fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
         if self.left || now >= self.config.session.end {
             return;
         }
-        let result = self.on_datagram(now, datagram);
+        let result = self.on_datagram(now, from, datagram);
         self.end_on_error(result);
     }
 
@@ -307,7 +307,12 @@ impl Peer {
         Ok(())
     }
 
-    fn on_datagram(&mut self, now: Time, datagram: &Datagram) -> Result<(), ControlError> {
+    fn on_datagram(
+        &mut self,
+        now: Time,
+        from: Address,
+        datagram: &Datagram,
+    ) -> Result<(), ControlError> {
         self.counters.received(datagram.size);
         match &datagram.content {
             Content::Rtp(_) | Content::Rtcp(_) if !self.setup.decrypts() => {}
@@ -327,7 +332,7 @@ impl Peer {
                 self.timers.sender = self.sender.poll_timeout();
                 return Ok(());
             }
-            Content::Stun(stun) => self.setup.on_stun(now, *stun, &mut self.outbox),
+            Content::Stun(stun) => self.setup.on_stun(now, from, *stun, &mut self.outbox),
             Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
             Content::Dtls13(datagram) => {
                 self.setup.on_dtls13(now, *datagram, &mut self.outbox);
@@ -338,7 +343,8 @@ impl Peer {
             Content::Allocation(answer) => {
                 self.setup.on_allocation(now, *answer, &mut self.outbox);
             }
-            Content::Tcp(_) | Content::Udp(_) | Content::WebSocket(_) => {}
+            Content::Binding => self.setup.on_binding(&mut self.outbox),
+            Content::Tcp(_) | Content::Udp(_) | Content::WebSocket(_) | Content::Turn(_) => {}
         }
         self.after_setup(now)?;
         self.timers.sender = self.sender.poll_timeout();

@@ -2,8 +2,8 @@
 
 use super::config::Addresses;
 use crate::packet::{
-    Allocation, Content, Datagram, Dtls13, DtlsFlight, Ecn, Past, Rtcp, Rtp, Signal, SignalKind,
-    Signalling, Stun, Transmit, Via,
+    Address, Allocation, Content, Datagram, Dtls13, DtlsFlight, Ecn, Past, Rtcp, Rtp, Signal,
+    SignalKind, Signalling, Stun, Transmit, Via,
 };
 use crate::rtp::RtcpPacket;
 use crate::units::{Bytes, Time};
@@ -12,13 +12,22 @@ use std::collections::VecDeque;
 /// Datagrams waiting to be polled, and the addresses they need.
 pub(super) struct Outbox {
     pub(super) addresses: Addresses,
+    /// Where the far end is, as far as this end knows.
+    destination: Address,
     queue: VecDeque<Transmit>,
     signals: VecDeque<Signal>,
 }
 
 impl Outbox {
     pub(super) fn new(addresses: Addresses) -> Self {
-        Outbox { addresses, queue: VecDeque::new(), signals: VecDeque::new() }
+        let destination = addresses.remote;
+        Outbox { addresses, destination, queue: VecDeque::new(), signals: VecDeque::new() }
+    }
+
+    /// Sends everything to the address that a check of the far end came from: behind a NAT the far end may have
+    /// another one than it knows (RFC 8445, section 7.3.1.3).
+    pub(super) fn send_to(&mut self, from: Address) {
+        self.destination = from;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -72,9 +81,8 @@ impl Outbox {
 
     /// Sends a datagram whose content another node may have sent first.
     pub(super) fn forward(&mut self, past: Past, datagram: Datagram) {
-        let Addresses { remote, relay, .. } = self.addresses;
-        let via = relay.map_or(Via::Direct, Via::Relay);
-        self.queue.push_back(Transmit { to: remote, via, past, datagram });
+        let via = self.addresses.relay.map_or(Via::Direct, Via::Relay);
+        self.queue.push_back(Transmit { to: self.destination, via, past, datagram });
     }
 
     /// Sends a segment of signalling via the signalling server.
@@ -92,6 +100,15 @@ impl Outbox {
         let Some(relay) = relay else { return };
         let datagram = Datagram::new(Ecn::NotCapable, Content::Allocation(allocation));
         let via = Via::Server(relay);
+        self.queue.push_back(Transmit { to: local, via, past: Past::new(now), datagram });
+    }
+
+    /// Asks the STUN server at the core for this end's address outside its NAT; the request comes back as its own
+    /// answer.
+    pub(super) fn send_binding(&mut self, now: Time) {
+        let Addresses { local, core, .. } = self.addresses;
+        let datagram = Datagram::new(Ecn::NotCapable, Content::Binding);
+        let via = Via::Server(core);
         self.queue.push_back(Transmit { to: local, via, past: Past::new(now), datagram });
     }
 }

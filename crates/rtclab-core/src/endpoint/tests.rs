@@ -64,7 +64,7 @@ type Fate = Box<dyn FnMut(&Sent) -> Vec<Time>>;
 
 /// A peer or a forwarder.
 trait End {
-    fn handle_datagram(&mut self, now: Time, datagram: &Datagram);
+    fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram);
     fn handle_timeout(&mut self, now: Time);
     fn handle_encoded(&mut self, _stream: usize, _ready: Time) {}
     fn handle_signal(&mut self, now: Time, signal: Signal);
@@ -76,8 +76,8 @@ trait End {
 const ANYWHERE: Address = Address { node: NodeId(9), port: 9 };
 
 impl End for Peer {
-    fn handle_datagram(&mut self, now: Time, datagram: &Datagram) {
-        self.handle_datagram(now, ANYWHERE, datagram);
+    fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
+        self.handle_datagram(now, from, datagram);
     }
     fn handle_timeout(&mut self, now: Time) {
         self.handle_timeout(now);
@@ -103,8 +103,8 @@ impl End for Forwarder {
     fn handle_signal(&mut self, now: Time, signal: Signal) {
         self.handle_signal(now, signal);
     }
-    fn handle_datagram(&mut self, now: Time, datagram: &Datagram) {
-        self.handle_datagram(now, ANYWHERE, datagram);
+    fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
+        self.handle_datagram(now, from, datagram);
     }
     fn handle_timeout(&mut self, now: Time) {
         self.handle_timeout(now);
@@ -169,7 +169,8 @@ impl<A: End, B: End> Pair<A, B> {
             self.now = now;
             let index = if arrival == due {
                 let (_, to, datagram) = self.in_transit.remove(0);
-                self.end(to).handle_datagram(now, &datagram);
+                let from = addresses(to).remote;
+                self.end(to).handle_datagram(now, from, &datagram);
                 to
             } else if signal == due {
                 let (_, to, signal) = self.signals.pop_front().expect("a signal");
@@ -312,7 +313,13 @@ fn addresses(index: usize) -> Addresses {
 
 fn session(index: usize) -> Session {
     let negotiation = Negotiation::Bursts;
-    Session { offerer: index == ALICE, negotiation, start: Time::ZERO, end: Time::from_secs(3_600) }
+    Session {
+        offerer: index == ALICE,
+        negotiation,
+        behind_nat: false,
+        start: Time::ZERO,
+        end: Time::from_secs(3_600),
+    }
 }
 
 fn fixed(kbps: u64) -> Halves {

@@ -55,6 +55,8 @@ impl Content {
             Content::Signalling(_)
             | Content::WebSocket(_)
             | Content::Allocation(_)
+            | Content::Binding
+            | Content::Turn(_)
             | Content::Tcp(_)
             | Content::Udp(_) => {}
         }

@@ -10,7 +10,7 @@ mod signalling;
 
 pub use dtls::Dtls13;
 pub use rtp::{FecBlock, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
-pub use segment::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
+pub use segment::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind, TurnSegment};
 pub use signalling::{Described, Message, Signal, SignalKind, WebSocketSegment};
 
 use crate::network::NodeId;
@@ -25,6 +25,9 @@ pub const SRTP_BYTES: u64 = 10;
 pub const SRTCP_BYTES: u64 = 14;
 /// RFC 8656, section 12.4: channel number and length, in front of what a TURN relay forwards over UDP.
 pub const CHANNEL_DATA_BYTES: u64 = 4;
+/// UDP payload of the answer to a Binding request (RFC 8489, sections 5 and 14): header 20, XOR-MAPPED-ADDRESS 12,
+/// FINGERPRINT 8.
+pub(crate) const BINDING_BYTES: u64 = 40;
 /// Headers of IPv4 and TCP with timestamps, in front of a segment of signalling.
 const TCP_IP_BYTES: u64 = 52;
 
@@ -144,6 +147,10 @@ pub enum Content {
     WebSocket(WebSocketSegment),
     /// A request to a TURN relay, or its answer of the same size.
     Allocation(Allocation),
+    /// A Binding request to a STUN server, or its answer of the same size.
+    Binding,
+    /// A segment of the TCP connection between a client and its TURN relay.
+    Turn(TurnSegment),
     /// A segment of cross traffic over TCP.
     Tcp(Segment),
     /// A datagram of cross traffic over UDP, with this much payload.
@@ -161,6 +168,8 @@ impl Content {
             Content::Signalling(_)
             | Content::WebSocket(_)
             | Content::Allocation(_)
+            | Content::Binding
+            | Content::Turn(_)
             | Content::Tcp(_)
             | Content::Udp(_) => None,
         }
@@ -176,6 +185,8 @@ impl Content {
             Content::WebSocket(frame) => frame.segment.size(),
             Content::Signalling(segment) => Bytes(TCP_IP_BYTES + u64::from(segment.bytes)),
             Content::Allocation(_) => Bytes(IP_UDP_BYTES + Allocation::UDP_BYTES),
+            Content::Binding => Bytes(IP_UDP_BYTES + BINDING_BYTES),
+            Content::Turn(TurnSegment { segment, .. }) => segment.size(),
             Content::Tcp(segment) => segment.size(),
             Content::Udp(payload) => Bytes(IP_UDP_BYTES + payload.0),
         }

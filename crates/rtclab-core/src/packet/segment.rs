@@ -1,6 +1,7 @@
 //! TCP segments as values.
 
 use crate::units::{Bytes, Time};
+use std::sync::Arc;
 
 /// Payload of a full segment: an IP packet of 1500 B less IPv4 and TCP headers with timestamps.
 pub const MAX_SEGMENT_BYTES: u16 = 1448;
@@ -22,6 +23,15 @@ pub enum SegmentKind {
     Data,
     /// Acknowledges data, from receiver to sender.
     Ack,
+}
+
+/// A segment of the TCP connection between a client and its TURN relay, which carries datagrams both ways.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnSegment {
+    /// The segment.
+    pub segment: Segment,
+    /// The driver's numbers of the datagrams whose last bytes it carries.
+    pub datagrams: Arc<[u32]>,
 }
 
 /// A segment on the wire.

@@ -44,8 +44,10 @@ pub enum SignalKind {
     Offer(Described),
     /// The description that answers it.
     Answer(Described),
-    /// The candidate that the call will use.
+    /// A candidate that others can reach: of the participant itself or, behind a NAT, of the NAT.
     Candidate,
+    /// A candidate in the network behind a NAT, which nobody else can reach.
+    PrivateCandidate,
     /// A further candidate, for TCP, which libwebrtc gathers later.
     TcpCandidate,
 }
@@ -103,7 +105,7 @@ impl Signal {
         match self.kind {
             SignalKind::Offer(described) => description_bytes(described, true),
             SignalKind::Answer(described) => description_bytes(described, false),
-            SignalKind::Candidate => (150, 150),
+            SignalKind::Candidate | SignalKind::PrivateCandidate => (150, 150),
             SignalKind::TcpCandidate => (54, 53),
         }
     }

@@ -4,6 +4,7 @@ use super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, Tr
 use super::ends::End;
 use super::links::Links;
 use super::mixing::Mixer;
+use super::nats::Nats;
 use super::{CreateControl, Machine, Place, Simulation};
 use crate::capture::Description;
 use crate::cc::{self, CongestionControlConfig};
@@ -13,6 +14,7 @@ use crate::endpoint::{
     Peer, PeerConfig, Session, StreamConfig,
 };
 use crate::media::host::Host;
+use crate::nat::NatKind;
 use crate::network::{Network, NodeId, derive_seed};
 use crate::packet::{Address, Described};
 use crate::record::{Detail, FlowConfig, FlowId, Recorder, Source};
@@ -20,6 +22,7 @@ use crate::signalling;
 use crate::stack::{PROFILES, SetupProfile, StackProfile};
 use crate::tcp::{Client, ClientConfig, Server};
 use crate::timeouts::Timeouts;
+use crate::turn_tcp::TurnStream;
 use crate::udp::{self, ConstantRate};
 use crate::units::Time;
 use std::collections::HashMap;
@@ -116,7 +119,7 @@ pub(super) fn simulation(
     for index in 0..builder.end_configs.len() {
         builder.add_end(index, &mut recorder)?;
     }
-    let Builder { mut ends, mut places, descriptions, meets, mixer, core, .. } = builder;
+    let Builder { end_configs, mut ends, mut places, descriptions, meets, mixer, core, .. } = builder;
     traffic.add_ends(&flows.flows, &mut ends, &mut places);
     let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
@@ -132,6 +135,8 @@ pub(super) fn simulation(
             machines.push(Machine { node: nodes.get(&node.name)?, name, host });
         }
     }
+    add_turn_streams(config, &end_configs, &mut ends, &mut places);
+    let nats = Nats::new(config, ends.len());
     let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));
     let links = Links::new(network);
     let simulation = Simulation {
@@ -141,6 +146,7 @@ pub(super) fn simulation(
         timeouts,
         machines,
         mixer,
+        nats,
         signalling,
         recorder,
         capture: None,
@@ -296,6 +302,7 @@ impl<'a> Builder<'a> {
             media_from,
             media_to: Vec::new(),
             page: None,
+            turn: None,
         });
         Ok(())
     }
@@ -393,6 +400,7 @@ fn session(
     Session {
         offerer,
         negotiation: Negotiation::Bursts,
+        behind_nat: participants[0].is_some_and(|own| own.nat.is_some()),
         start: present().fold(connection.start_ns, |start, p| start.max(p.join_ns)),
         end: present().fold(connection.end_ns, |end, p| end.min(p.leave_ns)),
     }
@@ -524,6 +532,7 @@ impl Traffic {
                     media_from: None,
                     media_to: Vec::new(),
                     page: None,
+                    turn: None,
                 });
             }
         }
@@ -561,6 +570,7 @@ fn add_signalling(
         media_from: None,
         media_to: Vec::new(),
         page: None,
+        turn: None,
     };
     let address = |index: usize, node| Address { node, port: index as u32 };
     let mut nodes: Vec<NodeId> = Vec::new();
@@ -610,6 +620,39 @@ fn add_signalling(
         }
     }
     Some(server)
+}
+
+/// Adds a TCP connection with the relay for each relayed end whose participant is behind a firewall for UDP.
+fn add_turn_streams(
+    config: &SimConfig,
+    end_configs: &[EndConfig],
+    ends: &mut Vec<End>,
+    places: &mut Vec<Place>,
+) {
+    for (index, &EndConfig { local, relay, flow, .. }) in end_configs.iter().enumerate() {
+        let name = &config.network.nodes[local.node.0 as usize];
+        let nat = config.participants.iter().find(|it| it.name == *name).and_then(|it| it.nat);
+        let Some(relay) = relay.filter(|_| nat == Some(NatKind::UdpBlocked)) else { continue };
+        let client = Address { node: local.node, port: ends.len() as u32 };
+        let server = Address { node: relay, port: client.port + 1 };
+        places[index].turn = Some(ends.len());
+        ends.push(End::Turn(Box::new(TurnStream::client(server))));
+        ends.push(End::Turn(Box::new(TurnStream::relay(client))));
+        for Address { node, .. } in [client, server] {
+            places.push(Place {
+                node,
+                flow,
+                data_flow: flow,
+                source: None,
+                control: String::new(),
+                owner: format!("{name} and its relay"),
+                media_from: None,
+                media_to: Vec::new(),
+                page: None,
+                turn: None,
+            });
+        }
+    }
 }
 
 /// Sending and acknowledging must take time, or virtual time would stand still.

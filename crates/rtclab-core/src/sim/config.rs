@@ -6,6 +6,7 @@ use crate::limits::{self, Checked, FieldError, within};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::HostConfig;
 use crate::media::repair::Repair;
+use crate::nat::NatKind;
 use crate::network::{NetworkConfig, NetworkError};
 use crate::record::Detail;
 use crate::tcp::{Algorithm, ObjectsConfig};
@@ -31,6 +32,9 @@ pub struct ParticipantConfig {
     /// Its machine; without one, encoding and decoding take no time.
     #[serde(default)]
     pub host: Option<HostConfig>,
+    /// The NAT or firewall between it and its access link.
+    #[serde(default)]
+    pub nat: Option<NatKind>,
     /// Its congestion control.
     pub congestion_control: CongestionControlConfig,
     /// How lost packets of its video are repaired.

@@ -4,6 +4,7 @@ use crate::endpoint::{self, Forwarder, Peer};
 use crate::packet::{Address, Datagram, Signal, Transmit};
 use crate::signalling;
 use crate::tcp::{self, Client, Server};
+use crate::turn_tcp::{Carried, TurnStream};
 use crate::udp::{Sink, Source};
 use crate::units::Time;
 
@@ -25,6 +26,8 @@ pub(super) enum End {
     Page(Box<signalling::Client>),
     /// The signalling server.
     Signalling(Box<signalling::Server>),
+    /// The TCP connection between a client and its TURN relay.
+    Turn(Box<TurnStream>),
 }
 
 /// An event of an end.
@@ -35,6 +38,8 @@ pub(super) enum Event {
     Tcp(tcp::Event),
     /// From a page or the signalling server.
     Signalling(signalling::Event),
+    /// A datagram came out of the TCP connection of a client with its relay.
+    Carried(Carried),
 }
 
 /// Evaluates an expression on an end, whatever its kind.
@@ -49,13 +54,31 @@ macro_rules! each {
             End::Sink($inner) => $call,
             End::Page($inner) => $call,
             End::Signalling($inner) => $call,
+            End::Turn($inner) => $call,
         }
     };
 }
 
 impl End {
-    pub(super) fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
-        each!(self, end => end.handle_datagram(now, from, datagram));
+    /// Handles a datagram that has waited in queues for a total of `queued`.
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: Address,
+        datagram: &Datagram,
+        queued: Time,
+    ) {
+        match self {
+            End::Peer(end) => end.handle_datagram(now, from, datagram),
+            End::Forwarder(end) => end.handle_datagram(now, from, datagram),
+            End::Client(end) => end.handle_datagram(now, from, datagram),
+            End::Server(end) => end.handle_datagram(now, from, datagram),
+            End::Source(end) => end.handle_datagram(now, from, datagram),
+            End::Sink(end) => end.handle_datagram(now, from, datagram),
+            End::Page(end) => end.handle_datagram(now, from, datagram),
+            End::Signalling(end) => end.handle_datagram(now, from, datagram),
+            End::Turn(end) => end.handle_segment(now, datagram, queued),
+        }
     }
 
     /// Tells an end of a call that the far end was at the signalling server before it.
@@ -107,6 +130,7 @@ impl End {
             End::Sink(_) => "UDP sink",
             End::Page(_) => "page",
             End::Signalling(_) => "signalling server",
+            End::Turn(_) => "TURN over TCP",
         }
     }
 
@@ -119,6 +143,7 @@ impl End {
             End::Source(_) | End::Sink(_) => None,
             End::Page(page) => page.poll_event().map(Event::Signalling),
             End::Signalling(server) => server.poll_event().map(Event::Signalling),
+            End::Turn(turn) => turn.poll_event().map(Event::Carried),
         }
     }
 }

@@ -35,7 +35,7 @@ impl Flight {
 pub(super) enum Arrival {
     /// A datagram reached its destination.
     Delivered(Time, FlightId),
-    /// A datagram reached a server or relay, which has passed it on.
+    /// A datagram reached a server or relay, which may pass it on; see [`Links::pass`].
     Passed(Time, NodeId, FlightId),
     /// A datagram was dropped.
     Dropped(Time, FlightId, PathId, DropCause),
@@ -60,19 +60,45 @@ impl Links {
         transmit: Transmit,
         record: Option<PacketRecord>,
     ) {
-        let wire_size = transmit.wire_size();
-        let Transmit { to, via, past, datagram } = transmit;
+        let (via, to, size) = (transmit.via, transmit.to, transmit.wire_size());
         let next = match via {
             Via::Direct => to.node,
             Via::Server(node) | Via::Relay(node) => node,
         };
+        let id = self.hold(from, transmit, record);
+        self.enter(now, from.node, next, Packet { size, payload: id });
+    }
+
+    /// Keeps a datagram that is in transit by other means, such as in a TCP connection.
+    pub(super) fn hold(
+        &mut self,
+        from: Address,
+        transmit: Transmit,
+        record: Option<PacketRecord>,
+    ) -> FlightId {
+        let wire_size = transmit.wire_size();
+        let Transmit { to, via, past, datagram } = transmit;
         let id = self.free.pop().unwrap_or(self.flights.len() as FlightId);
         if id as usize == self.flights.len() {
             self.flights.push(None);
         }
         self.flights[id as usize] =
             Some(Flight { from, to, datagram, past, wire_size, via, record });
-        self.enter(now, from.node, next, Packet { size: wire_size, payload: id });
+        id
+    }
+
+    /// Passes a datagram on from a server or relay to its destination.
+    pub(super) fn pass(&mut self, now: Time, node: NodeId, id: FlightId) {
+        if let Some(&Flight { to, wire_size, .. }) = self.flight(id) {
+            self.enter(now, node, to.node, Packet { size: wire_size, payload: id });
+        }
+    }
+
+    /// Adds to the time that a datagram has waited in queues.
+    pub(super) fn add_queued(&mut self, id: FlightId, queued: Time) {
+        if let Some(Some(flight)) = self.flights.get_mut(id as usize) {
+            flight.past.queued += queued;
+        }
     }
 
     /// The datagram with this number, until [`Links::end`].
@@ -91,14 +117,9 @@ impl Links {
         match self.network.poll(now)? {
             NetworkEvent::Delivered { at, to, queued, packet } => {
                 let id = packet.payload;
-                if let Some(flight) = &mut self.flights[id as usize] {
-                    flight.past.queued += queued;
-                }
+                self.add_queued(id, queued);
                 match self.flight(id).map(|flight| flight.to.node) {
-                    Some(last) if last != to => {
-                        self.enter(at, to, last, packet);
-                        Some(Arrival::Passed(at, to, id))
-                    }
+                    Some(last) if last != to => Some(Arrival::Passed(at, to, id)),
                     _ => Some(Arrival::Delivered(at, id)),
                 }
             }

@@ -6,6 +6,7 @@ mod ends;
 mod links;
 mod mixing;
 mod moment;
+mod nats;
 
 use crate::capture::{Capture, Captured, Passing};
 use crate::cc::{self, ConfigError, CongestionControlConfig, Halves, RateBounds};
@@ -13,17 +14,19 @@ use crate::endpoint::{self, Forwarding};
 use crate::media::host::Host;
 use crate::media::playout::Rendered;
 use crate::network::NodeId;
-use crate::packet::{Content, Datagram};
+use crate::packet::{Address, Content, Datagram, Via};
 use crate::record::{FlowId, Recorder, Source, Table};
 use crate::signalling;
 use crate::table::Text;
 use crate::tcp;
 use crate::timeouts::Timeouts;
+use crate::turn_tcp::Carried;
 use crate::units::Time;
 use ends::{End, Event};
 use links::{Arrival, FlightId, Links};
 use mixing::Mixer;
 use moment::Moment;
+use nats::Nats;
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 
@@ -94,6 +97,8 @@ struct Place {
     media_to: Vec<usize>,
     /// Index of the page that this end of a call belongs to; `None` for an end at the signalling server.
     page: Option<usize>,
+    /// Index of this end's TCP connection with its TURN relay, if it has one. The next index is the relay's end.
+    turn: Option<usize>,
 }
 
 /// A machine that takes time for encoding.
@@ -115,6 +120,7 @@ struct Simulation<'a> {
     /// Machines that take time for encoding.
     machines: Vec<Machine>,
     mixer: Mixer,
+    nats: Nats,
     /// Index of the signalling server, if calls have pages.
     signalling: Option<usize>,
     recorder: Recorder,
@@ -170,6 +176,11 @@ impl Simulation<'_> {
     fn handle_arrival(&mut self, arrival: Arrival) {
         match arrival {
             Arrival::Delivered(at, id) => {
+                if let Some(capture) = &mut self.capture
+                    && let Some(flight) = self.links.flight(id)
+                {
+                    capture.delivered(at, flight.passing());
+                }
                 self.receive(at, id);
                 self.links.end(id);
             }
@@ -179,6 +190,7 @@ impl Simulation<'_> {
                 {
                     capture.passed(at, node, flight.passing());
                 }
+                self.pass(at, node, id);
             }
             Arrival::Dropped(at, id, path, cause) => {
                 if let Some(record) = self.links.flight(id).and_then(|flight| flight.record) {
@@ -189,17 +201,54 @@ impl Simulation<'_> {
         }
     }
 
+    /// Passes a datagram on from a server or relay.
+    fn pass(&mut self, now: Time, node: NodeId, id: FlightId) {
+        let Some(flight) = self.links.flight(id) else { return };
+        if let Some(turn) = self.places[flight.to.port as usize].turn
+            && is_relayed(flight.via, &flight.datagram)
+        {
+            return self.carry(now, turn + 1, id);
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.forwarded(now, node, flight.passing());
+        }
+        self.links.pass(now, node, id);
+    }
+
+    /// Sends a datagram over the TCP connection between a client and its relay.
+    fn carry(&mut self, now: Time, turn: usize, id: FlightId) {
+        if let End::Turn(stream) = &mut self.ends[turn]
+            && let Some(flight) = self.links.flight(id)
+            && !stream.send(flight.wire_size, id)
+        {
+            self.links.end(id);
+        }
+        self.drain(now, turn);
+    }
+
+    /// Handles a datagram that came out of the TCP connection between a client and its relay.
+    fn handle_carried(&mut self, now: Time, index: usize, Carried { datagram, queued }: Carried) {
+        self.links.add_queued(datagram, queued);
+        match &self.ends[index] {
+            End::Turn(stream) if stream.is_client() => {
+                self.receive(now, datagram);
+                self.links.end(datagram);
+            }
+            _ => self.pass(now, self.places[index].node, datagram),
+        }
+    }
+
     fn receive(&mut self, now: Time, id: FlightId) {
         let Some(flight) = self.links.flight(id) else { return };
         if let Some(record) = flight.record {
             self.recorder.delivered(now, record, flight.wire_size, flight.past.queued);
         }
-        if let Some(capture) = &mut self.capture {
-            capture.delivered(now, flight.passing());
-        }
-        let index = flight.to.port as usize;
+        let Some(index) = self.nats.receive(flight.from, flight.to, flight.via, &flight.datagram)
+        else {
+            return;
+        };
         let end = &mut self.ends[index];
-        end.handle_datagram(now, flight.from, &flight.datagram);
+        end.handle_datagram(now, flight.from, &flight.datagram, flight.past.queued);
         let passes = passes_on(end, &flight.datagram);
         self.drain(now, index);
         if !passes {
@@ -242,11 +291,21 @@ impl Simulation<'_> {
                 Event::Tcp(tcp::Event::Statistics(figures)) => {
                     self.recorder.tcp(now, self.places[index].data_flow, figures);
                 }
+                Event::Carried(carried) => self.handle_carried(now, index, carried),
             }
         }
-        let Place { node, flow, .. } = self.places[index];
-        let from = crate::packet::Address { node, port: index as u32 };
+        let Place { node, flow, turn, .. } = self.places[index];
+        let inside = Address { node, port: index as u32 };
         while let Some(transmit) = self.ends[index].poll_transmit(now) {
+            if let Some(turn) = turn
+                && is_relayed(transmit.via, &transmit.datagram)
+            {
+                let record = self.recorder.sent(flow, &transmit);
+                let id = self.links.hold(inside, transmit, record);
+                self.carry(now, turn, id);
+                continue;
+            }
+            let Some(from) = self.nats.send(inside, &transmit) else { continue };
             let record = self.recorder.sent(flow, &transmit);
             if let Some(capture) = &mut self.capture {
                 capture.sent(now, Passing::sent(from, &transmit));
@@ -352,6 +411,11 @@ impl Simulation<'_> {
             self.recorder.event(now, source, event);
         }
     }
+}
+
+/// Whether a datagram passes a TURN relay, or is part of the exchange with it.
+fn is_relayed(via: Via, datagram: &Datagram) -> bool {
+    matches!(via, Via::Relay(_)) || matches!(datagram.content, Content::Allocation(_))
 }
 
 /// Whether a datagram that arrived at an end is handed to the ends that forward it.

@@ -148,6 +148,11 @@ impl Sender {
         self.end - 1
     }
 
+    /// Whether a new segment could leave now.
+    pub(super) fn has_room(&self) -> bool {
+        self.connected && self.board.in_flight() < self.window.segments
+    }
+
     /// Whether the connection is open.
     pub(super) fn is_connected(&self) -> bool {
         self.connected

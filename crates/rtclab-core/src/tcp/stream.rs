@@ -48,6 +48,11 @@ impl<M: Clone> Stream<M> {
         self.sender.is_connected()
     }
 
+    /// Whether the window has room for another segment.
+    pub fn has_room(&self) -> bool {
+        self.sender.has_room()
+    }
+
     /// Appends a message of this length.
     pub fn write(&mut self, bytes: Bytes, message: M) {
         let last = self.sender.write(bytes);

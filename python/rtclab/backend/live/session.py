@@ -20,6 +20,7 @@ from typing import Any
 from aiohttp import web
 
 from rtclab import _native
+from rtclab.backend import nobody_connected
 from rtclab.backend.live.browser import Browser, LoadMeter
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
@@ -417,14 +418,10 @@ class Session:
         if at_end:
             self.not_connected = missing
         if late and len(late) == len(pairs):
-            first = late[0]
-            steps = " and ".join(
-                f"{name}'s is `{self.recorder.last_event(name)}`"
-                for name in (first.a, first.b)
-                if name in self._seats
-            )
             self.not_connected = missing
-            self.fail(f"{first}; last event: {steps}")
+            self.fail(
+                nobody_connected(late[0], {name: self.recorder.last_event(name) for name in self._seats})
+            )
 
     def _pairs(self) -> list[tuple[NotConnected, list[int]]]:
         """Every pair that should connect, with the time it has had so far, and its connections."""

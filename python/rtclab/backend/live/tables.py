@@ -184,9 +184,9 @@ class Recorder:
         return {row["participant"]: row["at_ns"] for row in self.rows["events"] if row["event"] == "left"}
 
     def last_event(self, participant: str) -> str:
-        """Name of the participant's latest event, or ``none``."""
+        """Name of the participant's latest event before it left, or ``none``."""
         events = [row["event"] for row in self.rows["events"] if row["participant"] == participant]
-        return events[-1] if events else "none"
+        return next((event for event in reversed(events) if event != "left"), "none")
 
     def table(self, name: str) -> pl.DataFrame:
         """A table of the rows so far, in its schema, without rows of streams that are not known yet."""

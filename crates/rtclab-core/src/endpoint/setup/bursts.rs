@@ -2,8 +2,10 @@
 //! signalling server, checks every 50 ms, DTLS 1.2.
 //!
 //! STUN is real; descriptions and DTLS records are opaque bytes of the right length.
+//! The candidates in a description are known beforehand, also those outside a NAT.
 
 use super::Step;
+use super::checks::UNANSWERED;
 use crate::endpoint::config::Session;
 use crate::endpoint::outbox::Outbox;
 use crate::endpoint::turn::{ALLOCATION_STEPS, Allocating};
@@ -34,6 +36,8 @@ pub(super) struct Bursts {
     /// Number and time of the checks sent since the last answer. Any of them may be answered.
     pending_checks: Vec<(u32, Time)>,
     checks: u32,
+    /// When the first check was sent.
+    first_check: Option<Time>,
     flight: u8,
     next_flight: Option<(Time, Time)>,
     /// Round-trip time of the last answered check.
@@ -51,6 +55,7 @@ impl Bursts {
             next_check: None,
             pending_checks: Vec::new(),
             checks: 0,
+            first_check: None,
             flight: 0,
             next_flight: None,
             check_rtt: None,
@@ -115,6 +120,10 @@ impl Bursts {
         } else if self.allocating.is_none() {
             // RFC 8656, section 9: a relay drops packets from peers without a permission.
             outbox.send_stun(now, Stun { success: true, ..stun });
+            if self.step == Step::Signalled {
+                // The checks may have ended before.
+                self.next_check = self.next_check.or(Some(now));
+            }
         }
     }
 
@@ -177,10 +186,16 @@ impl Bursts {
     }
 
     fn send_check(&mut self, now: Time, outbox: &mut Outbox) {
+        let connecting = self.step < Step::IceConnected;
+        let first = *self.first_check.get_or_insert(now);
+        if connecting && now >= first + UNANSWERED {
+            (self.first_check, self.next_check) = (None, None);
+            self.pending_checks.clear();
+            return;
+        }
         self.checks += 1;
         self.pending_checks.push((self.checks, now));
         outbox.send_stun(now, Stun { success: false, check: self.checks, form: StunForm::Bare });
-        let connecting = self.step < Step::IceConnected;
         self.next_check = Some(now + if connecting { CHECK_INTERVAL } else { CONSENT_INTERVAL });
     }
 

@@ -22,6 +22,9 @@ const STABLE_INTERVAL: Time = Time::from_millis(2_500);
 const FAST_CHECKS: u32 = 3;
 /// Number of answers after which the round trip is known well.
 const STABLE_ANSWERS: u32 = 5;
+/// How long checks go on without any answer; then ICE has failed (`CONNECTION_WRITE_TIMEOUT`, since 2010). The page does
+/// not hear of it: in calls of Chromium 156 checks ended after 15 s, and the state stayed as it was for 70 s.
+pub(super) const UNANSWERED: Time = Time::from_secs(15);
 /// Number of checks that may wait for an answer. Older ones are forgotten.
 const MAX_PENDING: usize = 64;
 
@@ -63,6 +66,13 @@ impl Checks {
         }
     }
 
+    /// Begins to wait anew, because the checks go to another candidate from now on.
+    pub(super) fn redirect(&mut self) {
+        if !self.is_answered() {
+            self.waiting_since = None;
+        }
+    }
+
     /// Whether a check was answered.
     pub(super) fn is_answered(&self) -> bool {
         self.answered > 0
@@ -72,9 +82,15 @@ impl Checks {
         self.next
     }
 
-    /// The number of the check to send, if one is due.
+    /// The number of the check to send, if one is due. After they have ended, checks may begin again.
     pub(super) fn poll(&mut self, now: Time) -> Option<u32> {
         self.next.filter(|at| *at <= now)?;
+        let overdue = self.waiting_since.is_some_and(|since| now >= since + UNANSWERED);
+        if overdue && !self.is_answered() {
+            (self.next, self.sent, self.waiting_since) = (None, 0, None);
+            self.pending.clear();
+            return None;
+        }
         let is_weak = self.answered == 0 || self.sent < FAST_CHECKS;
         let wait = if is_weak { WEAK_INTERVAL } else { LOOK_INTERVAL };
         self.next = Some(self.grid_after(now + wait));
@@ -182,5 +198,38 @@ mod tests {
         assert_eq!(checks.rtt, Some(Time::from_micros(137_500)));
         assert!(!checks.on_answer(Time::from_millis(250), 3));
         assert_eq!(checks.rtt, Some(Time::from_millis(125)));
+    }
+
+    /// On the grid of 62.5 ms, of which 15 s are a multiple: the check at 15 s would be the first one too late. Checks
+    /// to another candidate have 15 s of their own.
+    #[test]
+    fn checks_without_an_answer_end_after_fifteen_seconds_and_may_begin_again() {
+        for redirected in [false, true] {
+            let mut checks = Checks::new(0.0);
+            checks.begin(Time::ZERO);
+            let mut left = Vec::new();
+            while let Some(due) = checks.poll_timeout() {
+                if redirected && due == Time::from_millis(62) + Time::from_micros(500) {
+                    checks.redirect();
+                }
+                left.extend(checks.poll(due));
+            }
+            assert_eq!(left.len(), if redirected { 241 } else { 240 });
+            checks.begin(Time::from_secs(20));
+            assert_eq!(checks.poll_timeout(), Some(Time::from_secs(20)));
+        }
+    }
+
+    #[test]
+    fn checks_that_were_answered_once_do_not_end() {
+        let mut checks = Checks::new(0.0);
+        checks.begin(Time::ZERO);
+        checks.poll(Time::ZERO);
+        checks.on_answer(Time::from_millis(50), 1);
+        let mut count = 0;
+        while let Some(due) = checks.poll_timeout().filter(|due| *due < Time::from_secs(60)) {
+            count += u32::from(checks.poll(due).is_some());
+        }
+        assert!(count > 20, "{count}");
     }
 }

@@ -4,12 +4,13 @@ mod bursts;
 mod checks;
 mod handshake;
 mod page;
+mod reflexive;
 pub(crate) mod work;
 
 use super::config::{Negotiation, Session};
 use super::event::Event;
 use super::outbox::Outbox;
-use crate::packet::{Allocation, Dtls13, DtlsFlight, Signal, Signalling, Stun};
+use crate::packet::{Address, Allocation, Dtls13, DtlsFlight, Signal, Signalling, Stun};
 use crate::units::Time;
 use bursts::Bursts;
 use page::Page;
@@ -56,7 +57,10 @@ impl Setup {
         let kind = match session.negotiation {
             Negotiation::Bursts => Kind::Bursts(Bursts::new(session, relayed)),
             Negotiation::Page { seed, pace, browser, described } => {
-                Kind::Page(Box::new(Page::new((seed, pace), browser, described, relayed)))
+                let behind_nat = session.behind_nat && !relayed;
+                Kind::Page(Box::new(
+                    Page::new((seed, pace), browser, described, relayed).behind_nat(behind_nat),
+                ))
             }
         };
         Setup { step: Step::New, check_rtt: None, kind }
@@ -131,7 +135,11 @@ impl Setup {
         self.update();
     }
 
-    pub(super) fn on_stun(&mut self, now: Time, stun: Stun, outbox: &mut Outbox) {
+    /// Handles a check of the far end, or the answer to an own one.
+    pub(super) fn on_stun(&mut self, now: Time, from: Address, stun: Stun, outbox: &mut Outbox) {
+        if !stun.success {
+            outbox.send_to(from);
+        }
         match &mut self.kind {
             Kind::Bursts(bursts) => bursts.on_stun(now, stun, outbox),
             Kind::Page(page) => page.on_stun(now, stun, outbox),
@@ -161,6 +169,13 @@ impl Setup {
             Kind::Page(page) => page.on_allocation(now, answer, outbox),
         }
         self.update();
+    }
+
+    /// Handles the answer of the STUN server.
+    pub(super) fn on_binding(&mut self, outbox: &mut Outbox) {
+        if let Kind::Page(page) = &mut self.kind {
+            page.on_binding(outbox);
+        }
     }
 
     fn update(&mut self) {

@@ -7,6 +7,7 @@
 use super::Step;
 use super::checks::Checks;
 use super::handshake::Handshake;
+use super::reflexive::Reflexive;
 use super::work::Work;
 use crate::endpoint::outbox::Outbox;
 use crate::endpoint::turn::{ADDRESS_STEPS, ALLOCATION_STEPS, Allocating};
@@ -52,13 +53,19 @@ pub(super) struct Page {
     signalled: bool,
     /// Whether both descriptions are in effect.
     applied: bool,
+    /// Whether the work of a browser takes time, and the browser checks candidates that it cannot reach.
+    browser: bool,
     /// Whether a candidate of the far end is known.
     located: bool,
+    /// Whether one is known that this end can reach. Checks to others do not leave the network of this end.
+    reachable: bool,
     /// Whether the page knows that a check was answered.
     reported: bool,
     /// When the first check of the far end is answered; `None` before it arrives.
     replies: Option<Time>,
     allocating: Option<Allocating>,
+    /// What an end behind a NAT asks a STUN server.
+    reflexive: Option<Reflexive>,
     checks: Checks,
     handshake: Option<Handshake>,
     tasks: Vec<(Time, Task)>,
@@ -78,6 +85,7 @@ impl Page {
             work: if browser { Work::of_browser(!seed, pace) } else { Work::default() },
             camera_phase,
             described,
+            browser,
             begun: false,
             present: false,
             calls: None,
@@ -85,13 +93,20 @@ impl Page {
             signalled: false,
             applied: false,
             located: false,
+            reachable: false,
             reported: false,
             replies: None,
             allocating: relayed.then(|| Allocating::new(ADDRESS_STEPS)),
+            reflexive: None,
             checks: Checks::new(grid),
             handshake: None,
             tasks: Vec::new(),
         }
+    }
+
+    /// The same behind a NAT, with a candidate in the network there and one outside.
+    pub(super) fn behind_nat(self, is_behind: bool) -> Self {
+        Page { reflexive: is_behind.then(Reflexive::new), ..self }
     }
 
     pub(super) fn offered(&self) -> bool {
@@ -125,8 +140,10 @@ impl Page {
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         let task = self.tasks.iter().map(|(at, _)| *at).min();
         let allocating = self.allocating.as_ref().and_then(Allocating::poll_timeout);
+        let reflexive = self.reflexive.as_ref().and_then(Reflexive::poll_timeout);
         let handshake = self.handshake.as_ref().and_then(Handshake::poll_timeout);
-        [task, allocating, handshake, self.checks.poll_timeout()].into_iter().flatten().min()
+        let timers = [task, allocating, reflexive, handshake, self.checks.poll_timeout()];
+        timers.into_iter().flatten().min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
@@ -138,7 +155,12 @@ impl Page {
         if let Some(allocating) = &mut self.allocating {
             allocating.handle_timeout(now, outbox);
         }
-        if let Some(check) = self.checks.poll(now) {
+        if let Some(reflexive) = &mut self.reflexive {
+            reflexive.handle_timeout(now, outbox);
+        }
+        if let Some(check) = self.checks.poll(now)
+            && self.reachable
+        {
             let nominates = self.calls == Some(true);
             let form = if nominates { StunForm::Nominating } else { StunForm::Full };
             outbox.send_stun(now, Stun { success: false, check, form });
@@ -167,6 +189,11 @@ impl Page {
                 self.tasks.push((now + self.work.apply_answer, Task::Apply));
             }
             SignalKind::Candidate => {
+                self.reach();
+                self.check(now, self.work.apply_answer, outbox);
+            }
+            // A server waits for the checks of the browser behind the NAT.
+            SignalKind::PrivateCandidate if self.browser => {
                 self.located = true;
                 self.check(now, self.work.apply_answer, outbox);
             }
@@ -194,8 +221,22 @@ impl Page {
             false => outbox.send_stun(now, answer),
         }
         // RFC 8445, 7.3.1.3: the check tells where the far end is.
-        self.located = true;
+        self.reach();
         self.check(now, self.work.apply_answer, outbox);
+    }
+
+    /// A candidate of the far end is known that this end can reach.
+    fn reach(&mut self) {
+        self.located = true;
+        if !std::mem::replace(&mut self.reachable, true) {
+            self.checks.redirect();
+        }
+    }
+
+    pub(super) fn on_binding(&mut self, outbox: &mut Outbox) {
+        if self.reflexive.as_mut().is_some_and(Reflexive::on_answer) {
+            outbox.send_signal(SignalKind::Candidate);
+        }
     }
 
     pub(super) fn on_dtls(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
@@ -245,7 +286,13 @@ impl Page {
                 self.gather(now, self.work.own_candidate, outbox);
                 self.tasks.push((now + self.work.apply_own, Task::Apply));
             }
-            Task::Candidate => outbox.send_signal(SignalKind::Candidate),
+            Task::Candidate => match &mut self.reflexive {
+                Some(reflexive) => {
+                    outbox.send_signal(SignalKind::PrivateCandidate);
+                    reflexive.request(now, outbox);
+                }
+                None => outbox.send_signal(SignalKind::Candidate),
+            },
             // Gathering ends when the checks have succeeded.
             Task::TcpCandidate if !self.checks.is_answered() => {
                 outbox.send_signal(SignalKind::TcpCandidate);

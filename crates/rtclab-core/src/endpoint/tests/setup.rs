@@ -3,7 +3,7 @@
 //! The first half is about set-up as in the published measurements, the second one about that of a page.
 
 use super::*;
-use crate::packet::{Dtls13, DtlsFlight, SignalKind, Stun, StunForm};
+use crate::packet::{Dtls13, DtlsFlight, Ecn, SignalKind, Stun, StunForm};
 use proptest::prelude::*;
 
 /// When alice and bob reach a step.
@@ -453,5 +453,124 @@ proptest! {
         });
         pair.run(Time::from_secs(60));
         prop_assert!(steps(&pair, &Event::DtlsConnected).iter().all(Option::is_some));
+    }
+}
+
+/// Behind a NAT each side tells of its private candidate first; the STUN server answers at once, and the candidate
+/// outside follows. Checks to a private candidate do not leave.
+fn page_call_behind_nats(browser: bool) -> Pair {
+    let mut pair = page_call(browser, 1);
+    for peer in [&mut pair.alice, &mut pair.bob] {
+        let mut config = peer.config.clone();
+        config.session.behind_nat = true;
+        *peer = Peer::new(config, fixed(500));
+    }
+    pair.alice.handle_present(Time::ZERO);
+    pair
+}
+
+fn is_binding(content: &Content) -> bool {
+    *content == Content::Binding
+}
+
+/// Gives both ends the answer of the STUN server.
+fn answer_bindings(pair: &mut Pair, at: Time) {
+    pair.run(at);
+    let answer = Datagram::new(Ecn::NotCapable, Content::Binding);
+    for index in [ALICE, BOB] {
+        pair.end(index).handle_datagram(at, ANYWHERE, &answer);
+        pair.drain(at, index);
+    }
+}
+
+#[test]
+fn an_end_behind_a_nat_tells_of_its_address_outside_when_the_stun_server_has_answered() {
+    let mut pair = page_call_behind_nats(true);
+    pair.fate =
+        Box::new(|sent| if is_binding(&sent.datagram.content) { vec![] } else { vec![DELAY] });
+    let answered = Time::from_millis(400);
+    answer_bindings(&mut pair, answered);
+    let is_check = |sent: &&Sent| matches!(sent.datagram.content, Content::Stun(_));
+    for by in [ALICE, BOB] {
+        assert_eq!(pair.sent_by(by).filter(is_check).count(), 0, "{by}");
+    }
+    pair.run(Time::from_secs(2));
+    for by in [ALICE, BOB] {
+        let at = |kind: SignalKind| {
+            let signals = pair.events.iter().filter(|(_, index, _)| *index == by);
+            let of = |event: &Event| matches!(event, Event::Signal(signal) if signal.kind == kind);
+            signals.filter(|(.., event)| of(event)).map(|(at, ..)| *at).collect::<Vec<_>>()
+        };
+        let private = at(SignalKind::PrivateCandidate);
+        assert!(private.len() == 1 && private[0] < answered, "{private:?}");
+        assert_eq!(at(SignalKind::Candidate), [answered]);
+        let ice = pair.first(by, &Event::IceConnected).expect("a connection");
+        // The candidate arrives after one delay and is checked at the next point in time, then a round trip.
+        let late = (ice - answered).as_millis();
+        assert!((60..=60 + 64 + 5).contains(&late), "{late}");
+    }
+}
+
+/// 250 ms, doubled to at most 8 s: nine requests in 31.75 s.
+#[test]
+fn a_stun_server_that_does_not_answer_is_asked_nine_times() {
+    let mut pair = page_call_behind_nats(false);
+    pair.fate =
+        Box::new(|sent| if is_binding(&sent.datagram.content) { vec![] } else { vec![DELAY] });
+    pair.run(Time::from_secs(60));
+    let asked: Vec<u64> = pair
+        .sent_by(ALICE)
+        .filter(|sent| is_binding(&sent.datagram.content))
+        .map(|sent| sent.at.as_millis())
+        .collect();
+    assert_eq!(asked, [0, 250, 750, 1_750, 3_750, 7_750, 15_750, 23_750, 31_750]);
+}
+
+/// When an end sent its checks and its answers to checks.
+fn stun_by(pair: &Pair, by: usize) -> Vec<Time> {
+    let is_stun = |sent: &&Sent| matches!(sent.datagram.content, Content::Stun(_));
+    pair.sent_by(by).filter(is_stun).map(|sent| sent.at).collect()
+}
+
+/// Nobody hears a check.
+#[test]
+fn checks_that_nobody_answers_end_after_fifteen_seconds() {
+    for negotiates_in_bursts in [false, true] {
+        let mut pair = if negotiates_in_bursts { call() } else { page_call(true, 1) };
+        pair.fate = Box::new(|sent| match sent.datagram.content {
+            Content::Stun(_) => vec![],
+            _ => vec![DELAY],
+        });
+        pair.run(Time::from_secs(60));
+        for by in [ALICE, BOB] {
+            let checks = stun_by(&pair, by);
+            let took = (checks[checks.len() - 1] - checks[0]).as_millis();
+            assert!((14_900..15_000).contains(&took), "{took}");
+            assert_eq!(pair.first(by, &Event::IceConnected), None);
+        }
+    }
+}
+
+/// All checks are lost until both sides' have ended. Then a late one comes through, and all that follow.
+#[test]
+fn a_check_that_comes_after_the_own_ones_have_ended_begins_them_again() {
+    for negotiates_in_bursts in [false, true] {
+        let mut pair = if negotiates_in_bursts { call() } else { page_call(true, 1) };
+        pair.fate = Box::new(|sent| match sent.datagram.content {
+            Content::Stun(_) => vec![],
+            _ => vec![DELAY],
+        });
+        let late = Time::from_secs(20);
+        pair.run(late);
+        assert!([ALICE, BOB].iter().all(|by| *stun_by(&pair, *by).last().expect("checks") < late));
+        pair.fate = Box::new(|_| vec![DELAY]);
+        let check = Content::Stun(Stun { success: false, check: 1, form: StunForm::Full });
+        let check = Datagram::new(Ecn::NotCapable, check);
+        pair.bob.handle_datagram(late, addresses(BOB).remote, &check);
+        pair.drain(late, BOB);
+        pair.run(late + Time::from_secs(1));
+        for by in [ALICE, BOB] {
+            assert!(pair.first(by, &Event::IceConnected).expect("a connection") > late);
+        }
     }
 }
