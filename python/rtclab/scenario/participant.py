@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.path import FileName, PathSpec
+from rtclab.scenario.files import FileName
+from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
