@@ -56,9 +56,10 @@ fn wifi() -> impl Strategy<Value = Option<Wifi>> {
     };
     prop::option::weighted(
         0.3,
-        (1u8..20, radio(), radio(), 0u64..500, 0u64..500).prop_map(
-            |(attempts, good, fade, mean_good, mean_fade)| Wifi {
+        (1u8..20, any::<bool>(), radio(), radio(), 0u64..500, 0u64..500).prop_map(
+            |(attempts, adaptive, good, fade, mean_good, mean_fade)| Wifi {
                 attempts,
+                adaptive,
                 good,
                 fade,
                 mean_good_ns: Time::from_millis(mean_good),

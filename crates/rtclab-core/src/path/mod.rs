@@ -354,7 +354,12 @@ impl<P> Path<P> {
         self.advance(now);
         if self.loses(now, LossPosition::Queue) {
             self.dropped.push_back((now, DropCause::Loss, packet));
-        } else if self.in_service.is_none() {
+            return;
+        }
+        if let Some(channel) = &mut self.channel {
+            channel.offer(now);
+        }
+        if self.in_service.is_none() {
             self.serve(now, Waiting { entered: now, packet });
             // Without a capacity, serialising takes no time, so the packet passes at once.
             self.advance(now);

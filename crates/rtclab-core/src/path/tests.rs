@@ -116,7 +116,8 @@ fn a_packet_at_the_head_of_the_queue_is_served_while_it_waits_for_a_tick_or_an_o
 fn on_wifi_a_packet_queues_until_all_attempts_of_those_before_it_are_over() {
     let good = Radio { bps: Bitrate::from_mbps(6), error: 0.5 };
     let none = Time::ZERO;
-    let wifi = Wifi { attempts: 7, good, fade: good, mean_good_ns: none, mean_fade_ns: none };
+    let (attempts, adaptive, fade) = (7, false, good);
+    let wifi = Wifi { attempts, adaptive, good, fade, mean_good_ns: none, mean_fade_ns: none };
     let mut path = path(PathConfig { wifi: Some(wifi), ..PathConfig::default() });
     for id in 0..20 {
         path.handle_packet(Time::ZERO, packet(id));
