@@ -10,7 +10,8 @@ const AVERAGED: Time = Time::from_secs(1);
 /// Offered rate, and the packets with which the channel is finished since it became busy.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Packets offered by `offered_at`; each counts less with its age.
+    /// Packets offered by `offered_at`; each counts less with its age. For the first seconds of traffic the average
+    /// is below the offered rate, so that packets of a call's set-up are retried more often.
     offered: f64,
     offered_at: Time,
     busy_since: Time,
