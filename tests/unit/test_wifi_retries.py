@@ -1,7 +1,7 @@
-"""The retry limits of a Wi-Fi hop compared: the table of `docs/scenarios.md` is that of `docs/data/wifi-retry.csv`.
+"""The retry limits of a Wi-Fi hop compared: the table in `docs/scenarios.md` is from `docs/data/wifi-retry.csv`.
 
-`RTCLAB_RENEW_WIFI_RETRY=1 pytest tests/unit/test_wifi_retries.py` measures the figures anew, in a minute or two, and
-writes them; the table is then to be copied from the message of the failing test.
+`RTCLAB_RENEW_WIFI_RETRY=1 pytest tests/unit/test_wifi_retries.py` measures the figures anew, in a minute or two,
+and writes them. The message of the failing test then has the table of the page.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_adaptive_retries_lose_less_than_a_single_attempt_and_keep_the_round_tri
     )
     # In good times 5 % of attempts fail, and in fades, 3.2 % of the time, 80 %: 7.4 % of single attempts.
     assert 6 < loss["1"] < 9
-    # A retry in good times leaves 0.25 % of the losses there. In fades some packets have time for a second attempt.
+    # In good times 0.25 % of two attempts fail. In fades some packets have time for a second attempt.
     assert 1 < loss["adaptive"] < 3
     assert loss["15"] < 0.2
     # Of 214.86 ms on the way; the rest is on the air.

@@ -79,7 +79,9 @@ class Video(Table):
     one size."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
-    repair: Literal["auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "none"] = "auto"
+    repair: Literal[
+        "auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "hybrid-2013-fec-always", "none"
+    ] = "auto"
     """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls the browser's
     default. ``rtx`` leaves out forward error correction on both backends."""
     max_bitrate: Bitrate = Bitrate(1_700_000)

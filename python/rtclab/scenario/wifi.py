@@ -101,8 +101,8 @@ class Wifi(Table):
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
     ] = "auto"
-    """Maximum number of attempts to send a packet, the first included; ``auto`` is 7. ``adaptive`` is at most 15,
-    and a packet is retried only as long as the channel keeps pace with the rate that is offered to it."""
+    """Maximum number of attempts to send a packet, the first included; ``auto`` is 7. ``adaptive`` is at most
+    15, and a packet is retried only as long as the channel keeps pace with the rate that is offered to it."""
 
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""
