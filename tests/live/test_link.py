@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +71,13 @@ def test_an_ordinary_user_pings_through_the_link() -> None:
     told = "3 packets went in: 3 arrived, 0 dropped in the queue, 0 lost; "
     assert f"rtclab link: up: {told}" in done.stderr
     assert f"rtclab link: down: {told}" in done.stderr
+
+
+def test_pings_are_lost_where_the_trace_says() -> None:
+    # There, three of five arrive. On the way back the fourth and fifth of those are lost, and the ninth.
+    path = {"name": "", "loss_trace": {"runs": [3, 2], "start": "beginning"}}
+    done = finish(link("sh", "-c", "ping -c 15 -i 0.05 -W 1 $RTCLAB_SERVER", path=path))
+    assert re.findall(r"icmp_seq=(\d+)", done.stdout) == ["1", "2", "3", "8", "11", "12"], done.stderr
 
 
 def test_the_status_of_the_command_is_passed_on() -> None:

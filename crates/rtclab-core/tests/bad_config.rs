@@ -150,6 +150,12 @@ fn a_value_that_would_hang_wrap_or_panic_is_refused_with_its_field() {
             json!({"p": 0.0, "r": 1.0, "h": 1.1, "k": 1.0}),
             "network.paths.alice.up.loss.h: 1.1 ",
         ),
+        (
+            path,
+            "/loss_trace",
+            json!({"runs": []}),
+            "network.paths.alice.up.loss_trace.runs: a period of 0 ",
+        ),
         (path, "/tick_ns", json!(0), "network.paths.alice.up.tick_ns: 0 ns "),
         (path, "/clock/wander", json!(1e300), "network.paths.alice.up.clock.wander: 1"),
         (udp, "/udp/packet_bytes", json!(0), "traffic.0.udp.packet_bytes: 0 B "),
@@ -194,6 +200,17 @@ fn a_path_alone_is_checked_too() {
     assert_eq!(
         path.check().map_err(|error| error.to_string()),
         Err("a.up.capacity.steps: an empty list is not possible; expected at least one step"
+            .to_owned())
+    );
+}
+
+#[test]
+fn a_path_loses_packets_at_random_or_as_recorded_but_not_both() {
+    let path = r#"{"name": "a.up", "loss_trace": {"runs": [9, 1]}, "loss": {"p": 0, "r": 1, "h": 0.9, "k": 0.9}}"#;
+    let path: PathConfig = serde_json::from_str(path).expect("a path");
+    assert_eq!(
+        path.check().map_err(|error| error.to_string()),
+        Err("a.up.loss_trace: a trace beside random loss is not possible; expected one of the two"
             .to_owned())
     );
 }

@@ -163,6 +163,18 @@ fn fec_recovers_packets_if_round_trips_are_long() {
     assert!(figures.retransmitted < 0.8 * without.retransmitted, "{figures:?} {without:?}");
 }
 
+/// At a round trip of 6 ms the hybrid of 2013 protects key frames alone. Otherwise as with 100 ms, but that blocks
+/// end with their frame and are shorter, so that more of them are rounded up.
+#[test]
+fn fec_at_any_round_trip_is_sent_where_retransmission_would_be_enough() {
+    let at = |repair| run_on(Some("chrome-27"), "fixed", repair, 500, (3.0, LOSS));
+    let (hybrid, always) = (at(Repair::Hybrid2013), at(Repair::Hybrid2013FecAlways));
+    assert!((0.0..0.02).contains(&hybrid.fec_share), "{hybrid:?}");
+    assert!((0.24..0.40).contains(&always.fec_share), "{always:?}");
+    assert!(always.retransmitted < 0.8 * hybrid.retransmitted, "{always:?} {hybrid:?}");
+    assert!((0.0..0.002).contains(&always.residual_loss), "{always:?}");
+}
+
 /// FEC is never retransmitted: at least its lost packets are never seen, and at most all lost packets.
 #[test]
 fn counting_sequence_numbers_mistakes_lost_fec_for_residual_loss() {

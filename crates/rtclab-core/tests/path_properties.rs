@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use rtclab_core::path::{
-    Capacity, Clock, Delay, Departure, Jitter, Loss, LossPosition, Packet, Path, PathConfig,
-    QueueLimit, Radio, Wifi,
+    Capacity, Clock, Delay, Departure, Jitter, Loss, LossPosition, LossTrace, Packet, Path,
+    PathConfig, QueueLimit, Radio, TraceStart, Wifi,
 };
 use rtclab_core::units::{Bitrate, Bytes, Time};
 
@@ -56,9 +56,10 @@ fn wifi() -> impl Strategy<Value = Option<Wifi>> {
     };
     prop::option::weighted(
         0.3,
-        (1u8..20, radio(), radio(), 0u64..500, 0u64..500).prop_map(
-            |(attempts, good, fade, mean_good, mean_fade)| Wifi {
+        (1u8..20, any::<bool>(), radio(), radio(), 0u64..500, 0u64..500).prop_map(
+            |(attempts, adaptive, good, fade, mean_good, mean_fade)| Wifi {
                 attempts,
+                adaptive,
                 good,
                 fade,
                 mean_good_ns: Time::from_millis(mean_good),
@@ -66,6 +67,15 @@ fn wifi() -> impl Strategy<Value = Option<Wifi>> {
             },
         ),
     )
+}
+
+fn loss_trace() -> impl Strategy<Value = LossTrace> {
+    let start = prop_oneof![Just(TraceStart::Random), Just(TraceStart::Beginning)];
+    let runs = (0u32..50, prop::collection::vec(1u32..50, 1..20));
+    (runs, start).prop_map(|((first, later), start)| LossTrace {
+        runs: std::iter::once(first).chain(later).collect(),
+        start,
+    })
 }
 
 fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
@@ -91,22 +101,26 @@ fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
         let with = |(wander, ms)| Clock { wander, correlation_ns: Time::from_millis(ms) };
         clock.map(with)
     });
-    (capacity(), wifi(), queue(), delays, jitter, loss, position, tick, clock).prop_map(
-        |(capacity, wifi, queue, delay, jitter, loss, loss_position, tick_ns, clock)| PathConfig {
-            name: "path".into(),
-            capacity,
-            wifi,
-            queue,
-            delay,
-            jitter,
-            loss,
-            loss_steps: loss
-                .map(|loss| (Time::from_millis(500), Loss { h: 1.0, ..loss }))
-                .into_iter()
-                .collect(),
-            loss_position,
-            tick_ns,
-            clock,
+    let trace = prop::option::of(loss_trace());
+    (capacity(), wifi(), queue(), delays, jitter, (loss, trace, position), tick, clock).prop_map(
+        |(capacity, wifi, queue, delay, jitter, (loss, trace, loss_position), tick_ns, clock)| {
+            PathConfig {
+                name: "path".into(),
+                capacity,
+                wifi,
+                queue,
+                delay,
+                jitter,
+                loss,
+                loss_steps: loss
+                    .map(|loss| (Time::from_millis(500), Loss { h: 1.0, ..loss }))
+                    .into_iter()
+                    .collect(),
+                loss_trace: trace.filter(|_| loss.is_none()),
+                loss_position,
+                tick_ns,
+                clock,
+            }
         },
     )
 }
@@ -176,6 +190,31 @@ proptest! {
     ) {
         let delivered: Vec<_> = run(config, &arrivals).into_iter().filter(|o| o.3).map(|o| o.1).collect();
         prop_assert!(delivered.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn a_trace_without_lost_packets_changes_nothing(
+        config in config(true), received in 1u32..100, arrivals in arrivals()
+    ) {
+        let none = PathConfig { loss: None, loss_steps: Vec::new(), loss_trace: None, ..config };
+        let trace = LossTrace { runs: vec![received], start: TraceStart::Random };
+        let zeros = PathConfig { loss_trace: Some(trace), ..none.clone() };
+        prop_assert_eq!(run(none, &arrivals), run(zeros, &arrivals));
+    }
+
+    #[test]
+    fn over_whole_periods_the_share_of_the_trace_is_lost(
+        trace in loss_trace(), periods in 1u64..4, seed in any::<u64>()
+    ) {
+        let (packets, ratio) = (trace.packets(), trace.ratio());
+        let mut path = Path::new(PathConfig { loss_trace: Some(trace), ..PathConfig::default() }, seed);
+        let lost = (0..packets * periods)
+            .filter(|id| {
+                path.handle_packet(Time(*id), Packet { size: Bytes(100), payload: *id });
+                matches!(path.poll(Time(*id)), Some(Departure::Dropped { .. }))
+            })
+            .count();
+        prop_assert!((lost as f64 / (packets * periods) as f64 - ratio).abs() < 1e-12, "{lost} lost");
     }
 
     #[test]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput, Problem, ScenarioError
+from rtclab.scenario.files import located
 from rtclab.scenario.participant import SENT
-from rtclab.scenario.path import located
+from rtclab.scenario.path import TRACES
 from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import toml_text
 
@@ -94,7 +95,8 @@ class Layered:
     def apply(self, change: Change) -> None:
         """Sets a field such as ``a.b.0.c`` in nested tables and arrays. Missing tables are created.
 
-        If the change names a file, it is looked for in the current directory.
+        If the change names a file, it is looked for in the current directory. Content of the file that the
+        same table named before is forgotten.
 
         Raises:
             BadInput: the field has an index that the array lacks, lies below a value that is neither a table
@@ -118,6 +120,8 @@ class Layered:
             owners[key] = _owners_of_parts(owners.get(key, {}), inner)
             place, owners = inner, owners[key]
         place[_element(place, last, parents, change)] = located({last: change.value}, Path())[last]
+        if last == "trace" and parents and parents[-1] in TRACES:
+            place.pop(TRACES[parents[-1]][0], None)  # the content of the file that was named before
         owners[last] = change.origin
 
 

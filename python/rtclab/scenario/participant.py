@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.path import FileName, PathSpec
+from rtclab.scenario.files import FileName
+from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
@@ -78,7 +79,9 @@ class Video(Table):
     one size."""
     device: Literal["desktop", "android-2016", "ios-2016"] = "desktop"
     """Device of the sender; the cameras of 2016 deliver at most 640x480 at 30 frames per second."""
-    repair: Literal["auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "none"] = "auto"
+    repair: Literal[
+        "auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "hybrid-2013-fec-always", "none"
+    ] = "auto"
     """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls the browser's
     default. ``rtx`` leaves out forward error correction on both backends."""
     max_bitrate: Bitrate = Bitrate(1_700_000)

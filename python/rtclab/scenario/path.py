@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from rtclab.errors import FieldError, Problem, ScenarioError
+from rtclab.scenario.files import FileName, text_of, with_file_read
+from rtclab.scenario.loss_trace import LossTrace, read_loss_trace
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
@@ -38,42 +41,11 @@ class CapacitySteps(Table):
         return self
 
 
-class FileName(str):
-    """The name of a file as written in TOML, and the directory that it is relative to."""
+def self_contained(data: Any, key: str = "") -> Any:
+    """A copy of :func:`~rtclab.scenario.files.located` data that means the same in any directory.
 
-    directory: Path
-
-    def __new__(cls, name: str, directory: Path) -> Self:
-        located = super().__new__(cls, name)
-        located.directory = directory
-        return located
-
-    @property
-    def path(self) -> Path:
-        """The absolute path of the file."""
-        return (self.directory / self).absolute()
-
-
-NAMING_FILES = ("trace", "file")
-"""Keys whose texts are names of files, in any table."""
-
-
-def located(data: Any, directory: Path) -> Any:
-    """A copy of parsed TOML in which every name of a file is a :class:`FileName`."""
-    if isinstance(data, dict):
-        return {
-            key: FileName(value, directory)
-            if key in NAMING_FILES and isinstance(value, str)
-            else located(value, directory)
-            for key, value in data.items()
-        }
-    return [located(value, directory) for value in data] if isinstance(data, list) else data
-
-
-def self_contained(data: Any) -> Any:
-    """A copy of :func:`located` data that means the same in any directory.
-
-    It has the content of the recorded capacities' files, and absolute paths of media files.
+    It has the content of the files of recorded capacities and losses, and absolute paths of media files.
+    ``key`` is the key of the data in their table.
 
     Raises:
         FieldError: a file cannot be read.
@@ -82,20 +54,11 @@ def self_contained(data: Any) -> Any:
         return [self_contained(value) for value in data]
     if not isinstance(data, dict):
         return data
-    if isinstance(data.get("trace"), FileName):
-        data = _with_file_read(data)
+    if key in TRACES and isinstance(data.get("trace"), FileName):
+        data = with_file_read(data, *TRACES[key])
     if isinstance(data.get("file"), FileName):
         data = data | {"file": str(data["file"].path)}
-    return {key: self_contained(value) for key, value in data.items()}
-
-
-def _with_file_read(data: dict[str, Any]) -> dict[str, Any]:
-    """A table of a recorded capacity, with ``opportunities_ms`` read from its file if they are missing."""
-    name = data.get("trace")
-    if not isinstance(name, str) or "opportunities_ms" in data:
-        return data
-    directory = name.directory if isinstance(name, FileName) else Path()
-    return data | {"trace": str(name), "opportunities_ms": read_mahimahi(directory / name)}
+    return {inner: self_contained(value, inner) for inner, value in data.items()}
 
 
 class CapacityTrace(Table):
@@ -113,7 +76,7 @@ class CapacityTrace(Table):
     @model_validator(mode="before")
     @classmethod
     def _read_file(cls, data: Any) -> Any:
-        return _with_file_read(data) if isinstance(data, dict) else data
+        return with_file_read(data, "opportunities_ms", read_mahimahi)
 
     @model_validator(mode="after")
     def _repeats(self) -> Self:
@@ -276,8 +239,9 @@ JitterField = Annotated[
 Loss = Annotated[
     Annotated[Ratio, Tag(CONSTANT)]
     | Annotated[GilbertElliott, Tag("<p>")]
-    | Annotated[LossSteps, Tag("<steps>")],
-    Discriminator(tag_of({"p": GilbertElliott, "steps": LossSteps})),
+    | Annotated[LossSteps, Tag("<steps>")]
+    | Annotated[LossTrace, Tag("<trace>")],
+    Discriminator(tag_of({"p": GilbertElliott, "steps": LossSteps, "trace": LossTrace})),
 ]
 
 
@@ -302,10 +266,10 @@ class PathSpec(Table):
     jitter: JitterField | None = None
     """Random extra delay of each packet."""
     loss: Loss | None = None
-    """Random loss: independent, in bursts (Gilbert-Elliott), or changing over time."""
+    """Loss: independent, in bursts (Gilbert-Elliott), changing over time, or as recorded packet by packet."""
     loss_position: Literal["wire", "queue"] = "wire"
-    """Where packets are lost at random: on the ``wire``, after using capacity, or before the ``queue``, as in
-    dummynet and netem."""
+    """Where packets are lost: on the ``wire``, after using capacity, or before the ``queue``, as in dummynet
+    and netem."""
     tick: Duration | None = None
     """Timer resolution of an emulator, such as ``1 ms`` for dummynet at 1000 Hz. Packets leave at multiples
     of it; by default times are exact."""
@@ -379,6 +343,7 @@ class PathSpec(Table):
             "jitter": _native_jitter(self.jitter),
             "loss": _native_loss(self.loss),
             "loss_steps": _native_loss_steps(self.loss),
+            "loss_trace": _native_loss_trace(self.loss),
             "loss_position": self.loss_position,
             "tick_ns": None if self.tick is None else self.tick.ns,
             "clock": self.clock
@@ -396,18 +361,8 @@ def read_mahimahi(file: Path) -> list[int]:
     Raises:
         FieldError: the file cannot be read, or a line is not a number.
     """
-    try:
-        # Some editors write a byte order mark.
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise FieldError(
-            f"cannot read `{file}`: {reason}",
-            hint="it is relative to the file that names it or, with --set, to the current directory",
-            key="trace",
-        ) from None
     times = []
-    for number, line in enumerate(map(str.strip, lines), start=1):
+    for number, line in enumerate(map(str.strip, text_of(file).splitlines()), start=1):
         if not line:
             continue
         if not (line.isascii() and line.isdecimal()):
@@ -416,6 +371,13 @@ def read_mahimahi(file: Path) -> list[int]:
             )
         times.append(int(line))
     return times
+
+
+TRACES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "capacity": ("opportunities_ms", read_mahimahi),
+    "loss": ("packets", read_loss_trace),
+}
+"""For each field that may be recorded: the key of the content of its file, and the reader of the file."""
 
 
 def _check_in_order(times: list[Duration], key: str = "steps") -> None:
@@ -473,9 +435,9 @@ def _native_jitter(jitter: Duration | Jitter | None) -> object:
             return {"sd_ns": jitter.sd.ns, "reorder": jitter.reorder}
 
 
-def _native_loss(loss: Ratio | GilbertElliott | LossSteps | None) -> object:
+def _native_loss(loss: Ratio | GilbertElliott | LossSteps | LossTrace | None) -> object:
     match loss:
-        case None | Ratio(value=0.0):
+        case None | Ratio(value=0.0) | LossTrace():
             return None
         case Ratio(value=ratio):
             return _independent(ratio)
@@ -488,6 +450,10 @@ def _native_loss(loss: Ratio | GilbertElliott | LossSteps | None) -> object:
 def _native_loss_steps(loss: object) -> list[object]:
     steps = loss.steps[1:] if isinstance(loss, LossSteps) else []
     return [[at.ns, _independent(ratio.value)] for at, ratio in steps]
+
+
+def _native_loss_trace(loss: object) -> object:
+    return {"runs": loss.runs, "start": loss.start} if isinstance(loss, LossTrace) else None
 
 
 def _independent(ratio: float) -> dict[str, float]:

@@ -12,6 +12,8 @@ from rtclab.scenario.units import Bitrate, Duration, Probability
 
 # dot11ShortRetryLimit, IEEE 802.11-2012, annex C: the default of access points.
 AUTOMATIC_RETRY_LIMIT = 7
+# The largest limit of the DD-WRT access point in Jansen et al. 2017, section 6.2.
+LARGEST_ADAPTIVE_LIMIT = 15
 
 
 class Radio(Table):
@@ -95,17 +97,20 @@ class Wifi(Table):
     """Fading of the channel: ``near`` (a tablet in the same room), ``far`` (a tablet behind a wall), or a
     table."""
     retry_limit: Annotated[
-        Annotated[Literal["auto"], Tag("<auto>")]
+        Annotated[Literal["auto", "adaptive"], Tag("<auto>")]
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
     ] = "auto"
-    """Maximum number of attempts to send a packet, the first included; ``auto`` is 7."""
+    """Maximum number of attempts to send a packet, the first included; ``auto`` is 7. ``adaptive`` is at most
+    15, and a packet is retried only as long as the channel keeps pace with the rate that is offered to it."""
 
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""
         fading = self.fading if isinstance(self.fading, Fading) else FADINGS[self.fading]
+        named = {"auto": AUTOMATIC_RETRY_LIMIT, "adaptive": LARGEST_ADAPTIVE_LIMIT}
         return {
-            "attempts": AUTOMATIC_RETRY_LIMIT if self.retry_limit == "auto" else self.retry_limit,
+            "attempts": self.retry_limit if isinstance(self.retry_limit, int) else named[self.retry_limit],
+            "adaptive": self.retry_limit == "adaptive",
             "good": fading.good.native(),
             "fade": (fading.fade or fading.good).native(),
             "mean_good_ns": fading.mean_good.ns,

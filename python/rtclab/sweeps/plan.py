@@ -13,8 +13,9 @@ from typing import Any, Self
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
 from rtclab.scenario import Change, Scenario
+from rtclab.scenario.files import located
 from rtclab.scenario.load import changed, load
-from rtclab.scenario.path import located, self_contained
+from rtclab.scenario.path import self_contained
 from rtclab.sweeps.values import MAX_REPEATS, Field, number_of, read_field
 
 VARY = "vary"
@@ -187,7 +188,8 @@ def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
 def _self_contained(field: Field) -> Field:
     """The field with the content of all files that its values name, because workers may not have them."""
     try:
-        values = tuple(self_contained(located({"value": value}, Path()))["value"] for value in field.values)
+        key = field.name.rpartition(".")[2]
+        values = tuple(self_contained(located(value, Path()), key) for value in field.values)
     except FieldError as error:
         raise BadInput(f"{VARY}: {field.name}: {error.message}", hint=error.hint) from None
     return replace(field, values=values)

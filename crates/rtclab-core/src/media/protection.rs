@@ -108,6 +108,15 @@ impl Protection {
         Protection { key: per_media(key), delta: per_media(delta), max_frames }
     }
 
+    /// Protection as in Chrome 27, but without its two rules on short round trips: frames that are no key frames,
+    /// and small frames, are protected at any round-trip time. No release is known to have done so.
+    pub fn at_any_rtt(conditions: &Conditions) -> Protection {
+        let Conditions { rtt, frame_rate, .. } = *conditions;
+        let long = Conditions { rtt: SMALL_FRAMES_RTT, ..*conditions };
+        let max_frames = max_frames(frame_rate, rtt);
+        Protection { max_frames, ..Protection::for_conditions(&long) }
+    }
+
     /// Protection under these conditions in Chrome 27.
     pub fn for_conditions(conditions: &Conditions) -> Protection {
         let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
@@ -242,6 +251,20 @@ mod tests {
         let at = |ms| Protection::for_conditions(&Conditions { rtt: Time::from_millis(ms), ..VGA });
         assert_eq!((at(19).delta, at(19).key), (0, 253));
         assert_eq!(at(20).delta, 100);
+    }
+
+    #[test]
+    fn at_any_round_trip_the_protection_is_the_one_of_long_round_trips() {
+        let at = |ms| Conditions { rtt: Time::from_millis(ms), ..VGA };
+        let long = Protection::for_conditions(&at(200));
+        assert_eq!(long, Protection { key: 253, delta: 100, max_frames: 6 });
+        // Blocks still cover two round trips.
+        let short = Protection::at_any_rtt(&at(6));
+        assert_eq!(short, Protection { max_frames: 1, ..long });
+        assert_eq!(Protection::at_any_rtt(&at(200)), long);
+        let small = Conditions { bitrate: Bitrate::from_kbps(100), ..at(6) };
+        assert_eq!(Protection::for_conditions(&small).key, 0);
+        assert!(Protection::at_any_rtt(&small).delta > 0);
     }
 
     /// 2 x 30/s x 50 ms = 3.

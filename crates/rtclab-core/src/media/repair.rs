@@ -37,6 +37,9 @@ pub enum Repair {
     /// `Nack2013`, plus ULPFEC in RED (RFC 5109, RFC 2198) when round trips are long: Chrome 27.
     #[serde(rename = "hybrid-2013")]
     Hybrid2013,
+    /// `Hybrid2013`, but with ULPFEC at any round-trip time.
+    #[serde(rename = "hybrid-2013-fec-always")]
+    Hybrid2013FecAlways,
     /// No repair; a decoder that cannot continue requests a key frame.
     None,
 }
@@ -49,12 +52,13 @@ impl Repair {
 
     /// Whether retransmissions are packets of the stream itself.
     pub fn on_original_ssrc(self) -> bool {
-        matches!(self, Repair::Nack2013 | Repair::Hybrid2013)
+        matches!(self, Repair::Nack2013 | Repair::Hybrid2013 | Repair::Hybrid2013FecAlways)
     }
 
     /// Whether video packets are wrapped in RED.
     pub fn uses_red(self) -> bool {
-        matches!(self, Repair::Hybrid2013 | Repair::RtxAndUlpfec)
+        use Repair::{Hybrid2013, Hybrid2013FecAlways, RtxAndUlpfec};
+        matches!(self, Hybrid2013 | Hybrid2013FecAlways | RtxAndUlpfec)
     }
 
     /// Payload type of first transmissions of video.
@@ -76,7 +80,9 @@ impl Repair {
             (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Until2024) => {
                 NackRules::UNTIL_2024
             }
-            (Repair::Nack2013 | Repair::Hybrid2013, _) => NackRules::OF_2013,
+            (Repair::Nack2013 | Repair::Hybrid2013 | Repair::Hybrid2013FecAlways, _) => {
+                NackRules::OF_2013
+            }
             (Repair::None, _) => NackRules::NEVER,
         }
     }

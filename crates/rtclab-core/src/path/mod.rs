@@ -11,12 +11,14 @@ mod capacity;
 mod clock;
 mod delay;
 mod loss;
+mod loss_trace;
 mod wifi;
 
 pub use capacity::Capacity;
 pub use clock::Clock;
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
+pub use loss_trace::{LossTrace, TraceStart};
 pub use wifi::{Radio, Wifi};
 
 use crate::limits::{self, Checked, within};
@@ -25,6 +27,7 @@ use capacity::Server;
 use clock::ClockReadings;
 use delay::JitterSource;
 use loss::LossProcess;
+use loss_trace::TracePosition;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
@@ -69,7 +72,10 @@ pub struct PathConfig {
     /// Changes of the loss: each `(from, loss)` replaces the one before. Times are strictly increasing.
     #[serde(default)]
     pub loss_steps: Vec<(Time, Loss)>,
-    /// Place at which random loss happens.
+    /// Recorded loss, in place of random loss.
+    #[serde(default)]
+    pub loss_trace: Option<LossTrace>,
+    /// Place at which random or recorded loss happens.
     #[serde(default)]
     pub loss_position: LossPosition,
     /// Timer resolution of an emulating box; `None` is exact. As in dummynet, the serialiser starts at
@@ -114,6 +120,11 @@ impl PathConfig {
             limits::increasing("loss_steps", self.loss_steps.iter().map(|step| step.0))?;
             self.loss_steps.iter().try_for_each(|step| within("loss_steps", step.1.check()))?;
         }
+        if let Some(trace) = &self.loss_trace {
+            within("loss_trace", trace.check())?;
+            let alone = self.loss.is_none() && self.loss_steps.is_empty();
+            limits::require(alone, "loss_trace", "a trace beside random loss", "one of the two")?;
+        }
         if let Some(tick) = self.tick_ns {
             limits::duration("tick_ns", tick)?;
         }
@@ -141,13 +152,14 @@ impl PathConfig {
 
     /// Whether packets can be lost after the serialiser, or their delay is measured with a clock or in ticks.
     fn watches_wire(&self) -> bool {
-        let loses = self.loss.is_some() && self.loss_position == LossPosition::Wire;
+        let loses = (self.loss.is_some() || self.loss_trace.is_some())
+            && self.loss_position == LossPosition::Wire;
         let may_lose = loses || !self.loss_steps.is_empty() || self.wifi.is_some();
         may_lose || self.tick_ns.is_some() || self.clock.is_some()
     }
 }
 
-/// Place on a path at which random loss happens.
+/// Place on a path at which random or recorded loss happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LossPosition {
@@ -173,7 +185,7 @@ pub struct Packet<P> {
 pub enum DropCause {
     /// The queue was full.
     Queue,
-    /// Random loss, or all attempts of a Wi-Fi hop failed.
+    /// Random or recorded loss, or all attempts of a Wi-Fi hop failed.
     Loss,
 }
 
@@ -253,6 +265,7 @@ pub struct Path<P> {
     loss: LossProcess,
     /// Number of `loss_steps` applied so far.
     loss_step: usize,
+    trace_position: TracePosition,
     seed: u64,
 }
 
@@ -267,6 +280,7 @@ impl<P> Path<P> {
             clock: ClockReadings::new(config.clock, seed),
             loss: LossProcess::new(config.loss, seed),
             loss_step: 0,
+            trace_position: TracePosition::new(config.loss_trace.as_ref(), seed),
             unobserved: config.unobserved(),
             plain_delay: config.plain_delay(),
             config,
@@ -286,10 +300,10 @@ impl<P> Path<P> {
 
     /// Whether a packet of any size leaves at the moment at which it enters, and no packet is inside.
     pub fn is_transparent(&self) -> bool {
-        let PathConfig { capacity, jitter, loss, loss_steps, tick_ns, wifi, clock, delay, .. } =
-            &self.config;
+        let PathConfig { capacity, jitter, tick_ns, wifi, clock, delay, .. } = &self.config;
+        let PathConfig { loss, loss_steps, loss_trace, .. } = &self.config;
         let takes_time = capacity.is_some() || jitter.is_some() || *delay != Delay::default();
-        let may_lose = loss.is_some() || !loss_steps.is_empty();
+        let may_lose = loss.is_some() || !loss_steps.is_empty() || loss_trace.is_some();
         let measures = tick_ns.is_some() || wifi.is_some() || clock.is_some();
         !(takes_time || may_lose || measures) && self.pending() == 0
     }
@@ -327,6 +341,9 @@ impl<P> Path<P> {
         self.clock.set(config.clock);
         self.loss.set(config.loss);
         self.loss_step = 0;
+        if self.config.loss_trace != config.loss_trace {
+            self.trace_position.begin(config.loss_trace.as_ref());
+        }
         self.unobserved = config.unobserved();
         self.plain_delay = config.plain_delay();
         self.config = config;
@@ -337,7 +354,12 @@ impl<P> Path<P> {
         self.advance(now);
         if self.loses(now, LossPosition::Queue) {
             self.dropped.push_back((now, DropCause::Loss, packet));
-        } else if self.in_service.is_none() {
+            return;
+        }
+        if let Some(channel) = &mut self.channel {
+            channel.offer(now);
+        }
+        if self.in_service.is_none() {
             self.serve(now, Waiting { entered: now, packet });
             // Without a capacity, serialising takes no time, so the packet passes at once.
             self.advance(now);
@@ -403,6 +425,9 @@ impl<P> Path<P> {
     fn loses(&mut self, now: Time, position: LossPosition) -> bool {
         if self.config.loss_position != position {
             return false;
+        }
+        if let Some(trace) = &self.config.loss_trace {
+            return self.trace_position.loses(trace);
         }
         if !self.config.loss_steps.is_empty() {
             self.step_loss(now);

@@ -116,7 +116,8 @@ fn a_packet_at_the_head_of_the_queue_is_served_while_it_waits_for_a_tick_or_an_o
 fn on_wifi_a_packet_queues_until_all_attempts_of_those_before_it_are_over() {
     let good = Radio { bps: Bitrate::from_mbps(6), error: 0.5 };
     let none = Time::ZERO;
-    let wifi = Wifi { attempts: 7, good, fade: good, mean_good_ns: none, mean_fade_ns: none };
+    let (attempts, adaptive, fade) = (7, false, good);
+    let wifi = Wifi { attempts, adaptive, good, fade, mean_good_ns: none, mean_fade_ns: none };
     let mut path = path(PathConfig { wifi: Some(wifi), ..PathConfig::default() });
     for id in 0..20 {
         path.handle_packet(Time::ZERO, packet(id));
@@ -470,6 +471,59 @@ fn loss_changes_at_its_steps_on_either_side_of_the_queue() {
         let lost: Vec<_> = drain(&mut path).iter().filter(|d| d.2.is_some()).map(|d| d.1).collect();
         assert_eq!(lost, (10..20).collect::<Vec<_>>());
     }
+}
+
+/// Loses the third, fourth and seventh of seven packets.
+fn recorded() -> Option<LossTrace> {
+    Some(LossTrace { runs: vec![2, 2, 2, 1], start: TraceStart::Beginning })
+}
+
+#[test]
+fn a_trace_counts_the_packets_before_the_queue_or_behind_it() {
+    // Seven packets at once, to a link with room for two behind the one in service. Behind the queue, the trace
+    // counts only the three that pass it. Before it, the trace counts all seven, and 5 finds the queue full.
+    let (loss, full) = (DropCause::Loss, DropCause::Queue);
+    let wire = vec![(2, loss), (3, full), (4, full), (5, full), (6, full)];
+    let queue = vec![(2, loss), (3, loss), (5, full), (6, loss)];
+    for (loss_position, expected) in [(LossPosition::Wire, wire), (LossPosition::Queue, queue)] {
+        let mut path = path(PathConfig {
+            capacity: constant(10),
+            queue: Some(QueueLimit::Packets(2)),
+            loss_trace: recorded(),
+            loss_position,
+            ..PathConfig::default()
+        });
+        for id in 0..7 {
+            path.handle_packet(Time::ZERO, packet(id));
+        }
+        let mut dropped: Vec<_> =
+            drain(&mut path).iter().filter_map(|d| Some((d.1, d.2?))).collect();
+        dropped.sort_by_key(|one| one.0);
+        assert_eq!(dropped, expected, "{loss_position:?}");
+    }
+}
+
+#[test]
+fn a_trace_goes_on_after_a_change_that_leaves_it_alone_and_begins_again_when_it_changes() {
+    let config = |loss_trace, ms| PathConfig {
+        loss_trace,
+        delay: Delay::Constant { ns: Time::from_millis(ms) },
+        ..PathConfig::default()
+    };
+    let mut path = path(config(recorded(), 0));
+    let lost = |path: &mut Path<u32>, ids: std::ops::Range<u32>| {
+        ids.filter(|id| {
+            path.handle_packet(Time::ZERO, packet(*id));
+            drain(path)[0].2.is_some()
+        })
+        .collect::<Vec<_>>()
+    };
+    assert_eq!(lost(&mut path, 0..3), [2]);
+    path.set_config(Time::ZERO, config(recorded(), 5));
+    assert_eq!(lost(&mut path, 3..7), [3, 6]);
+    let other = LossTrace { runs: vec![1, 1], start: TraceStart::Beginning };
+    path.set_config(Time::ZERO, config(Some(other), 5));
+    assert_eq!(lost(&mut path, 7..11), [8, 10]);
 }
 
 #[test]

@@ -10,6 +10,10 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
+mod pace;
+
+use pace::Pace;
+
 /// Slot time: IEEE 802.11-2012, table 18-17.
 const SLOT: Time = Time::from_micros(9);
 /// Short interframe space: IEEE 802.11-2012, table 18-17.
@@ -37,6 +41,11 @@ const FRAME_OVERHEAD: Bytes = Bytes(36);
 pub struct Wifi {
     /// Maximum number of attempts per packet; 1 means no retransmission.
     pub attempts: u8,
+    /// Whether a packet is retried only as long as the channel keeps pace with the offered rate: as long as the
+    /// packets that the channel has finished with, and this one, are those that arrive on average in the time
+    /// for which it has been busy. So at most the air time that the offered rate leaves free goes into retries.
+    #[serde(default)]
+    pub adaptive: bool,
     /// Channel outside fades.
     pub good: Radio,
     /// Channel during a fade.
@@ -81,6 +90,7 @@ pub(super) struct Channel {
     wifi: Wifi,
     faded: bool,
     seen: Option<Time>,
+    pace: Pace,
     rng: Pcg64Mcg,
 }
 
@@ -88,7 +98,7 @@ impl Channel {
     pub(super) fn new(wifi: Wifi, seed: u64) -> Self {
         // A separate random stream, as for jitter.
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7769_6669);
-        Channel { wifi, faded: false, seen: None, rng }
+        Channel { wifi, faded: false, seen: None, pace: Pace::default(), rng }
     }
 
     pub(super) fn set(&mut self, wifi: Wifi) {
@@ -100,11 +110,28 @@ impl Channel {
         self.wifi.good.bps
     }
 
+    /// Counts a packet that is offered at `now`. Calls must be ordered by time.
+    pub(super) fn offer(&mut self, now: Time) {
+        self.pace.offer(now);
+    }
+
     /// Sends a packet from `now` on.
     pub(super) fn serve(&mut self, now: Time, size: Bytes) -> Service {
+        let retry_until = self.pace.begin(now);
+        let service =
+            self.send(now, size, if self.wifi.adaptive { retry_until } else { Time::MAX });
+        self.pace.end(service.finish);
+        service
+    }
+
+    /// Makes the attempts to send a packet; none but the first begins at `retry_until` or later.
+    fn send(&mut self, now: Time, size: Bytes, retry_until: Time) -> Service {
         let mut at = now;
         let mut window = CW_MIN;
-        for _ in 0..self.wifi.attempts {
+        for attempt in 0..self.wifi.attempts {
+            if attempt > 0 && at >= retry_until {
+                break;
+            }
             let slots = u64::from(self.rng.random_range(0..=window));
             at = at.saturating_add(DIFS + SLOT * slots);
             let radio = self.radio(at);
@@ -148,7 +175,8 @@ mod tests {
     fn wifi(attempts: u8, mbps: u64, error: f64) -> Wifi {
         let good = Radio { bps: Bitrate::from_mbps(mbps), error };
         let none = Time::ZERO;
-        Wifi { attempts, good, fade: good, mean_good_ns: none, mean_fade_ns: none }
+        let fade = good;
+        Wifi { attempts, adaptive: false, good, fade, mean_good_ns: none, mean_fade_ns: none }
     }
 
     /// Loss ratio and mean service time in ms of 1240-byte packets.
@@ -222,7 +250,7 @@ mod tests {
         let good = Radio { bps: Bitrate::from_mbps(24), error: 0.0 };
         let fade = Radio { bps: Bitrate::from_mbps(6), error: 1.0 };
         let (mean_good_ns, mean_fade_ns) = (Time::from_millis(900), Time::from_millis(100));
-        let wifi = Wifi { attempts: 1, good, fade, mean_good_ns, mean_fade_ns };
+        let wifi = Wifi { attempts: 1, adaptive: false, good, fade, mean_good_ns, mean_fade_ns };
         let mut channel = Channel::new(wifi, 3);
         let (mut faded, mut fades, mut before) = (0, 0, false);
         for ms in 0..1_000_000 {
@@ -235,6 +263,71 @@ mod tests {
         assert!((0.09..0.11).contains(&share), "{share}");
         let mean = f64::from(faded) / f64::from(fades);
         assert!((91.0..110.0).contains(&mean), "{mean} ms");
+    }
+
+    /// Loss ratio, and longest wait for the channel, of 1240-byte packets offered every `gap` for 30 s. The
+    /// first 10 s, in which the average becomes the offered rate, do not count.
+    fn offer_every(gap: Time, wifi: Wifi) -> (f64, Time) {
+        let mut channel = Channel::new(wifi, 3);
+        let (mut free, mut lost, mut seen, mut longest) = (Time::ZERO, 0u64, 0u64, Time::ZERO);
+        // A packet that begins to be served after others have arrived is served after they are counted.
+        let mut waiting = std::collections::VecDeque::new();
+        for number in 0..Time::from_secs(30).0 / gap.0 {
+            let arrival = gap * number;
+            while let Some(entered) = waiting.front().copied().filter(|_| free <= arrival) {
+                waiting.pop_front();
+                let begin = free.max(entered);
+                let service = channel.serve(begin, Bytes(1240));
+                free = service.finish;
+                if entered >= Time::from_secs(10) {
+                    (seen, lost) = (seen + 1, lost + u64::from(service.lost));
+                    longest = longest.max(begin - entered);
+                }
+            }
+            channel.offer(arrival);
+            waiting.push_back(arrival);
+        }
+        (lost as f64 / seen as f64, longest)
+    }
+
+    #[test]
+    fn adaptive_retries_give_up_instead_of_letting_a_dead_channel_queue() {
+        // An attempt at 24 Mbit/s takes up to 0.56 ms and the backoff, which grows to 9.2 ms. A packet every 4 ms
+        // is given up in its last attempt that begins within 4 ms, so the next ones wait for that at most.
+        let dead = Wifi { adaptive: true, ..wifi(15, 24, 1.0) };
+        let (loss, longest) = offer_every(Time::from_millis(4), dead);
+        assert_eq!(loss, 1.0);
+        assert!(longest < Time::from_millis(10), "{longest}");
+    }
+
+    #[test]
+    fn adaptive_retries_use_the_time_that_the_offered_rate_leaves() {
+        // Half of the attempts fail. At 24 Mbit/s an attempt takes 0.59 ms at first, then 0.66, 0.80 and more. A
+        // packet every 20 ms may use some seven attempts (0.5^7 = 0.8 %), and one every ms two (25 %) at most.
+        let channel = Wifi { adaptive: true, ..wifi(15, 24, 0.5) };
+        let losses: Vec<_> = [20, 4, 2, 1]
+            .map(|ms| offer_every(Time::from_millis(ms), channel).0)
+            .into_iter()
+            .collect();
+        assert!(losses.is_sorted(), "{losses:?}");
+        assert!(losses[0] < 0.01, "{losses:?}");
+        assert!((0.2..0.5).contains(&losses[3]), "{losses:?}");
+    }
+
+    #[test]
+    fn adaptive_retries_are_the_full_number_while_the_channel_is_free() {
+        // 15 attempts take 119 ms at 6 Mbit/s at most; a packet comes every 200 ms.
+        let all = offer_every(Time::from_millis(200), wifi(15, 6, 0.9));
+        let adaptive = Wifi { adaptive: true, ..wifi(15, 6, 0.9) };
+        assert_eq!(offer_every(Time::from_millis(200), adaptive), all);
+    }
+
+    #[test]
+    fn adaptive_retries_end_where_a_single_attempt_is_more_than_the_channel_has() {
+        // 1.87 ms per attempt at 6 Mbit/s, a packet every ms: after the first ones nobody is sent twice.
+        let full = Wifi { adaptive: true, ..wifi(15, 6, 0.3) };
+        let (loss, _) = offer_every(Time::from_millis(1), full);
+        assert!((0.27..0.33).contains(&loss), "{loss}");
     }
 
     #[test]

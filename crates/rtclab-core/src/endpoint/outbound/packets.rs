@@ -24,7 +24,9 @@ fn max_payload(repair: Repair) -> u64 {
     let fec = red::HEADER_BYTES + ulpfec::MAX_HEADER_BYTES;
     let repair = match repair {
         Repair::RtxAndUlpfec => fec + FEC_EXTENSION_BYTES + rtx::OSN_BYTES,
-        Repair::Hybrid2013 => fec + RTP_HEADER_BYTES as usize - FIXED_BYTES,
+        Repair::Hybrid2013 | Repair::Hybrid2013FecAlways => {
+            fec + RTP_HEADER_BYTES as usize - FIXED_BYTES
+        }
         Repair::Auto | Repair::Rtx | Repair::Nack2013 | Repair::None => rtx::OSN_BYTES,
     };
     MAX_RTP_BYTES - RTP_HEADER_BYTES - (DESCRIPTOR_BYTES + repair) as u64

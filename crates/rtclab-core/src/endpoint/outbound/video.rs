@@ -66,6 +66,7 @@ impl Fec {
                 frame_rate: self.frames.len() as f64,
                 ..*conditions
             }),
+            Repair::Hybrid2013FecAlways => Protection::at_any_rtt(conditions),
             _ => Protection::for_conditions(conditions),
         };
     }
