@@ -295,7 +295,7 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 
 
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
-    """The emulator's packet log, with names for codes, nulls for -1, and a column ``kind`` of nulls."""
+    """The emulator's packet log, with names for codes, nulls for -1, and columns ``kind`` and ``content_bytes`` of nulls."""
     names = {
         "from": summary["names"]["nodes"],
         "to": summary["names"]["nodes"],
@@ -307,7 +307,11 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     return codes.with_columns(
         pl.Series(values, dtype=pl.String).gather(codes[column]).alias(column)
         for column, values in names.items()
-    ).with_columns(pl.col("marker").cast(pl.Boolean), kind=pl.lit(None, pl.String))
+    ).with_columns(
+        pl.col("marker").cast(pl.Boolean),
+        kind=pl.lit(None, pl.String),
+        content_bytes=pl.lit(None, pl.Int64),
+    )
 
 
 def packets_table(

@@ -45,7 +45,9 @@ class Today:
     changes: tuple[str, ...]
 
 
-def as_today(scenario: Scenario, duration: str | None = None) -> Today:
+def as_today(
+    scenario: Scenario, duration: str | None = None, largest: tuple[int, int] | None = None
+) -> Today:
     """The scenario with Chromium of 2026 in place of the software and devices of its time.
 
     The network stays as it is, with the effects of its testbed. Where two cores could not encode all streams,
@@ -54,17 +56,20 @@ def as_today(scenario: Scenario, duration: str | None = None) -> Today:
     Args:
         scenario: a scenario of a paper.
         duration: the new length of the run. If anything changes during the run, all times scale alike.
+        largest: the box into which pictures are scaled, one of ``SIZES``; by default as large as two cores can
+            encode.
     """
     data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
     changes: list[str] = []
     _replace_software(data, changes)
     _replace_media(scenario, data, changes)
+    _replace_rates_of_firefox(scenario, data, changes)
     _replace_topology(data, changes)
     data["record"] = "packets"
     if duration is not None:
         _shorten(scenario, data, Duration.parse(duration), changes)
     today = Scenario.read(data, scenario.name)
-    today = _within_limit(today, changes)
+    today = _within_limit(today, largest, changes)
     return Today(today, tuple(dict.fromkeys(changes)))
 
 
@@ -127,6 +132,19 @@ def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> No
         "start_bitrate": f"{camera['start_bps']} bit/s",
     }
     changes.append(f"device {was.device} becomes a desktop with the pictures of that camera")
+
+
+def _replace_rates_of_firefox(scenario: Scenario, data: dict[str, Any], changes: list[str]) -> None:
+    """Gives the video of Firefox its own lowest rate and rate at the start, which pages cannot set."""
+    for name, participant in data["participants"].items():
+        video = participant.get("video", data.get("video"))
+        if scenario.browser_of(name).name != "firefox" or not isinstance(video, dict):
+            continue
+        usual = Video.read({"max_bitrate": video["max_bitrate"]}, scenario.name)
+        own = {"min_bitrate": str(usual.min_bitrate), "start_bitrate": str(usual.start_bitrate)}
+        participant["video"] = video | own
+        if participant["video"] != video:
+            changes.append("the lowest rate and the rate at the start are Firefox's own for its video")
 
 
 def _replace_topology(data: dict[str, Any], changes: list[str]) -> None:
@@ -194,10 +212,10 @@ def encoded_pixels_per_s(scenario: Scenario) -> float:
     )
 
 
-def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
+def _within_limit(scenario: Scenario, largest: tuple[int, int] | None, changes: list[str]) -> Scenario:
     """The scenario with pictures that fit the limit of all encoders together."""
     people = min(len(scenario.participants), max(OF_MANY))
-    largest = OF_MANY_CALLS if len(scenario.calls) > 2 else OF_MANY.get(people)
+    largest = largest or (OF_MANY_CALLS if len(scenario.calls) > 2 else OF_MANY.get(people))
     ways: list[Callable[[Scenario], Scenario]] = []
     if largest is None:
         ways = [lambda one: one, _with_frame_rate]
