@@ -26,6 +26,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "relay": {"calls": [{"kind": "p2p", "relay": "turn"}], "servers": {"turn": {}}},
     "sfu": {"calls": [{"kind": "sfu"}]},
     "mcu": {"calls": [{"kind": "mcu"}]},
+    "mixing-mcu": {"calls": [{"kind": "mixing-mcu"}]},
     "star": {"calls": [{"kind": "star", "root": "alice"}]},
     "hub-and-spoke": {"calls": [{"kind": "hub-and-spoke", "root": "alice"}]},
     "tree": {"calls": [{"kind": "tree", "root": "alice"}]},
@@ -125,6 +126,8 @@ FLOWS_OF_FIFTY = {
     # Also between each participant and the server, both ways.
     "sfu": 50 * 49 + 2 * 50,
     "mcu": 50 * 49 + 2 * 50,
+    # Between each participant and the server only.
+    "mixing-mcu": 2 * 50,
     # Alice's media to each of the others, and back to the node from which each receives them.
     "star": 2 * 49,
     "tree": 2 * 49,

@@ -71,7 +71,7 @@ def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
         ),
         (lambda run: run.update(repeats={}), "repeats: expected a valid "),
         (lambda run: run.update(host="me"), "host: unknown field"),
-        (lambda run: run.update(schema="two"), "schema: expected 5; got 'two'"),
+        (lambda run: run.update(schema="two"), "schema: expected 6; got 'two'"),
         (
             lambda run: run["machine"].update(cores="two"),
             "machine.cores: expected a valid integer; got 'two'",
@@ -133,11 +133,11 @@ def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
     [
         (
             None,
-            "written by an older rtclab, with schema 1; this one reads schema 5",
+            "written by an older rtclab, with schema 1; this one reads schema 6",
             "run the scenario again",
         ),
-        (1, "written by an older rtclab, with schema 1; this one reads schema 5", "run the scenario again"),
-        (6, "written by a newer rtclab, with schema 6; this one reads schema 5", "update rtclab"),
+        (1, "written by an older rtclab, with schema 1; this one reads schema 6", "run the scenario again"),
+        (7, "written by a newer rtclab, with schema 7; this one reads schema 6", "update rtclab"),
     ],
 )
 @pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
@@ -157,7 +157,7 @@ def test_a_run_of_another_version_is_refused_in_one_sentence(
     assert str(refused.value) == f"{file}: {said}\n  hint: {hint}"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 5, "schema"'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 6, "schema"'])
 @pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
 def test_a_file_that_is_not_a_json_object_is_named(run: Run, name: str, text: str) -> None:
     (run.path / name).write_text(text, encoding="latin-1")
@@ -264,7 +264,7 @@ def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
     assert made["cwnd_segments"].to_list() == [None, 7]
     assert made["srtt_ms"].to_list() == [None, -1.0]
     assert made["objects"].to_list() == [-1, 7]
-    host = {name: np.array([0]) for name in SCHEMAS["host"]}
+    host = {name: np.array([0]) for name in SCHEMAS["host"] if name != "memory_bytes"}
     host |= {"cpu_percent": np.array([np.nan]), "participant": (np.array([0], np.uint32), ["alice"])}
     assert frame("host", host)["cpu_percent"].null_count() == 0
 
@@ -331,7 +331,7 @@ def test_acknowledgements_of_tcp_are_flows_but_are_not_listed_with_the_data() ->
 
 
 def test_every_flow_of_every_topology_is_in_the_manifest(tmp_path: Path) -> None:
-    for kind in ("p2p", "sfu", "star", "hub-and-spoke", "tree"):
+    for kind in ("p2p", "sfu", "mixing-mcu", "star", "hub-and-spoke", "tree"):
         scenario = three(tmp_path, "duration=2 s", f'calls=[{{kind="{kind}"}}]')
         made = SimBackend().simulate(scenario, seed=1, repeat=0)
         assert set(made.table("flow_seconds")["flow"]) == set(made.manifest.flows), kind

@@ -123,10 +123,23 @@ def test_firefox_always_encrypts(tmp_path: Path) -> None:
     assert "Firefox always encrypts media" in said
 
 
-def test_a_server_that_passes_on_feedback_unchanged_has_no_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "field", "said"),
+    [
+        ("kind = 'mcu'", "calls.0.kind", "no server of live calls forwards feedback unchanged; got `mcu`"),
+        ("kind = 'mixing-mcu'", "calls.0.kind", "no server of live calls mixes; got `mixing-mcu`"),
+        (
+            "kind = 'sfu'\nservers = { core = ['alice'], box = ['bob'] }",
+            "calls.0.servers",
+            "servers of live calls are not connected with each other; got core, box",
+        ),
+    ],
+)
+def test_mcus_and_cascades_have_no_program(tmp_path: Path, call: str, field: str, said: str) -> None:
     with pytest.raises(UnsupportedScenario) as refused:
-        check_calls(scenario(tmp_path, "[[calls]]\nkind = 'mcu'"))
-    assert refused.value.field == "calls.0.kind"
+        check_calls(scenario(tmp_path, f"[servers.box]\n[[calls]]\n{call}"))
+    assert refused.value.field == field
+    assert said in str(refused.value)
 
 
 def test_over_an_sfu_remb_is_refused(tmp_path: Path) -> None:

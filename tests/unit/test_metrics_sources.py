@@ -35,12 +35,14 @@ capacity = "1 Mbit/s"
 delay = "25 ms"
 queue = "200 ms"
 loss = "2 %"
+[host]
+encoder_capacity = "1000 Mpixel/s"
 [traffic.upload]
 sender = "alice"
 receiver = "bob"
 start = "2 s"
 """
-"""Everything of which there is a metric: video, audio, FEC, losses and TCP."""
+"""Everything of which there is a metric: video, audio, FEC, losses, TCP and a processor."""
 
 
 @pytest.fixture(scope="module")

@@ -211,6 +211,11 @@ def calls_in_words(call: dict[str, object], **scenario: object) -> str:
         ({"kind": "p2p"}, "alice, bob and carol call each other with video"),
         ({"relay": "turn"}, "alice, bob and carol call each other through the relay turn with video"),
         ({"kind": "sfu", "server": "box"}, "alice, bob and carol meet through the SFU box with video"),
+        ({"kind": "mixing-mcu"}, "alice, bob and carol meet through the mixing MCU with video"),
+        (
+            {"kind": "mcu", "servers": {"east": ["alice"], "west": ["bob", "carol"]}},
+            "alice, bob and carol meet through the MCUs east and west with video",
+        ),
         ({"kind": "star", "root": "bob"}, "bob sends to alice and carol with video"),
         ({"kind": "tree"}, "alice sends to bob and carol over a tree with video"),
         ({"kind": "hub-and-spoke"}, "bob and carol meet through alice with video"),

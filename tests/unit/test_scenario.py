@@ -181,8 +181,8 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         ),
         (
             '[[calls]]\nkind = "ring"',
-            "calls.0.kind: unknown value `ring`; expected `p2p`, `sfu`, `mcu`, `star`, "
-            "`hub-and-spoke` or `tree`",
+            "calls.0.kind: unknown value `ring`; expected `p2p`, `sfu`, `mcu`, `mixing-mcu`, "
+            "`star`, `hub-and-spoke` or `tree`",
         ),
         ('[[calls]]\nrelay = "turn"', "calls.0.relay: no server `turn`; expected one of `core`"),
         (

@@ -69,7 +69,7 @@ def test_tables_not_given_are_empty_and_packets_are_absent(tmp_path: Path) -> No
     ("table", "frame", "message"),
     [
         ("hosts", HOST, "no table `hosts`; expected packets, flow_seconds"),
-        ("host", HOST.drop("memory_bytes"), "table `host`: column `memory_bytes` is missing"),
+        ("host", HOST.drop("cpu_percent"), "table `host`: column `cpu_percent` is missing"),
         ("host", HOST.with_columns(gpu=1), "table `host`: unknown column `gpu`; expected at_ns, "),
         ("host", HOST.with_columns(at_ns=None), "table `host`: column `at_ns` must not have nulls"),
         ("host", HOST.with_columns(at_ns=pl.lit("soon")), "table `host`: "),

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from rtclab import _native
 from rtclab.backend import failure_of, manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
-from rtclab.scenario import Scenario, Video
+from rtclab.scenario import Scenario, Video, mixing
+from rtclab.scenario.participant import CongestionControl
 from rtclab.scenario.toml_text import toml_text
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
 
@@ -45,20 +46,16 @@ class SimBackend:
         Raises:
             UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
         """
-        for participant in scenario.participants:
-            _check_video(scenario, participant)
+        for participant, own in scenario.participants.items():
+            table = f"participants.{participant}" if own.video is not None else ""
+            _check_video(scenario.video_of(participant), table)
             _check_nat(scenario, participant)
-        for participant in scenario.participants:
-            control = scenario.congestion_control_of(participant)
-            if control.name not in _native.CONGESTION_CONTROLS:
-                known = ", ".join(f"`{name}`" for name in _native.CONGESTION_CONTROLS)
-                own = scenario.participants[participant].congestion_control is not None
-                raise UnsupportedScenario(
-                    f"participants.{participant}.congestion_control.name"
-                    if own
-                    else "congestion_control.name",
-                    f"the simulator has no `{control.name}`; expected {known}",
-                )
+        for participant, own in scenario.participants.items():
+            table = f"participants.{participant}" if own.congestion_control is not None else ""
+            _check_control(scenario.congestion_control_of(participant), table)
+        for server in mixing.mixers(scenario):
+            _check_video(mixing.composition(scenario, server), f"servers.{server}")
+            _check_control(mixing.congestion_control_of(scenario, server), f"servers.{server}")
         # The native code checks options when it prepares a run, so run one that ends at once.
         try:
             _native.simulate(json.dumps(scenario.native(seed=0) | {"duration_ns": 0}))
@@ -112,18 +109,24 @@ LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (
 """By field of a video, the values that only live calls know."""
 
 
-def _check_video(scenario: Scenario, participant: str) -> None:
-    """Checks that a participant's camera has no setting that only live calls support."""
-    video = scenario.video_of(participant)
-    table = (
-        "video" if scenario.participants[participant].video is None else f"participants.{participant}.video"
-    )
+def _check_control(control: CongestionControl, owner: str) -> None:
+    """Checks that the simulator has a congestion control. ``owner`` has its table; empty: the scenario."""
+    if control.name not in _native.CONGESTION_CONTROLS:
+        known = ", ".join(f"`{name}`" for name in _native.CONGESTION_CONTROLS)
+        raise UnsupportedScenario(
+            f"{owner}.congestion_control.name".lstrip("."),
+            f"the simulator has no `{control.name}`; expected {known}",
+        )
+
+
+def _check_video(video: Video | None, owner: str) -> None:
+    """Checks that a video has no setting that only live calls support. ``owner`` is as in _check_control."""
     for key, values in LIVE_ONLY.items() if video is not None else ():
         value = getattr(video, key)
         if value in values:
             usual = toml_text(Video.model_fields[key].default)
             raise UnsupportedScenario(
-                f"{table}.{key}",
+                f"{owner}.video.{key}".lstrip("."),
                 f"the simulator has no model of `{toml_text(value)}`; expected `{usual}`",
                 hint="run it live: --backend live",
             )
@@ -170,6 +173,7 @@ NOT_SIMULATED = {
         "decoderImplementation",
         "powerEfficientDecoder",
     },
+    "host": {"memory_bytes"},
 }
 """Columns that only live calls have."""
 

@@ -1,14 +1,14 @@
-"""CPU and memory use of the flow's sender. Only live calls have these metrics."""
+"""CPU and memory use of the flow's sender."""
 
 from __future__ import annotations
 
-from rtclab.metrics.registry import OF_BROWSERS, metric
+from rtclab.metrics.registry import OF_BROWSERS, exact, metric
 from rtclab.metrics.series import NO_SAMPLES, Samples, Window, samples_by, samples_in_window
 from rtclab.trace import Trace
 
 
 def cpu_percent(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """CPU use of the flow's sender at every sample, in per cent of one core."""
+    """CPU use of the flow's sender in every second, in per cent of one core."""
     return _host(trace, flow, window, "cpu_percent", 1.0)
 
 
@@ -17,9 +17,18 @@ def memory_mb(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     return _host(trace, flow, window, "memory_bytes", 1e-6)
 
 
-@metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent, known=OF_BROWSERS)
+OF_PROCESSORS = OF_BROWSERS | {"simulated": exact("of a participant or server with a `host`")}
+"""Loads of processors."""
+
+
+@metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent, known=OF_PROCESSORS)
 def cpu(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean CPU use (% of one core) of the sender's browser, summed over its processes; in live calls only."""
+    """Mean CPU use (% of one core) of the flow's sender, over the whole run.
+
+    Live, of the sender's browser, summed over its processes. Simulated, of the one processor of its `host`:
+    the share of time in which it encodes, decodes and draws, in all calls together. Receiving, sending, sound
+    and the page are not simulated, so a browser on the same machine uses more, and may use several cores.
+    """
     return cpu_percent(trace, flow, window).mean()
 
 

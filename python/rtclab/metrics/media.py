@@ -7,29 +7,32 @@ from math import isnan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import OF_REPORTS, metric
+from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
     NS_PER_S,
     IntegerArray,
     Samples,
     Window,
+    before_end,
     counter,
     gauge,
     increase,
     mean_slope,
     samples_by,
+    samples_in_window,
     slopes,
     span_ns,
     until_end,
 )
-from rtclab.trace import Trace
+from rtclab.trace import Trace, rows_by
 
 FREEZE_WINDOW = 30
 """Number of intervals, the latest included, whose mean the latest is compared with (W3C, freezeCount)."""
 FREEZE_MIN_INTERVALS = 5
 """With fewer intervals there is no freeze (libwebrtc, video/video_quality_observer2.cc)."""
 FREEZE_MARGIN_S = 0.150
+NS_PER_MS = 1_000_000
 
 
 def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
@@ -117,6 +120,50 @@ def jitter_buffer_ms(trace: Trace, flow: str, window: Window | None = None) -> S
 def jitter_buffer_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean time (ms) from the first packet of a video frame to the decoder."""
     return jitter_buffer_ms(trace, flow, window).mean()
+
+
+def picture_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+    """Mean time in ms from capture to display of the frames of each second; their number is the weight."""
+    return samples_in_window(trace.cached(_picture_delays_ms).get(flow, NO_SAMPLES), window)
+
+
+@metric(
+    unit="ms",
+    better="lower",
+    source="W3C requestVideoFrameCallback, captureTime and presentationTime",
+    samples=picture_delay_ms,
+    known=sources(
+        EXACT, bounded("with the capture time that the browser estimates"), UNKNOWN, UNKNOWN, UNKNOWN
+    ),
+)
+def picture_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Mean time (ms) from when the camera took a picture until it was shown, over all frames shown.
+
+    It contains encoding, pacing, the network and the jitter buffer. Pictures that a server composes show
+    several cameras: their delay is the mean over the cameras and contains the way to the server, decoding,
+    the time until the picture is composed, and encoding. Of a flow to such a server it ends before decoding.
+    """
+    return picture_delay_ms(trace, flow, window).mean()
+
+
+def _picture_delays_ms(trace: Trace) -> dict[str, Samples]:
+    shown = trace.table("frames").drop_nulls(["captured_ns", "rendered_ns"])
+    delay_ms = (pl.col("rendered_ns") - pl.col("captured_ns")) / NS_PER_MS
+    second = pl.col("rendered_ns") // NS_PER_S
+    of_seconds = (
+        shown.filter(before_end(trace, "rendered_ns"))
+        .group_by("flow", second=second)
+        .agg(delay_ms=delay_ms.mean(), frames=pl.len())
+        .sort("flow", "second")
+    )
+    return {
+        flow: Samples(
+            rows["second"].to_numpy() + 0.5,
+            rows["delay_ms"].to_numpy(),
+            rows["frames"].cast(pl.Float64).to_numpy(),
+        )
+        for flow, rows in rows_by(of_seconds, "flow").items()
+    }
 
 
 def _jitter_buffer_ms(trace: Trace) -> dict[str, Samples]:

@@ -84,8 +84,8 @@ def _call(call: Mapping[str, Any]) -> str:
     root = call.get("root") or names[0]
     others = _names([name for name in names if name != root])
     match call.get("kind", "p2p"):
-        case "sfu" | "mcu" as kind:
-            return f"{_names(names)} meet through the {kind.upper()} {call.get('server') or ''}".rstrip()
+        case "sfu" | "mcu" | "mixing-mcu" as kind:
+            return f"{_names(names)} meet through the {_servers(kind, call)}"
         case "star":
             return f"{root} sends to {others}"
         case "tree":
@@ -94,6 +94,14 @@ def _call(call: Mapping[str, Any]) -> str:
             return f"{others} meet through {root}"
     relay = f" through the relay {call['relay']}" if call.get("relay") else ""
     return f"{_names(names)} call each other{relay}"
+
+
+def _servers(kind: str, call: Mapping[str, Any]) -> str:
+    """An SFU or MCU by its name, or all of a cascade."""
+    name = "mixing MCU" if kind == "mixing-mcu" else kind.upper()
+    if call.get("servers"):
+        return f"{name}s {_names([*call['servers']])}"
+    return f"{name} {call.get('server') or ''}".rstrip()
 
 
 def _media(scenario: Mapping[str, Any], call: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput, Problem, ScenarioError
+from rtclab.scenario.participant import SENT
 from rtclab.scenario.path import located
 from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import toml_text
@@ -193,9 +194,11 @@ def _owners_of_parts(owners: Owners | str, whole: dict[str, Any] | list[Any]) ->
 
 
 def _inherited_from(field: str) -> str | None:
-    """The scenario's field from which a participant's field is inherited; None for other fields."""
+    """The scenario's field from which a participant's or server's is inherited; None for other fields."""
     table, _, rest = field.partition(".")
-    return rest.partition(".")[2] if table == "participants" else None
+    own = rest.partition(".")[2]
+    is_media = own.partition(".")[0] in SENT
+    return own if table == "participants" or (table == "servers" and is_media) else None
 
 
 def _origins(owners: Owners | str) -> Iterable[str]:

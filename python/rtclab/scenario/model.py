@@ -24,6 +24,7 @@ from rtclab.scenario.participant import (
     Server,
     Video,
     inherit,
+    inherit_media,
 )
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table, closest
@@ -43,6 +44,21 @@ class Bottleneck(PathSpec):
     routes: Annotated[list[str], Field(min_length=1)]
     """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node,
     including ``core``."""
+
+
+def _home_errors(call: Call, key: str) -> list[FieldError]:
+    """Every participant of a cascade must be connected with one server."""
+    homes = [name for there in (call.servers or {}).values() for name in there]
+    errors = [
+        FieldError(f"`{name}` is not in this call", key=key)
+        for name in homes
+        if name not in call.participants
+    ]
+    for name in call.participants if call.servers else ():
+        if homes.count(name) != 1:
+            message = f"{name} is connected with {homes.count(name)} servers; expected one"
+            errors.append(FieldError(message, key=key))
+    return errors
 
 
 class ScenarioTables(Table):
@@ -104,6 +120,11 @@ class ScenarioTables(Table):
             name: inherit(participant, data) if isinstance(participant, dict) else participant
             for name, participant in participants.items()
         }
+        if isinstance(servers := data.get("servers"), dict):
+            data["servers"] = {
+                name: inherit_media(server, data) if isinstance(server, dict) else server
+                for name, server in servers.items()
+            }
         calls = data.get("calls", [{}])
         if isinstance(calls, list):
             data["calls"] = [
@@ -175,13 +196,15 @@ class ScenarioTables(Table):
             twice = next(name for name in names if names.count(name) > 1)
             errors.append(FieldError(f"{twice} is named more than once", key=f"{key}.participants"))
         machines = [*self.servers, CORE]
-        for field in ("relay", "server"):
-            name = getattr(call, field)
-            if name is not None and name not in machines:
-                expected = ", ".join(f"`{machine}`" for machine in machines)
-                errors.append(
-                    FieldError(f"no server `{name}`; expected one of {expected}", key=f"{key}.{field}")
-                )
+        expected = ", ".join(f"`{machine}`" for machine in machines)
+        named = {"relay": [call.relay], "server": [call.server], "servers": [*(call.servers or ())]}
+        errors += [
+            FieldError(f"no server `{name}`; expected one of {expected}", key=f"{key}.{field}")
+            for field, chosen in named.items()
+            for name in chosen
+            if name is not None and name not in machines
+        ]
+        errors += _home_errors(call, f"{key}.servers")
         if call.root is not None and call.root not in names:
             errors.append(FieldError(f"`{call.root}` is not in this call", key=f"{key}.root"))
         return errors or self._meeting_errors(call, key)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import permutations
 
+from rtclab.scenario import mixing
 from rtclab.scenario.device import native_video
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.network import Routes, paths
-from rtclab.scenario.participant import CORE, Host
+from rtclab.scenario.participant import CORE, Audio, CongestionControl, Host, Video
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.topology import connections, flow_names
 
@@ -35,6 +36,7 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
         "record": scenario.record,
         "network": native_network(scenario),
         "participants": [_native_participant(scenario, name) for name in scenario.participants],
+        "mixers": [_native_mixer(scenario, name) for name in mixing.mixers(scenario)],
         "connections": [
             {
                 "a": connection.a,
@@ -46,6 +48,7 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
                 "one_way": connection.one_way,
                 "forwards": connection.forwards,
                 "switching": connection.switching,
+                "conference": connection.call if connection.mixing else None,
             }
             for connection, names in zip(joined, flow_names(joined), strict=True)
         ],
@@ -65,14 +68,28 @@ def _native_host(host: Host) -> dict[str, object]:
 
 
 def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object]:
-    video, audio = scenario.video_of(name), scenario.audio_of(name)
-    control = scenario.congestion_control_of(name)
-    host = scenario.host_of(name)
     join_ns, leave_ns = scenario.presence_ns(name)
+    return {"name": name, "join_ns": join_ns, "leave_ns": leave_ns} | _native_sender(
+        scenario.video_of(name),
+        scenario.audio_of(name),
+        scenario.congestion_control_of(name),
+        scenario.host_of(name),
+    )
+
+
+def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
+    return {"name": name, "join_ns": 0, "leave_ns": scenario.duration.ns} | _native_sender(
+        mixing.composition(scenario, name),
+        mixing.mixed_audio(scenario, name),
+        mixing.congestion_control_of(scenario, name),
+        mixing.host_of(scenario, name),
+    )
+
+
+def _native_sender(
+    video: Video | None, audio: Audio | None, control: CongestionControl, host: Host | None
+) -> dict[str, object]:
     return {
-        "name": name,
-        "join_ns": join_ns,
-        "leave_ns": leave_ns,
         "video": video and native_video(video),
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
         "host": host and _native_host(host),

@@ -266,7 +266,11 @@ class Participant(Table):
 
 
 class Server(Table):
-    """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay."""
+    """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay.
+
+    The fields from ``video`` on are of an MCU that mixes. It composes a picture of all others for each
+    participant and encodes it with a congestion control of its own.
+    """
 
     link: Link = Link()
     """Access link of the server; by default it neither limits nor delays anything."""
@@ -274,18 +278,33 @@ class Server(Table):
     """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
     the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does. Simulated calls and TURN relays
     ignore it."""
+    video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
+    """Pictures that it composes, as changes to ``[video]``; ``false`` to mix sound alone. They are composed
+    at regular times, ``frame_rate`` per second."""
+    audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
+    """Sound that it mixes, as changes to ``[audio]``; ``false`` to compose pictures alone."""
+    congestion_control: CongestionControl | None = None
+    """Congestion control of the server as sender, instead of the scenario's."""
+    host: Host | None = None
+    """Machine of the server, which decodes for all and encodes for all; if left out, neither takes time."""
 
 
 SENT = ("video", "audio")
 
 
-def inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's tables, merged key by key over the scenario's tables."""
+def inherit_media(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
+    """A participant's or server's tables, with those of its media merged key by key over the scenario's."""
     result = dict(own)
     for key in SENT:
         base = scenario.get(key)
         if isinstance(own.get(key), dict) and isinstance(base, dict):
             result[key] = base | own[key]
+    return result
+
+
+def inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
+    """A participant's tables, merged key by key over the scenario's tables."""
+    result = inherit_media(own, scenario)
     base = scenario.get("link")
     link = own.get("link")
     if isinstance(link, dict) and isinstance(base, dict):

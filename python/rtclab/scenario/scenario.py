@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from rtclab.errors import ScenarioError
-from rtclab.scenario import native, network
+from pydantic import model_validator
+
+from rtclab.errors import FieldErrors, ScenarioError
+from rtclab.scenario import mixing, native, network
 from rtclab.scenario.json_schema import json_schema
 from rtclab.scenario.layers import Change
 from rtclab.scenario.load import changed, load
@@ -21,6 +23,12 @@ class Scenario(ScenarioTables):
     Without ``calls`` there is one call of all participants. Without ``video`` or ``audio``, only participants
     with such a table of their own send it.
     """
+
+    @model_validator(mode="after")
+    def _mixes_something(self) -> Self:
+        if errors := mixing.errors(self):
+            raise FieldErrors(errors)
+        return self
 
     @classmethod
     def load(

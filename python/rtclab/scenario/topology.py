@@ -9,7 +9,6 @@ from itertools import combinations
 
 from rtclab.scenario.call import Call
 from rtclab.scenario.model import ScenarioTables
-from rtclab.scenario.participant import CORE
 
 FAN_OUT = 2
 """Default number of children of a node in a tree."""
@@ -44,6 +43,9 @@ class Flow:
 class Connection:
     """Two nodes that exchange datagrams. Times are in ns.
 
+    With ``mixing``, each end that is a server decodes what it receives, and sends a composition of what it
+    receives over the other connections of the call.
+
     ``ends`` are the original sender of the media from ``a`` and their receiver ``b``; ``hops`` are the nodes
     that these media pass. ``forwards`` is the index of the connection whose media ``a`` forwards, ``None`` if
     ``a`` sends its own.
@@ -60,6 +62,7 @@ class Connection:
     one_way: bool = False
     forwards: int | None = None
     switching: bool = False
+    mixing: bool = False
 
 
 @dataclass
@@ -77,6 +80,7 @@ class _Calls:
         one_way: bool = False,
         forwards: int | None = None,
         switching: bool = False,
+        mixing: bool = False,
     ) -> int:
         """Adds a connection and returns its index."""
         before = None if forwards is None else self.connections[forwards]
@@ -84,7 +88,9 @@ class _Calls:
         hops = (a, relay, b) if relay else (*(before.hops if before else (a,)), b)
         start_ns, end_ns = self.scenario.meeting(self.scenario.calls[call], sender, a, b) or (0, 0)
         self.connections.append(
-            Connection(a, b, call, (sender, b), hops, start_ns, end_ns, relay, one_way, forwards, switching)
+            Connection(
+                a, b, call, (sender, b), hops, start_ns, end_ns, relay, one_way, forwards, switching, mixing
+            )
         )
         return len(self.connections) - 1
 
@@ -138,16 +144,40 @@ def _p2p(calls: _Calls, index: int, call: Call) -> None:
         calls.join(index, a, b, relay=call.relay)
 
 
-def _server(calls: _Calls, index: int, call: Call) -> None:
-    switching = call.kind == "mcu"
-    server = call.server or CORE
+def _forwarding(calls: _Calls, index: int, call: Call) -> None:
+    home, switching = _home(call), call.kind == "mcu"
     ups = {
-        name: calls.join(index, name, server, one_way=True, switching=switching) for name in call.participants
+        name: calls.join(index, name, home[name], one_way=True, switching=switching)
+        for name in call.participants
     }
+    hub, *others = call.homes
+
+    def forward(sender: str, server: str, came_from: str | None, media: int) -> None:
+        """From a server to its participants, and to the next servers."""
+        receivers = [name for name in call.participants if home[name] == server and name != sender]
+        servers = others if server == hub else [hub]
+        for next_one in (*receivers, *servers):
+            if next_one != came_from:
+                link = calls.join(index, server, next_one, one_way=True, forwards=media, switching=switching)
+                if next_one in servers:
+                    forward(sender, next_one, server, link)
+
     for sender, up in ups.items():
-        for receiver in call.participants:
-            if receiver != sender:
-                calls.join(index, server, receiver, one_way=True, forwards=up, switching=switching)
+        forward(sender, home[sender], None, up)
+
+
+def _mixing(calls: _Calls, index: int, call: Call) -> None:
+    home = _home(call)
+    for name in call.participants:
+        calls.join(index, name, home[name], mixing=True)
+    hub, *others = call.homes
+    for server in others:
+        calls.join(index, hub, server, mixing=True)
+
+
+def _home(call: Call) -> dict[str, str]:
+    """By participant, the server that it is connected with."""
+    return {name: server for server, names in call.homes.items() for name in names}
 
 
 def _star(calls: _Calls, index: int, call: Call) -> None:
@@ -181,8 +211,9 @@ def _root_first(call: Call) -> tuple[str, list[str]]:
 
 _KINDS = {
     "p2p": _p2p,
-    "sfu": _server,
-    "mcu": _server,
+    "sfu": _forwarding,
+    "mcu": _forwarding,
+    "mixing-mcu": _mixing,
     "star": _star,
     "hub-and-spoke": _hub_and_spoke,
     "tree": _tree,

@@ -265,9 +265,11 @@ TABLES: dict[str, Table] = {
             "flow": _text("Flow that it belongs to"),
             "ssrc": _integer("SSRC of its stream"),
             "rtp_timestamp": _integer("RTP timestamp"),
-            "captured_ns": _maybe(_integer("When the camera took it")),
+            "captured_ns": _maybe(
+                _integer("When the camera took it; of a composed picture, the mean over the cameras in it")
+            ),
             "received_ns": _maybe(_integer("When its last packet arrived")),
-            "rendered_ns": _maybe(_integer("When it was shown")),
+            "rendered_ns": _maybe(_integer("When it was shown, or decoded by a server that mixes")),
             "width": _integer("Width in pixels"),
             "height": _integer("Height in pixels"),
             "size_bytes": _maybe(_integer("Size of the encoded frame")),
@@ -302,12 +304,12 @@ TABLES: dict[str, Table] = {
         },
     ),
     "host": Table(
-        "the load of a participant's processes",
+        "the load of a machine in the last second: live, of the browser's processes; simulated, of a `host`",
         {
-            "at_ns": _integer("When"),
-            "participant": _text("Participant that the processes belong to"),
-            "cpu_percent": _number("CPU use in per cent; 100 is one core"),
-            "memory_bytes": _integer("Memory in use"),
+            "at_ns": _integer("End of the second"),
+            "participant": _text("Participant, or server that mixes, whose machine it is"),
+            "cpu_percent": _number("CPU use in per cent; 100 is one core, or the one processor of a `host`"),
+            "memory_bytes": _maybe(_integer("Live: memory in use")),
         },
     ),
     "events": Table(

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 
-SCHEMA: Literal[5] = 5
+SCHEMA: Literal[6] = 6
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
@@ -158,7 +158,7 @@ class _Manifest(_Entry):
     )
     what: ClassVar[str]
 
-    schema_number: Literal[5] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[6] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""

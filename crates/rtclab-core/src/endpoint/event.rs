@@ -4,6 +4,7 @@ use super::statistics::Statistics;
 use crate::cc::{ControlError, Observation};
 use crate::media::playout::Rendered;
 use crate::packet::Signal;
+use crate::units::Time;
 
 /// Something that happened at an endpoint at the time of the last `handle_…` call.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,11 @@ pub enum Event {
         stream: usize,
         /// Number of pixels in the picture.
         pixels: u32,
+    },
+    /// A composed picture begins to be encoded; see [`PeerConfig::composes`](super::PeerConfig::composes).
+    Composed {
+        /// When it was composed.
+        at: Time,
     },
     /// Something to tell the other end over signalling; see [`Peer::handle_signal`](super::Peer::handle_signal).
     Signal(Signal),

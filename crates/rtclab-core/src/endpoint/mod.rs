@@ -69,6 +69,9 @@ pub struct PeerConfig {
     pub plays: bool,
     /// Whether encoding takes time. If so, the driver decides how long; see [`Event::EncodeRequested`].
     pub encodes_slowly: bool,
+    /// Whether its pictures are composed of those that others send to the same server. If so, the driver says when there
+    /// are any; see [`Peer::set_pictures_from`].
+    pub composes: bool,
     /// How often internal values of the congestion control are reported.
     pub observe: Observe,
     /// Seed of everything random on this side, including RTP timestamps.
@@ -215,6 +218,11 @@ impl Peer {
     pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.sender.handle_encoded(stream, ready);
         self.timers.sender = self.sender.poll_timeout();
+    }
+
+    /// Sets the time from which on there are pictures to compose; [`Time::MAX`] if there are none.
+    pub fn set_pictures_from(&mut self, at: Time) {
+        self.sender.set_pictures_from(at);
     }
 
     /// Learns that the far end was at the signalling server before this one, which therefore calls.

@@ -298,6 +298,7 @@ fn configs(name: &str, streams: [Vec<StreamConfig>; 2]) -> [PeerConfig; 2] {
         sends: directions[index].clone(),
         receives: directions[1 - index].clone(),
         plays: true,
+        composes: false,
         encodes_slowly: false,
         observe: Observe::EachSecond,
         seed: 7 + index as u64,

@@ -1,5 +1,6 @@
 //! The machine of a participant: one processor, shared by all its encoders and decoders.
 
+use super::load::BusyTime;
 use crate::limits::{self, Checked, within};
 use crate::normal::StandardNormal;
 use crate::units::Time;
@@ -61,6 +62,7 @@ impl Variation {
 pub struct Host {
     config: HostConfig,
     busy_until: Time,
+    busy: BusyTime,
     rng: Pcg64Mcg,
     /// Deviation of the last picture in standard deviations, and when that was.
     last: (f64, Time),
@@ -71,7 +73,8 @@ impl Host {
     pub fn new(config: HostConfig, seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let first = rng.sample(StandardNormal);
-        Host { config, busy_until: Time::ZERO, rng, last: (first, Time::ZERO) }
+        let (busy_until, busy) = (Time::ZERO, BusyTime::default());
+        Host { config, busy_until, busy, rng, last: (first, Time::ZERO) }
     }
 
     /// When a picture of this many pixels, captured at `now`, will have been encoded.
@@ -79,17 +82,25 @@ impl Host {
         self.work(now, pixels, self.config.encoder_capacity_pixels_per_second)
     }
 
-    /// Decodes and draws a picture of this many pixels.
-    pub fn decode(&mut self, now: Time, pixels: u32) {
-        if let Some(capacity) = self.config.decoder_capacity_pixels_per_second {
-            self.work(now, pixels, capacity);
+    /// When a picture of this many pixels, complete at `now`, will have been decoded and drawn.
+    pub fn decode(&mut self, now: Time, pixels: u32) -> Time {
+        match self.config.decoder_capacity_pixels_per_second {
+            Some(capacity) => self.work(now, pixels, capacity),
+            None => now,
         }
+    }
+
+    /// When it works.
+    pub fn busy(&self) -> &BusyTime {
+        &self.busy
     }
 
     fn work(&mut self, now: Time, pixels: u32, capacity: f64) -> Time {
         let mean = f64::from(pixels) / capacity;
         let time = Time::from_secs_f64(mean * self.slowness(now));
-        self.busy_until = self.busy_until.max(now).saturating_add(time);
+        let begin = self.busy_until.max(now);
+        self.busy_until = begin.saturating_add(time);
+        self.busy.add(begin, self.busy_until);
         self.busy_until
     }
 

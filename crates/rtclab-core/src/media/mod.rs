@@ -6,6 +6,7 @@ pub mod fec;
 pub mod grid;
 pub mod host;
 pub mod lip_sync;
+pub mod load;
 pub mod microphone;
 pub mod nack;
 pub mod neteq;

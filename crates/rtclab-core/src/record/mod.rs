@@ -10,6 +10,7 @@ use crate::endpoint::{
     CandidatePair, Event, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
 };
 use crate::media::encoder::Limitation;
+use crate::media::load::BusyTime;
 use crate::media::playout::Rendered;
 use crate::network::PathId;
 use crate::packet::{Content, Kind, Transmit};
@@ -58,7 +59,7 @@ pub struct FlowConfig {
 pub struct Source {
     /// Name of the participant or server.
     pub participant: Text,
-    /// Whether it is a participant, whose joining and leaving are recorded, or a server.
+    /// Whether it takes part in the call, so that its joining and leaving are recorded, or only forwards.
     pub is_participant: bool,
     /// The flow that it sends.
     pub sends: FlowId,
@@ -66,6 +67,15 @@ pub struct Source {
     pub receives: FlowId,
     /// Difference between the RTP timestamps that it receives and the capture times.
     pub timestamp_offset: u32,
+}
+
+impl Source {
+    /// When a frame that it receives was captured, rounded down to a tick of 90 kHz. After 13 hours of media the
+    /// timestamp wraps, and the capture time begins at 0 again.
+    pub fn captured(&self, frame: &Rendered) -> Time {
+        let ticks = (frame.timestamp - i64::from(self.timestamp_offset)).rem_euclid(1 << 32);
+        Time(ticks as u64 * 100_000 / 9)
+    }
 }
 
 /// Handle of a packet between being sent and being delivered or dropped.
@@ -92,7 +102,7 @@ row! {
         flow: Text = "flow",
         ssrc: u32 = "ssrc",
         rtp_timestamp: u32 = "rtp_timestamp",
-        captured: Time = "captured_ns",
+        captured: Option<Time> = "captured_ns",
         received: Time = "received_ns",
         rendered: Time = "rendered_ns",
         width: u16 = "width",
@@ -139,6 +149,15 @@ row! {
 }
 
 row! {
+    /// The load of a processor in one second.
+    struct HostRow / HostColumns {
+        at: Time = "at_ns",
+        participant: Text = "participant",
+        cpu_percent: f64 = "cpu_percent",
+    }
+}
+
+row! {
     /// The second part of a row that has only one.
     struct Nothing / NoColumns {}
 }
@@ -163,6 +182,7 @@ pub struct Recorder {
     value_names: [Vec<(Cow<'static, str>, Text)>; 2],
     events: Rows<ParticipantKey, EventRow>,
     tcp: Rows<TcpKey, TcpRow>,
+    host: Rows<HostRow, Nothing>,
     /// End of the current second, and the TCP figures reported for it so far, summed per flow.
     tcp_second: (Time, Vec<(FlowId, tcp::Statistics)>),
 }
@@ -195,6 +215,7 @@ impl Recorder {
             value_names: [Vec::new(), Vec::new()],
             events: Rows::new("events"),
             tcp: Rows::new("tcp"),
+            host: Rows::new("host"),
             tcp_second: (Time::ZERO, Vec::new()),
         }
     }
@@ -266,10 +287,13 @@ impl Recorder {
             Event::IceConnected => self.connection_event(at, source, "ice_connected"),
             Event::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
             Event::FirstFrame => self.connection_event(at, source, "first_frame"),
-            Event::FrameRendered { ssrc, frame } => self.frame(source, ssrc, &frame),
+            Event::FrameRendered { ssrc, frame } => {
+                self.frame(source, ssrc, &frame, Some(source.captured(&frame)));
+            }
             Event::Statistics(statistics) => self.statistics(at, source, *statistics),
             Event::Observed { sender, values } => self.observed(at, source, sender, values),
             Event::EncodeRequested { .. }
+            | Event::Composed { .. }
             | Event::KeyFrameRequested
             | Event::Signal(_)
             | Event::Failed(_) => {}
@@ -291,6 +315,14 @@ impl Recorder {
         }
     }
 
+    /// Records how busy the processor of a participant or server is in a run that ends at `end`.
+    pub fn load(&mut self, participant: Text, busy: &BusyTime, end: Time) {
+        for (second, cpu_percent) in (1..).zip(busy.percent_of_seconds(end)) {
+            let row = HostRow { at: Time::from_secs(second), participant, cpu_percent };
+            self.host.push(row, Nothing {});
+        }
+    }
+
     /// All texts and all tables. Every second from 0 to `end` has a row, even if it is empty.
     pub fn finish(mut self, end: Time) -> (Vec<String>, Vec<Table>) {
         self.finish_tcp_second();
@@ -307,6 +339,7 @@ impl Recorder {
             self.controller.finish(),
             self.events.finish(),
             self.tcp.finish(),
+            self.host.finish(),
         ]);
         (self.texts.list, tables)
     }
@@ -332,15 +365,14 @@ impl Recorder {
         self.events.push(ParticipantKey { at, participant, flow }, happened);
     }
 
-    fn frame(&mut self, source: &Source, ssrc: u32, frame: &Rendered) {
-        let ticks = (frame.timestamp - i64::from(source.timestamp_offset)).rem_euclid(1 << 32);
+    /// Records a frame that was shown, and when the camera took it, if that is known.
+    pub fn frame(&mut self, source: &Source, ssrc: u32, frame: &Rendered, captured: Option<Time>) {
         let (width, height) = frame.resolution;
         let row = FrameRow {
             flow: self.flow_text(source.receives),
             ssrc,
             rtp_timestamp: frame.timestamp as u32,
-            // 90 kHz. After 13 hours of media the timestamp wraps, and the capture time begins at 0 again.
-            captured: Time(ticks as u64 * 100_000 / 9),
+            captured,
             received: frame.received,
             rendered: frame.rendered,
             width,

@@ -56,11 +56,11 @@ fn floats(tables: &[Table], name: &str, column: &str) -> Vec<f64> {
 }
 
 /// The columns of each table are those in docs/trace.md. Exceptions: only live runs know `written_ns` of
-/// packets, and the intervals of flows go into the manifest.
+/// packets and `memory_bytes` of hosts, and the intervals of flows go into the manifest.
 #[test]
 fn tables_have_the_columns_of_the_contract() {
     const WHOSE: [&str; 3] = ["at_ns", "participant", "flow"];
-    let expected: [(&str, &[&str], &[&str]); 13] = [
+    let expected: [(&str, &[&str], &[&str]); 14] = [
         ("flows", &["flow", "begin_ns", "end_ns"], &[]),
         (
             "flow_seconds",
@@ -207,6 +207,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "objects",
             ],
         ),
+        ("host", &["at_ns", "participant", "cpu_percent"], &[]),
     ];
     let (_, tables) = recorder(Detail::Packets).finish(Time::from_secs(1));
     let found: Vec<(&str, Vec<&str>)> = tables

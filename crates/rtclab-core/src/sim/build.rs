@@ -3,7 +3,8 @@
 use super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 use super::ends::End;
 use super::links::Links;
-use super::{CreateControl, Place, Simulation};
+use super::mixing::Mixer;
+use super::{CreateControl, Machine, Place, Simulation};
 use crate::capture::Description;
 use crate::cc::{self, CongestionControlConfig};
 use crate::endpoint::setup::work::join_delay;
@@ -102,18 +103,20 @@ pub(super) fn simulation(
     let mut builder = Builder {
         config,
         create,
-        participants: config.participants.iter().map(|p| (p.name.as_str(), p)).collect(),
+        participants: by_name(&config.participants),
+        mixers: by_name(&config.mixers),
         core: nodes.get(CORE)?,
         end_configs,
         ends: Vec::new(),
         places: Vec::new(),
         descriptions: Vec::new(),
         meets: Vec::new(),
+        mixer: Mixer::default(),
     };
     for index in 0..builder.end_configs.len() {
         builder.add_end(index, &mut recorder)?;
     }
-    let Builder { mut ends, mut places, descriptions, meets, core, .. } = builder;
+    let Builder { mut ends, mut places, descriptions, meets, mixer, core, .. } = builder;
     traffic.add_ends(&flows.flows, &mut ends, &mut places);
     let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
@@ -121,11 +124,12 @@ pub(super) fn simulation(
             places[from].media_to.push(index);
         }
     }
-    let mut hosts = Vec::new();
-    for participant in &config.participants {
-        if let Some(host) = participant.host {
-            let seed = derive_seed(config.seed, HOST_STREAM + hosts.len() as u64);
-            hosts.push((nodes.get(&participant.name)?, Host::new(host, seed)));
+    let mut machines = Vec::new();
+    for node in config.participants.iter().chain(&config.mixers) {
+        if let Some(host) = node.host {
+            let seed = derive_seed(config.seed, HOST_STREAM + machines.len() as u64);
+            let (name, host) = (recorder.text(&node.name), Host::new(host, seed));
+            machines.push(Machine { node: nodes.get(&node.name)?, name, host });
         }
     }
     let timeouts = Timeouts::new(ends.iter().map(End::poll_timeout));
@@ -135,7 +139,8 @@ pub(super) fn simulation(
         ends,
         places,
         timeouts,
-        hosts,
+        machines,
+        mixer,
         signalling,
         recorder,
         capture: None,
@@ -174,6 +179,7 @@ struct Builder<'a> {
     config: &'a SimConfig,
     create: &'a CreateControl<'a>,
     participants: HashMap<&'a str, &'a ParticipantConfig>,
+    mixers: HashMap<&'a str, &'a ParticipantConfig>,
     core: NodeId,
     end_configs: Vec<EndConfig>,
     ends: Vec<End>,
@@ -181,6 +187,7 @@ struct Builder<'a> {
     descriptions: Vec<Description>,
     /// Ends of calls that meet over signalling.
     meets: Vec<(usize, Session)>,
+    mixer: Mixer,
 }
 
 impl<'a> Builder<'a> {
@@ -194,12 +201,18 @@ impl<'a> Builder<'a> {
         };
         let (own, other) = (self.participants.get(here).copied(), self.participants.get(there));
         let other = other.copied();
+        let [own_media, other_media] = [here, there].map(|name| self.sender(connection, name));
         let EndConfig { local, remote, relay, flow } = self.end_configs[index];
         let addresses = Addresses { local, remote, relay, core: self.core };
         let origin = self.origin(index / 2)?;
-        let sender = self.participant(&self.config.connections[origin].a)?;
+        let first = &self.config.connections[origin];
+        let sender = self.sender(first, &first.a).ok_or_else(|| unknown_sender(&first.a))?;
         let mut session = Session {
-            negotiation: self.negotiation(index, [own, other, Some(sender)])?,
+            negotiation: self.negotiation(
+                index,
+                own.is_some(),
+                [own_media, other_media, Some(sender)],
+            )?,
             ..session(connection, offerer, [own, other])
         };
         if own.is_some() && matches!(session.negotiation, Negotiation::Page { .. }) {
@@ -213,7 +226,7 @@ impl<'a> Builder<'a> {
             true => connection.forwards.is_some(),
             false => connection.switching && own.is_none(),
         };
-        let control_of = own.unwrap_or(sender);
+        let control_of = own_media.unwrap_or(sender);
         let (end, source) = if passes_on {
             let forwarding = match connection.switching {
                 true => Forwarding::Switching,
@@ -229,13 +242,13 @@ impl<'a> Builder<'a> {
             let remote_index = if offerer { index ^ 1 } else { 2 * origin };
             let source = Source {
                 participant: recorder.text(here),
-                is_participant: own.is_some(),
+                is_participant: own_media.is_some(),
                 sends: flow,
                 receives: self.end_configs[index ^ 1].flow,
                 timestamp_offset: self.seed(remote_index) as u32,
             };
-            let sends = own.filter(|_| offerer || !connection.one_way);
-            let remote = if offerer { other } else { Some(sender) };
+            let sends = own_media.filter(|_| offerer || !connection.one_way);
+            let remote = if offerer { other_media } else { Some(sender) };
             let receives = remote.filter(|_| !offerer || !connection.one_way);
             let from = remote.unwrap_or(control_of);
             let config = PeerConfig {
@@ -244,8 +257,9 @@ impl<'a> Builder<'a> {
                 ssrc: ssrc_base(index) + 1,
                 sends: direction(sends, index, stack_of(control_of)?),
                 receives: direction(receives, remote_index, stack_of(from)?),
-                plays: own.is_some(),
-                encodes_slowly: own.is_some_and(|own| own.host.is_some()),
+                plays: own_media.is_some(),
+                encodes_slowly: own_media.is_some_and(|own| own.host.is_some()),
+                composes: own.is_none() && own_media.is_some(),
                 observe: match self.config.record {
                     Detail::Packets => Observe::EachChange,
                     Detail::Seconds => Observe::EachSecond,
@@ -262,6 +276,10 @@ impl<'a> Builder<'a> {
         };
         if session.negotiation != Negotiation::Bursts {
             self.meets.push((index, session));
+        }
+        if let Some(conference) = connection.conference.filter(|_| own.is_none()) {
+            own_media.ok_or_else(|| unknown_sender(here))?;
+            self.mixer.add(index, (local.node, conference));
         }
         let media_from = connection.forwards.filter(|_| offerer).map(|source| 2 * source + 1);
         self.ends.push(end);
@@ -295,6 +313,7 @@ impl<'a> Builder<'a> {
     fn negotiation(
         &self,
         index: usize,
+        browser: bool,
         participants: [Option<&ParticipantConfig>; 3],
     ) -> Result<Negotiation, SimError> {
         let mut oldest = SetupProfile::Page;
@@ -306,7 +325,7 @@ impl<'a> Builder<'a> {
             SetupProfile::Page => Negotiation::Page {
                 seed: derive_seed(self.config.seed, SETUP_STREAM + index as u64),
                 pace: derive_seed(self.config.seed, PACE_STREAM),
-                browser: participants[0].is_some(),
+                browser,
                 described: described(participants),
             },
         })
@@ -316,10 +335,10 @@ impl<'a> Builder<'a> {
         derive_seed(self.config.seed, 1 + index as u64)
     }
 
-    fn participant(&self, name: &str) -> Result<&'a ParticipantConfig, SimError> {
-        self.participants.get(name).copied().ok_or_else(|| {
-            SimError::Unknown(format!("connection names `{name}`, which is not a participant"))
-        })
+    /// The participant of this name or, in a conference, the server that mixes.
+    fn sender(&self, connection: &ConnectionConfig, name: &str) -> Option<&'a ParticipantConfig> {
+        let mixer = || connection.conference.and_then(|_| self.mixers.get(name));
+        self.participants.get(name).or_else(mixer).copied()
     }
 
     /// Index of the connection whose `a` is the original sender of what this one carries.
@@ -335,6 +354,16 @@ impl<'a> Builder<'a> {
         }
         Ok(index)
     }
+}
+
+fn by_name(configs: &[ParticipantConfig]) -> HashMap<&str, &ParticipantConfig> {
+    configs.iter().map(|config| (config.name.as_str(), config)).collect()
+}
+
+fn unknown_sender(name: &str) -> SimError {
+    SimError::Unknown(format!(
+        "connection names `{name}`, which is neither a participant nor a server that mixes"
+    ))
 }
 
 /// The media in the descriptions of a connection between these participants.

@@ -14,11 +14,11 @@ use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A participant.
+/// A participant, or a server that mixes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParticipantConfig {
-    /// Name of the participant and of its node.
+    /// Its name, and the name of its node.
     pub name: String,
     /// When it joins.
     pub join_ns: Time,
@@ -28,7 +28,7 @@ pub struct ParticipantConfig {
     pub video: Option<VideoConfig>,
     /// Audio that it sends.
     pub audio: Option<AudioConfig>,
-    /// Its machine; without one, encoding takes no time.
+    /// Its machine; without one, encoding and decoding take no time.
     #[serde(default)]
     pub host: Option<HostConfig>,
     /// Its congestion control.
@@ -68,6 +68,10 @@ pub struct ConnectionConfig {
     /// Whether the forwarder passes RTCP on as well, instead of sending its own.
     #[serde(default)]
     pub switching: bool,
+    /// Number of the conference that it belongs to if its servers mix: they decode what they receive, and send what
+    /// all other connections of the conference bring them, composed.
+    #[serde(default)]
+    pub conference: Option<usize>,
 }
 
 impl ConnectionConfig {
@@ -91,6 +95,9 @@ pub struct SimConfig {
     pub network: NetworkConfig,
     /// The participants.
     pub participants: Vec<ParticipantConfig>,
+    /// Servers that mix, and what they send.
+    #[serde(default)]
+    pub mixers: Vec<ParticipantConfig>,
     /// Connections between participants and servers.
     pub connections: Vec<ConnectionConfig>,
     /// Cross traffic.
@@ -135,12 +142,15 @@ impl SimConfig {
     /// A field breaks a rule; the error names it.
     pub fn check(&self) -> Result<(), FieldError> {
         limits::time("duration_ns", self.duration_ns)?;
-        for (index, participant) in self.participants.iter().enumerate() {
-            let same = |other: &ParticipantConfig| other.name == participant.name;
-            let is_new = !self.participants[..index].iter().any(same);
-            let (name, expected) = (&participant.name, "a name that no other participant has");
-            limits::require(is_new, "participants", format_args!("`{name}`"), expected)?;
-            within(&format!("participants.{name}"), participant.check())?;
+        for (table, nodes) in [("participants", &self.participants), ("mixers", &self.mixers)] {
+            for node in nodes {
+                let name = &node.name;
+                let all = self.participants.iter().chain(&self.mixers);
+                let is_only = all.filter(|other| other.name == *name).count() == 1;
+                let expected = "a name that no other participant has";
+                limits::require(is_only, table, format_args!("`{name}`"), expected)?;
+                within(&format!("{table}.{name}"), node.check())?;
+            }
         }
         let count = self.connections.len();
         let expected = format_args!("at most {MOST_CONNECTIONS}");

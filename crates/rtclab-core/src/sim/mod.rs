@@ -4,21 +4,25 @@ mod build;
 mod config;
 mod ends;
 mod links;
+mod mixing;
 mod moment;
 
 use crate::capture::{Capture, Captured, Passing};
 use crate::cc::{self, ConfigError, CongestionControlConfig, Halves, RateBounds};
 use crate::endpoint::{self, Forwarding};
 use crate::media::host::Host;
+use crate::media::playout::Rendered;
 use crate::network::NodeId;
 use crate::packet::{Content, Datagram};
 use crate::record::{FlowId, Recorder, Source, Table};
 use crate::signalling;
+use crate::table::Text;
 use crate::tcp;
 use crate::timeouts::Timeouts;
 use crate::units::Time;
 use ends::{End, Event};
 use links::{Arrival, FlightId, Links};
+use mixing::Mixer;
 use moment::Moment;
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
@@ -92,14 +96,25 @@ struct Place {
     page: Option<usize>,
 }
 
+/// A machine that takes time for encoding.
+struct Machine {
+    /// Its node.
+    node: NodeId,
+    /// Name of the participant or server.
+    name: Text,
+    /// Its processor.
+    host: Host,
+}
+
 struct Simulation<'a> {
     links: Links,
     /// Indexed by the port of their address.
     ends: Vec<End>,
     places: Vec<Place>,
     timeouts: Timeouts,
-    /// Machines of participants whose encoding takes time, by node.
-    hosts: Vec<(NodeId, Host)>,
+    /// Machines that take time for encoding.
+    machines: Vec<Machine>,
+    mixer: Mixer,
     /// Index of the signalling server, if calls have pages.
     signalling: Option<usize>,
     recorder: Recorder,
@@ -144,7 +159,10 @@ impl Simulation<'_> {
         }
     }
 
-    fn finish(self, duration: Time) -> SimResult {
+    fn finish(mut self, duration: Time) -> SimResult {
+        for machine in &self.machines {
+            self.recorder.load(machine.name, machine.host.busy(), duration);
+        }
         let (texts, tables) = self.recorder.finish(duration);
         SimResult { texts, tables }
     }
@@ -264,18 +282,16 @@ impl Simulation<'_> {
     fn handle_event(&mut self, now: Time, index: usize, event: endpoint::Event) {
         match event {
             endpoint::Event::EncodeRequested { stream, pixels } => {
-                let node = self.places[index].node;
-                let host = self.hosts.iter_mut().find(|(at, _)| *at == node);
-                let ready = host.map_or(now, |(_, host)| host.encode(now, pixels));
+                let ready = self.host(index).map_or(now, |host| host.encode(now, pixels));
                 if let End::Peer(peer) = &mut self.ends[index] {
                     peer.handle_encoded(stream, ready);
                 }
             }
-            endpoint::Event::FrameRendered { ref frame, .. } => {
-                let node = self.places[index].node;
-                if let Some((_, host)) = self.hosts.iter_mut().find(|(at, _)| *at == node) {
-                    let (width, height) = frame.resolution;
-                    host.decode(now, u32::from(width) * u32::from(height));
+            endpoint::Event::FrameRendered { ssrc, frame } => self.show(now, index, ssrc, &frame),
+            endpoint::Event::Composed { at } => self.mixer.compose(index, at),
+            endpoint::Event::Left => {
+                for end in self.mixer.leave(index) {
+                    self.set_pictures_from(end, Time::MAX);
                 }
                 self.record(now, index, event);
             }
@@ -300,6 +316,34 @@ impl Simulation<'_> {
                 self.failure.get_or_insert(SimError::Control { at: now, what, error });
             }
             event => self.record(now, index, event),
+        }
+    }
+
+    /// The processor of the machine at which an end is.
+    fn host(&mut self, index: usize) -> Option<&mut Host> {
+        let node = self.places[index].node;
+        let machine = self.machines.iter_mut().find(|machine| machine.node == node)?;
+        Some(&mut machine.host)
+    }
+
+    /// An end shows a picture, or a server that mixes decodes it.
+    fn show(&mut self, now: Time, index: usize, ssrc: u32, frame: &Rendered) {
+        let (width, height) = frame.resolution;
+        let pixels = u32::from(width) * u32::from(height);
+        let ready = self.host(index).map_or(now, |host| host.decode(now, pixels));
+        let Some(source) = self.places[index].source else { return };
+        // The two ends of a connection have adjacent numbers.
+        let picture = self.mixer.shown(index ^ 1, source.captured(frame));
+        self.recorder.frame(&source, ssrc, frame, picture.map(|picture| picture.captured));
+        let Some(picture) = picture else { return };
+        for end in self.mixer.decode(index, ready, picture) {
+            self.set_pictures_from(end, ready);
+        }
+    }
+
+    fn set_pictures_from(&mut self, index: usize, at: Time) {
+        if let End::Peer(peer) = &mut self.ends[index] {
+            peer.set_pictures_from(at);
         }
     }
 

@@ -105,6 +105,10 @@ def has_nat(scenario: Scenario) -> bool:
     return any(participant.nat != "none" for participant in scenario.participants.values())
 
 
+ONLY_SIMULATED = {"mcu": "forwards feedback unchanged", "mixing-mcu": "mixes"}
+"""Kinds of calls without a server for live calls, and what that server would have to do."""
+
+
 def check_calls(scenario: Scenario) -> None:
     """Checks that a program exists for every call and for all cross traffic.
 
@@ -113,11 +117,18 @@ def check_calls(scenario: Scenario) -> None:
         BackendUnavailable: iperf3 is not installed.
     """
     for index, call in enumerate(scenario.calls):
-        if call.kind == "mcu":
+        if call.kind in ONLY_SIMULATED:
             raise UnsupportedScenario(
                 f"calls.{index}.kind",
-                "no server of live calls forwards feedback unchanged; got `mcu`, expected another kind",
+                f"no server of live calls {ONLY_SIMULATED[call.kind]}; got `{call.kind}`, "
+                "expected another kind",
                 hint='use kind = "sfu", or run it simulated: --backend sim',
+            )
+        if call.servers is not None:
+            raise UnsupportedScenario(
+                f"calls.{index}.servers",
+                f"servers of live calls are not connected with each other; got {', '.join(call.servers)}",
+                hint="use one `server`, or run it simulated: --backend sim",
             )
         check_encryption(scenario, index)
     check_traffic(scenario)

@@ -158,6 +158,9 @@ pub(super) struct Sender {
     /// Index of the video stream that sent last; padding goes with it.
     padding_stream: usize,
     encodes_slowly: bool,
+    composes: bool,
+    /// When there are pictures to encode.
+    pictures_from: Time,
     pub(super) controller: Box<dyn Controller>,
     /// The controller's decision as of its last call.
     decision: Decision,
@@ -201,6 +204,8 @@ impl Sender {
             streams: Vec::new(),
             by_need,
             encodes_slowly: config.encodes_slowly,
+            composes: config.composes,
+            pictures_from: if config.composes { Time::MAX } else { Time::ZERO },
             controller,
             decision,
             calls: CallsAtOnce::default(),
@@ -305,6 +310,10 @@ impl Sender {
         }
         self.waited |= self.pacer.queued() > Bytes::ZERO;
         Ok(())
+    }
+
+    pub(super) fn set_pictures_from(&mut self, at: Time) {
+        self.pictures_from = at;
     }
 
     /// Sets when the frame being encoded will be ready.
@@ -525,10 +534,14 @@ impl Sender {
         }
         loop {
             let Some(video) = self.streams[index].video_mut() else { return };
-            if video.is_encoding() || self.pacer.expected_queue() > MAX_EXPECTED_QUEUE {
+            let is_late = self.pacer.expected_queue() > MAX_EXPECTED_QUEUE;
+            if video.is_encoding() || is_late || now < self.pictures_from {
                 return video.encoder.skip(now);
             }
             let Some(frame) = video.encoder.poll(now) else { return };
+            if self.composes {
+                events.push_back(Event::Composed { at: frame.captured });
+            }
             if self.encodes_slowly {
                 let (width, height) = frame.resolution;
                 let pixels = u32::from(width) * u32::from(height);

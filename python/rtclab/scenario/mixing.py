@@ -1,0 +1,78 @@
+"""Servers that mix: what they compose, and what is wrong with their tables."""
+
+from __future__ import annotations
+
+from rtclab.errors import FieldError
+from rtclab.scenario.model import ScenarioTables
+from rtclab.scenario.participant import Audio, CongestionControl, Host, Server, Video
+
+MIXING = "mixing-mcu"
+"""Kind of the calls whose servers mix."""
+OF_MIXERS = ("video", "audio", "congestion_control", "host")
+"""Fields that only servers that mix have."""
+
+
+def mixers(scenario: ScenarioTables) -> list[str]:
+    """The servers that mix, in the order of the calls."""
+    servers = (name for call in scenario.calls if call.kind == MIXING for name in call.homes)
+    return list(dict.fromkeys(servers))
+
+
+def composition(scenario: ScenarioTables, server: str) -> Video | None:
+    """The pictures that a server composes, at regular times; ``None`` if it gets none or sends none."""
+    own = _server(scenario, server).video
+    if own is False or not any(scenario.video_of(name) for name in _senders(scenario, server)):
+        return None
+    video = own or scenario.video or Video()  # type: ignore[call-arg]  # the rates have defaults
+    return video.model_copy(update={"camera": "steady", "device": "desktop"})
+
+
+def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
+    """The sound that a server mixes; ``None`` if it gets none or sends none."""
+    own = _server(scenario, server).audio
+    if own is False or not any(scenario.audio_of(name) for name in _senders(scenario, server)):
+        return None
+    return own or scenario.audio or Audio()
+
+
+def congestion_control_of(scenario: ScenarioTables, server: str) -> CongestionControl:
+    """The congestion control that a server uses for sending."""
+    return _server(scenario, server).congestion_control or scenario.congestion_control
+
+
+def host_of(scenario: ScenarioTables, server: str) -> Host | None:
+    """The machine of a server, ``None`` if encoding and decoding take no time."""
+    return _server(scenario, server).host
+
+
+def errors(scenario: ScenarioTables) -> list[FieldError]:
+    """Tables of servers and calls that make no sense together."""
+    found = []
+    mixing = mixers(scenario)
+    for name, server in scenario.servers.items():
+        for key in OF_MIXERS:
+            if getattr(server, key) is not None and name not in mixing:
+                message = f"{name} mixes nothing; expected a call of kind `{MIXING}` with this server"
+                found.append(FieldError(message, key=f"servers.{name}.{key}"))
+    for name in mixing:
+        senders = _senders(scenario, name)
+        for key, of in (("video", scenario.video_of), ("audio", scenario.audio_of)):
+            if getattr(_server(scenario, name), key) and not any(map(of, senders)):
+                message = f"nobody sends {key} to {name}; expected a participant who does"
+                found.append(FieldError(message, key=f"servers.{name}.{key}"))
+    for index, call in enumerate(scenario.calls):
+        silent = not any(scenario.video_of(name) or scenario.audio_of(name) for name in call.participants)
+        if call.kind == MIXING and silent:
+            message = "nobody in this call sends anything to mix"
+            found.append(FieldError(message, key=f"calls.{index}.participants"))
+    return found
+
+
+def _server(scenario: ScenarioTables, name: str) -> Server:
+    return scenario.servers.get(name, Server())
+
+
+def _senders(scenario: ScenarioTables, server: str) -> list[str]:
+    """All participants of the calls that a server mixes."""
+    calls = (call for call in scenario.calls if call.kind == MIXING and server in call.homes)
+    return [name for call in calls for name in call.participants]
