@@ -19,8 +19,8 @@ LIBRARY = "aiortc"
 MIXER = "mixer"
 """The kind of such a server in the connections of a live call."""
 MODULE = "rtclab.backend.live.mixer"
-NICENESS = 10
-"""Lower priority than the emulator's, as for browsers."""
+NICENESS = 5
+"""Lower priority than the emulator's, but higher than the browsers', because it measures arrivals."""
 
 
 def has_library() -> bool:

@@ -1,14 +1,14 @@
 """A program: an MCU that mixes, on the library aiortc. ``mcu.py`` starts it in the server's node.
 
 ``python -m rtclab.backend.live.mixer SETTINGS`` reads and writes lines of JSON like ``rtclab-sfu``
-(``crates/rtclab-sfu/src/message.rs``). It decodes what each page sends, composes for each page the pictures of
-all others in its call at regular times, mixes their sound, and encodes both. aiortc estimates the rate of what
-it receives and sends REMB; its encoder follows the REMB of the page (draft-alvestrand-rmcat-remb-03). It has
-no transport-wide feedback and no pacer.
+(``crates/rtclab-sfu/src/message.rs``). It decodes what each page sends, composes for each page the pictures
+of all others in its call at regular times, mixes their sound, and encodes both. aiortc estimates the rate of
+what it receives and sends REMB; its encoder follows the REMB of the page (draft-alvestrand-rmcat-remb-03). It
+has no transport-wide feedback and no pacer.
 
 ``SETTINGS`` is a JSON object: ``address`` of the node; ``calls``, the call of each connection by number;
-``video``, the composed picture (``width``, ``height``, ``frame_rate``, ``min_bps``, ``start_bps``, ``max_bps``)
-or null; ``audio``, the rate of the mixed sound in bit/s or null.
+``video``, the composed picture (``width``, ``height``, ``frame_rate``, ``min_bps``, ``start_bps`` and
+``max_bps``) or null; ``audio``, the rate of the mixed sound in bit/s or null.
 """
 
 from __future__ import annotations

@@ -9,10 +9,14 @@ from typing import Any, get_args
 
 from rtclab.scenario import Duration, Scenario, Video
 from rtclab.scenario.device import CAMERAS, native_video
+from rtclab.scenario.mixing import MIXING
 from rtclab.scenario.topology import encoders
 
 TODAY = "goog-cc"
 """The congestion control of Chromium of 2026; its default stack is the newest browser known."""
+
+OVER_MIXING_MCU = "remb"
+"""The congestion control of Chromium of 2026 over an MCU that mixes, which sends and reads REMB alone."""
 
 CODECS = {"vp8-2013": "vp8", "vp9-2016": "vp9", "h264-2016": "h264"}
 """Encoders of the past, and their codecs."""
@@ -31,6 +35,9 @@ SIZES = ((1280, 720), (960, 540), (640, 480), (480, 360), (320, 240))
 OF_MANY = {3: (640, 480), 4: (320, 240)}
 """The largest box by number of participants, because each also decodes the others' video. With four at
 480x270 or 640x360, two cores took 25 and 37 ms to encode a frame."""
+
+OF_MIXING = (320, 240)
+"""The largest box over an MCU that mixes, which decodes and encodes as much as all participants together."""
 
 OF_MANY_CALLS = (480, 360)
 """The largest box of three parallel calls. At 640x480, two cores took 27 ms to encode a frame."""
@@ -56,8 +63,8 @@ def as_today(
     Args:
         scenario: a scenario of a paper.
         duration: the new length of the run. If anything changes during the run, all times scale alike.
-        largest: the box into which pictures are scaled, one of ``SIZES``; by default as large as two cores can
-            encode.
+        largest: the box into which pictures are scaled, one of ``SIZES``; by default as large as two cores
+            can encode.
     """
     data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
     changes: list[str] = []
@@ -73,21 +80,27 @@ def as_today(
     return Today(today, tuple(dict.fromkeys(changes)))
 
 
+def _owners(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The scenario, its participants and its servers."""
+    return [data, *data["participants"].values(), *data.get("servers", {}).values()]
+
+
 def _tables(data: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
-    """The tables with this key of the scenario and its participants, without tables that are ``false``."""
-    for owner in (data, *data["participants"].values()):
+    """The tables with this key of all :func:`_owners`, without tables that are ``false``."""
+    for owner in _owners(data):
         if isinstance(owner.get(key), dict):
             yield owner[key]
 
 
 def _replace_software(data: dict[str, Any], changes: list[str]) -> None:
+    today = OVER_MIXING_MCU if any(call["kind"] == MIXING for call in data["calls"]) else TODAY
     for control in _tables(data, "congestion_control"):
-        if control["name"] != TODAY or control.get("stack") or control.get("options"):
-            was = control["name"] if control["name"] != TODAY else f"{TODAY} with other stack or options"
-            changes.append(f"congestion control {was} becomes the browser's {TODAY}")
+        if control["name"] != today or control.get("stack") or control.get("options"):
+            was = control["name"] if control["name"] != today else f"{today} with other stack or options"
+            changes.append(f"congestion control {was} becomes the browser's {today}")
         control.clear()
-        control["name"] = TODAY
-    for owner in (data, *data["participants"].values()):
+        control["name"] = today
+    for owner in _owners(data):
         if owner.pop("host", None) is not None:
             changes.append("the encoder's limit of the old machine is left out")
 
@@ -215,6 +228,8 @@ def encoded_pixels_per_s(scenario: Scenario) -> float:
 def _within_limit(scenario: Scenario, largest: tuple[int, int] | None, changes: list[str]) -> Scenario:
     """The scenario with pictures that fit the limit of all encoders together."""
     people = min(len(scenario.participants), max(OF_MANY))
+    if any(call.kind == MIXING for call in scenario.calls):
+        largest = largest or OF_MIXING
     largest = largest or (OF_MANY_CALLS if len(scenario.calls) > 2 else OF_MANY.get(people))
     ways: list[Callable[[Scenario], Scenario]] = []
     if largest is None:
