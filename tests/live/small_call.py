@@ -21,6 +21,14 @@ max_bitrate = "300 kbit/s"
 [participants.bob]
 """
 SFU = "[servers.sfu]\nkind = '{kind}'\n[[calls]]\nkind = 'sfu'\nserver = 'sfu'\n"
+MIXING = """
+[congestion_control]
+name = "remb"
+[servers.mcu]
+[[calls]]
+kind = "mixing-mcu"
+server = "mcu"
+"""
 
 
 def small_call(file: Path, more: str = "", *, seconds: int = 8) -> Scenario:

@@ -14,7 +14,7 @@ import polars as pl
 import psutil
 import pytest
 from conftest import as_ordinary_user
-from small_call import SFU, small_call
+from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.session import PARTIAL_CAPTURE
@@ -58,9 +58,9 @@ def while_it_runs(tmp_path: Path, act: Callable[[], None]) -> threading.Thread:
 
 
 def kill(program: str) -> None:
-    """Kills the first process of this name below this one."""
+    """Kills the first process of this name, or module of Python, below this one."""
     for child in psutil.Process().children(recursive=True):
-        if child.name() == program:
+        if child.name() == program or any(part.endswith(f".{program}") for part in child.cmdline()):
             child.kill()
             return
 
@@ -71,6 +71,7 @@ def kill(program: str) -> None:
         ("turnserver", "[[calls]]\nrelay = 'core'\n", r"the TURN server .* was killed by SIGKILL"),
         ("janus", SFU.format(kind="janus"), r"the SFU \(Janus\) .* was killed by SIGKILL"),
         ("rtclab-sfu", SFU.format(kind="str0m"), r"the SFU \(str0m\) .* was killed by SIGKILL"),
+        ("mixer", MIXING, r"the MCU \(aiortc\) .* was killed by SIGKILL"),
         ("iperf3", "[traffic.web]\nsender = 'core'\nreceiver = 'bob'\n", r"iperf3 .* was killed by SIGKILL"),
     ],
 )

@@ -31,6 +31,7 @@ COLUMNS = {
     "written_ns": pl.Int64,
     "payload_type": pl.Int64,
     "size_bytes": pl.Int64,
+    "content_bytes": pl.Int64,
 }
 
 
@@ -40,7 +41,7 @@ def connections(tmp_path: Path, text: str) -> dict[int, LiveConnection]:
 
 def packets(*rows: dict[str, Any]) -> pl.DataFrame:
     """Packets of 100 bytes that were delivered 20 ms after they were sent."""
-    usual = {"protocol": "rtp", "size_bytes": 100}
+    usual = {"protocol": "rtp", "size_bytes": 100, "content_bytes": 68}
     full = [
         {"delivered_ns": None if "dropped_ns" in row else row["sent_ns"] + 20 * MS} | usual | row
         for row in rows
@@ -119,6 +120,16 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         ("alice->bob", 10 * MS, None, None, "bob.down"),
         ("alice->bob", 20 * MS, None, None, "alice.up"),
     ]
+
+
+def test_the_legs_of_a_relayed_packet_may_have_different_framing(tmp_path: Path) -> None:
+    made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
+    seen = packets(
+        between(("alice", ALICE), ("core", TURN), 0, ssrc=7, seq=1, size_bytes=104),
+        between(("core", TURN), ("bob", BOB), 25, ssrc=7, seq=1, size_bytes=136),
+    )
+    found = assigned(seen, Known(made, set(), {}, {}, {}))
+    assert found.select("sent_ns", "delivered_ns", "size_bytes").rows() == [(0, 45 * MS, 104)]
 
 
 def test_a_relayed_packet_with_a_leg_over_tcp_has_the_row_of_the_leg_over_udp(

@@ -127,7 +127,6 @@ def test_firefox_always_encrypts(tmp_path: Path) -> None:
     ("call", "field", "said"),
     [
         ("kind = 'mcu'", "calls.0.kind", "no server of live calls forwards feedback unchanged; got `mcu`"),
-        ("kind = 'mixing-mcu'", "calls.0.kind", "no server of live calls mixes; got `mixing-mcu`"),
         (
             "kind = 'sfu'\nservers = { core = ['alice'], box = ['bob'] }",
             "calls.0.servers",
@@ -135,11 +134,51 @@ def test_firefox_always_encrypts(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mcus_and_cascades_have_no_program(tmp_path: Path, call: str, field: str, said: str) -> None:
+def test_forwarding_mcus_and_cascades_have_no_program(
+    tmp_path: Path, call: str, field: str, said: str
+) -> None:
     with pytest.raises(UnsupportedScenario) as refused:
         check_calls(scenario(tmp_path, f"[servers.box]\n[[calls]]\n{call}"))
     assert refused.value.field == field
     assert said in str(refused.value)
+
+
+MIXING = "[servers.box]\n[[calls]]\nkind = 'mixing-mcu'\nserver = 'box'"
+
+
+def test_over_an_mcu_that_mixes_only_remb_is_accepted(tmp_path: Path) -> None:
+    asked = scenario(tmp_path, MIXING, "congestion_control.name=remb")
+    check_calls(asked)
+    check_participant(asked, "alice")
+    with pytest.raises(UnsupportedScenario, match="no transport-wide feedback; got `goog-cc`") as refused:
+        check_participant(scenario(tmp_path, MIXING), "alice")
+    assert refused.value.field == "congestion_control.name"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ("servers.box.congestion_control.name=goog-cc", "servers.box.congestion_control.name"),
+        ("servers.box.host.encoder_capacity=58 Mpixel/s", "servers.box.host"),
+        ("servers.box.video.codec=av1", "servers.box.video.codec"),
+        ("servers.box.video.height=241", "servers.box.video.height"),
+        ("browser.encryption=false", "browser.encryption"),
+    ],
+)
+def test_what_the_mcu_of_live_calls_cannot_do_is_refused(tmp_path: Path, change: str, field: str) -> None:
+    with pytest.raises(UnsupportedScenario) as refused:
+        check_calls(scenario(tmp_path, MIXING, "congestion_control.name=remb", change))
+    assert refused.value.field == field
+
+
+def test_over_an_mcu_that_mixes_a_page_has_one_connection_for_both_directions(tmp_path: Path) -> None:
+    text = f"[participants.carol]\nvideo = false\n{MIXING}"
+    page = pages(scenario(tmp_path, text, "congestion_control.name=remb"))["carol"]
+    (connection,) = page["connections"]
+    assert (connection["peer"], connection["server"], connection["forwards"]) == ("box", "mixer", None)
+    assert connection["sends"]["video"] is False
+    assert connection["receives"]["video"] is True
+    assert page["transportFeedback"] is False
 
 
 def test_over_an_sfu_remb_is_refused(tmp_path: Path) -> None:

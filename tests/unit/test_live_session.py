@@ -59,6 +59,7 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "connections": [one.as_json() for one in connections],
         "out": "out",
         "nat": {},
+        "mixers": {},
     }
 
 

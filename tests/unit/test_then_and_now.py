@@ -97,6 +97,17 @@ def test_every_change_except_the_recording_is_listed() -> None:
     )
 
 
+def test_firefox_keeps_the_rates_that_pages_cannot_set() -> None:
+    today = as_today(Scenario.load("abello2013/chrome-firefox"), "45 s")
+    chrome, firefox = (today.scenario.video_of(name) for name in ("alice", "bob"))
+    assert chrome is not None
+    assert firefox is not None
+    assert (chrome.min_bitrate.bps, firefox.min_bitrate.bps) == (50_000, 30_000)
+    assert (chrome.max_bitrate, chrome.codec) == (firefox.max_bitrate, firefox.codec)
+    assert today.scenario.congestion_control_of("bob").name == "goog-cc"
+    assert "the lowest rate and the rate at the start are Firefox's own for its video" in today.changes
+
+
 def test_a_scenario_of_2026_is_unchanged() -> None:
     before = Scenario.load("first-call", {"video.camera": "steady"})
     today = as_today(before)

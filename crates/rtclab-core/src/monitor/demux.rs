@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 pub enum Relay {
     /// ChannelData with this channel number.
     Channel(u16),
-    /// A Send or Data indication to or from this peer.
-    Indication(SocketAddr),
+    /// A Send or Data indication to or from this peer, if the capture has its address.
+    Indication(Option<SocketAddr>),
 }
 
 /// A payload without TURN framing.
@@ -80,9 +80,14 @@ fn indication(bytes: &[u8]) -> Option<Content<'_>> {
     if header.class != Class::Indication || !matches!(header.method, method::SEND | method::DATA) {
         return None;
     }
-    let peer = attributes(bytes).find(|(kind, ..)| *kind == attribute::XOR_PEER_ADDRESS);
-    let peer = stun::parse_xor_address(peer?.2, &header.transaction_id).ok()?;
-    let (_, len, inner) = attributes(bytes).find(|(kind, ..)| *kind == attribute::DATA)?;
+    let find = |wanted| attributes(bytes).find(|(kind, ..)| *kind == wanted);
+    let (_, len, inner) = find(attribute::DATA)?;
+    // The data may come before the peer, as from coturn, and the capture may end in the data.
+    let peer = match find(attribute::XOR_PEER_ADDRESS) {
+        Some((.., address)) => Some(stun::parse_xor_address(address, &header.transaction_id).ok()?),
+        None if inner.len() < usize::from(len) => None,
+        None => return None,
+    };
     let relay = Some(Relay::Indication(peer));
     let wire_bytes = len.into();
     Some(Content { protocol: protocol(inner, wire_bytes), relay, bytes: inner, wire_bytes })
@@ -173,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_peer_of_an_indication_is_found_even_if_the_capture_cut_it() {
-        let peer = Some(Relay::Indication("192.0.2.1:32853".parse().unwrap()));
+        let peer = Some(Relay::Indication(Some("192.0.2.1:32853".parse().unwrap())));
         for kind in [0x16, 0x17] {
             let bytes = indication(kind, 200, &RTP);
             let content = demultiplex(&bytes, 236);
@@ -182,5 +187,17 @@ mod tests {
         }
         let request = indication(0x06, 14, &RTP);
         assert_eq!(demultiplex(&request, 52).relay, None);
+    }
+
+    #[test]
+    fn the_data_of_an_indication_are_found_although_the_capture_cut_the_peer_behind_them() {
+        let mut bytes = indication(0x17, 200, &RTP);
+        bytes.drain(20..32);
+        let content = demultiplex(&bytes, 236);
+        assert_eq!((content.protocol, content.relay), (Protocol::Rtp, Some(Relay::Indication(None))));
+        assert_eq!((content.bytes, content.wire_bytes), (&RTP[..], 200));
+        // A whole message without a peer is no indication of TURN.
+        bytes[23] = RTP.len() as u8;
+        assert_eq!(demultiplex(&bytes, 38).relay, None);
     }
 }

@@ -61,6 +61,7 @@ impl Monitor {
             ("size_bytes", Column::Int(rows.size_bytes)),
             ("protocol", Column::Text(protocol)),
             ("relayed", Column::Int(rows.relayed)),
+            ("content_bytes", Column::Int(rows.content_bytes)),
             ("stream", Column::Int(rows.stream)),
             ("kind", Column::Text(kind)),
             ("ssrc", Column::Int(rows.ssrc)),

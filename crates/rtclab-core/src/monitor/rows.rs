@@ -14,6 +14,7 @@ pub(crate) struct PacketRows {
     pub(crate) size_bytes: Vec<i64>,
     pub(crate) protocol: Vec<Protocol>,
     pub(crate) relayed: Vec<i64>,
+    pub(crate) content_bytes: Vec<i64>,
     pub(crate) stream: Vec<i64>,
     pub(crate) ssrc: Vec<i64>,
     pub(crate) payload_type: Vec<i64>,
@@ -27,11 +28,12 @@ pub(crate) struct PacketRows {
 }
 
 impl PacketRows {
-    /// Adds a packet that is not known to be RTP. Returns its row.
+    /// Adds a packet that is not known to be RTP, with its size as an IP packet and without any headers and TURN
+    /// framing, if that is known. Returns its row.
     pub(crate) fn push(
         &mut self,
         (at_ns, flow): (i64, u32),
-        size: u32,
+        (size, content): (u32, Option<u32>),
         protocol: Protocol,
         relayed: bool,
     ) -> usize {
@@ -40,6 +42,7 @@ impl PacketRows {
         self.size_bytes.push(size.into());
         self.protocol.push(protocol);
         self.relayed.push(relayed.into());
+        self.content_bytes.push(content.map_or(NO_INT, i64::from));
         for unknown in [
             &mut self.stream,
             &mut self.ssrc,

@@ -121,7 +121,7 @@ impl Monitor {
 
     fn peer(&self, row: &StreamRow<'_>) -> Option<String> {
         let peer = match row.stream.relay? {
-            Relay::Indication(peer) => Some(peer),
+            Relay::Indication(peer) => peer,
             Relay::Channel(number) => {
                 self.stun.peer((row.flow.source, row.flow.destination), number)
             }

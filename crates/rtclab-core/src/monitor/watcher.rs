@@ -197,7 +197,7 @@ impl Monitor {
         self.flows.list[flow].framed += u64::from(framed);
         if !framed && self.config.packets {
             let at = (place.at_ns, place.flow);
-            self.rows.push(at, datagram.ip_bytes, Protocol::Other, false);
+            self.rows.push(at, (datagram.ip_bytes, None), Protocol::Other, false);
         }
     }
 
@@ -234,7 +234,8 @@ impl Monitor {
         let relayed = content.relay.is_some();
         self.flows.list[place.flow as usize].count(protocol, relayed);
         if self.config.packets {
-            self.rows.push((place.at_ns, place.flow), ip_bytes, protocol, relayed);
+            let sizes = (ip_bytes, Some(content.wire_bytes));
+            self.rows.push((place.at_ns, place.flow), sizes, protocol, relayed);
         }
     }
 
@@ -243,7 +244,8 @@ impl Monitor {
         let relayed = content.relay.is_some();
         let mut row = 0;
         if self.config.packets {
-            row = self.rows.push((place.at_ns, place.flow), ip_bytes, Protocol::Other, relayed);
+            let sizes = (ip_bytes, Some(content.wire_bytes));
+            row = self.rows.push((place.at_ns, place.flow), sizes, Protocol::Other, relayed);
         }
         let Some(mut packet) = self.rtp_header(place, ip_bytes, content) else { return };
         packet.row = row;
@@ -272,7 +274,7 @@ impl Monitor {
         for packet in packets.iter_mut().filter(|_| self.config.packets) {
             let relayed = packet.relay.is_some();
             let place = (packet.at_ns, flow);
-            packet.row = self.rows.push(place, packet.ip_bytes, Protocol::Other, relayed);
+            packet.row = self.rows.push(place, (packet.ip_bytes, None), Protocol::Other, relayed);
         }
         self.admit(flow, &packets);
     }

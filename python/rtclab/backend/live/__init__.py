@@ -12,11 +12,11 @@ from typing import Any
 
 from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
-from rtclab.backend.live.checks import check_media
+from rtclab.backend.live.checks import check_media, check_mixer
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
-from rtclab.scenario import Scenario
+from rtclab.scenario import Scenario, mixing
 from rtclab.trace import Trace
 
 SESSION = "rtclab.backend.live.session:run_session"
@@ -41,6 +41,7 @@ class LiveBackend:
         """
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
+        from rtclab.backend.live.mcu import MIXER
 
         check_calls(scenario)
         for participant in scenario.participants:
@@ -49,6 +50,7 @@ class LiveBackend:
         missing = what_is_missing(
             turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
             janus=any(one.server == "janus" for one in joined),
+            mixer=any(one.server == MIXER for one in joined),
             str0m=any(one.server == "str0m" for one in joined),
             nat=has_nat(scenario),
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
@@ -70,6 +72,7 @@ class LiveBackend:
         """
         from rtclab.backend.live.browsers import browsers
         from rtclab.backend.live.connections import live_connections
+        from rtclab.backend.live.mcu import settings_of
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
 
@@ -88,6 +91,7 @@ class LiveBackend:
                 for name, participant in scenario.participants.items()
                 if participant.nat != "none"
             },
+            "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
@@ -105,10 +109,6 @@ def has_nat(scenario: Scenario) -> bool:
     return any(participant.nat != "none" for participant in scenario.participants.values())
 
 
-ONLY_SIMULATED = {"mcu": "forwards feedback unchanged", "mixing-mcu": "mixes"}
-"""Kinds of calls without a server for live calls, and what that server would have to do."""
-
-
 def check_calls(scenario: Scenario) -> None:
     """Checks that a program exists for every call and for all cross traffic.
 
@@ -117,12 +117,11 @@ def check_calls(scenario: Scenario) -> None:
         BackendUnavailable: iperf3 is not installed.
     """
     for index, call in enumerate(scenario.calls):
-        if call.kind in ONLY_SIMULATED:
+        if call.kind == "mcu":
             raise UnsupportedScenario(
                 f"calls.{index}.kind",
-                f"no server of live calls {ONLY_SIMULATED[call.kind]}; got `{call.kind}`, "
-                "expected another kind",
-                hint='use kind = "sfu", or run it simulated: --backend sim',
+                "no server of live calls forwards feedback unchanged; got `mcu`, expected another kind",
+                hint='use kind = "sfu" or "mixing-mcu", or run it simulated: --backend sim',
             )
         if call.servers is not None:
             raise UnsupportedScenario(
@@ -131,6 +130,8 @@ def check_calls(scenario: Scenario) -> None:
                 hint="use one `server`, or run it simulated: --backend sim",
             )
         check_encryption(scenario, index)
+    for server in mixing.mixers(scenario):
+        check_mixer(scenario, server)
     check_traffic(scenario)
 
 
@@ -146,8 +147,10 @@ def check_encryption(scenario: Scenario, index: int) -> None:
         return
     own = scenario.participants[plain[0]].browser is not None
     field = f"participants.{plain[0]}.browser.encryption" if own else "browser.encryption"
-    if call.kind == "sfu":
-        raise UnsupportedScenario(field, "SFUs have no unencrypted connections; got `false`, expected `true`")
+    if call.kind in ("sfu", mixing.MIXING):
+        raise UnsupportedScenario(
+            field, "SFUs and MCUs have no unencrypted connections; got `false`, expected `true`"
+        )
     if len(plain) < len(call.participants):
         raise UnsupportedScenario(
             field,
@@ -181,6 +184,13 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             field("congestion_control", "name"),
             "the SFUs of live calls neither send nor read REMB; got `remb`, expected `goog-cc`",
             hint='use kind = "p2p", or run it simulated: --backend sim',
+        )
+    over_mcu = any(call.kind == mixing.MIXING and participant in call.participants for call in scenario.calls)
+    if control.name == "goog-cc" and over_mcu:
+        raise UnsupportedScenario(
+            field("congestion_control", "name"),
+            "the MCU of live calls knows no transport-wide feedback; got `goog-cc`, expected `remb`",
+            hint="run it simulated: --backend sim",
         )
     if control.stack is not None:
         raise UnsupportedScenario(

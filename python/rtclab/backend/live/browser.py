@@ -126,10 +126,10 @@ class Browser:
 
 
 class LoadMeter:
-    """Measures CPU time and memory of a browser, summed over its processes."""
+    """Measures CPU time and memory of a browser or a server, summed over its ``processes``."""
 
-    def __init__(self, browser: Browser) -> None:
-        self._browser = browser
+    def __init__(self, processes: Callable[[], list[psutil.Process]]) -> None:
+        self._processes = processes
         self._read_at_s: float | None = None
         self._cpu_s: dict[int, float] = {}
 
@@ -141,7 +141,7 @@ class LoadMeter:
         cpu_s: dict[int, float] = {}
         memory_bytes = 0
         now_s, before_s, before_cpu_s = time.monotonic(), self._read_at_s, self._cpu_s
-        for process in self._browser.processes():
+        for process in self._processes():
             try:
                 with process.oneshot():
                     times = process.cpu_times()

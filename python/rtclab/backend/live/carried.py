@@ -163,8 +163,9 @@ def _votes(packets: pl.DataFrame, known: Known) -> defaultdict[frozenset[Address
 
 OUTCOME = ["delivered_ns", "queued_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
 """Columns that say what became of a packet."""
-ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "size_bytes"]
-"""Columns that a relay leaves as they are."""
+ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "content_bytes"]
+"""Columns that a relay leaves as they are. The size on the wire is not among them: a browser that binds no
+channel, such as Firefox, has 32 bytes more per packet on its leg (RFC 8656, sections 11 and 12)."""
 KEYS = [f"{name}_key" for name in ALIKE]
 LONGEST_WAY_NS = 100_000_000
 """A relay holds no packet for longer than this."""

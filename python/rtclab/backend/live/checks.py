@@ -6,7 +6,7 @@ from rtclab.backend.live.cgroup import check_limits
 from rtclab.backend.live.media import check_files
 from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS, SIMULCAST_CODECS, layers_of
 from rtclab.errors import UnsupportedScenario
-from rtclab.scenario import Scenario, Video
+from rtclab.scenario import Scenario, Video, mixing
 
 TODAY = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
@@ -14,6 +14,37 @@ LACKING = {"firefox": ("h264",)}
 
 SIMULATED_ONLY = ("decoder_capacity", "variation")
 """Fields of a machine that only the simulator knows."""
+
+
+def check_mixer(scenario: Scenario, server: str) -> None:
+    """Checks that the MCU of live calls can compose what a server composes.
+
+    Raises:
+        UnsupportedScenario: it cannot. The message names the field.
+    """
+    own, video = scenario.servers.get(server), mixing.composition(scenario, server)
+    if own is not None and own.host is not None:
+        raise UnsupportedScenario(
+            f"servers.{server}.host",
+            "the MCU of live calls runs on this machine",
+            hint="leave it out, or simulate the call",
+        )
+    control = mixing.congestion_control_of(scenario, server)
+    if control.name != "remb":
+        raise UnsupportedScenario(
+            f"servers.{server}.congestion_control.name",
+            f"the MCU of live calls follows REMB alone; got `{control.name}`, expected `remb`",
+            hint="run it simulated: --backend sim",
+        )
+    if video is not None and video.codec != "vp8":
+        raise UnsupportedScenario(
+            f"servers.{server}.video.codec", f"the MCU encodes VP8 alone; got `{video.codec}`, expected `vp8`"
+        )
+    if video is not None and (video.width % 2 or video.height % 2):
+        raise UnsupportedScenario(
+            f"servers.{server}.video.{'width' if video.width % 2 else 'height'}",
+            f"the composed picture needs an even width and height; got `{video.width}x{video.height}`",
+        )
 
 
 def check_media(scenario: Scenario, participant: str) -> None:

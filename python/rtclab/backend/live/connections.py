@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from rtclab.scenario import Scenario
+from rtclab.backend.live.mcu import MIXER
+from rtclab.scenario import Scenario, mixing
 from rtclab.scenario.participant import CORE
 from rtclab.scenario.topology import connections, flow_names
 
@@ -18,8 +19,8 @@ class LiveConnection:
 
     ``flows`` are the names of the flows that ``a`` and ``b`` send. ``relay`` is the node of the TURN server
     that all packets pass. ``forwards`` is the number of the connection whose media ``a`` forwards.
-    ``server`` is the kind of the SFU if ``a`` or ``b`` is one: ``janus`` or ``str0m``. ``feed`` is the
-    participant whose media ``a`` sends.
+    ``server`` is the kind of the server if ``a`` or ``b`` is one: ``janus`` or ``str0m`` for an SFU, and
+    ``mixer`` for an MCU that mixes. ``feed`` is the participant whose media ``a`` sends.
     """
 
     number: int
@@ -85,8 +86,10 @@ def live_connections(scenario: Scenario) -> list[LiveConnection]:
 
 
 def server_kind(scenario: Scenario, call: int) -> str | None:
-    """The program that forwards the media of a call; None if participants forward them or nobody does."""
+    """The server that forwards or mixes the media of a call; None if it has none."""
     about = scenario.calls[call]
+    if about.kind == mixing.MIXING:
+        return MIXER
     if about.kind != "sfu":
         return None
     server = about.server or CORE

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
 from rtclab.backend.live.firefox import FIREFOX_NAMES
+from rtclab.backend.live.mcu import LIBRARY, has_library
 from rtclab.backend.live.namespaces import check_lab
 from rtclab.backend.live.nat import find_nft, nft_rules
 from rtclab.backend.live.str0m import PROGRAM, find_server
@@ -59,6 +60,7 @@ def doctor() -> list[Check]:
         check_turn(),
         check_janus(),
         check_forwarding_server(),
+        check_mixer(),
         check_nft(),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
@@ -73,6 +75,7 @@ def what_is_missing(
     turn: bool = False,
     janus: bool = False,
     str0m: bool = False,
+    mixer: bool = False,
     nat: bool = False,
     firefox: bool = False,
 ) -> list[Check]:
@@ -82,6 +85,7 @@ def what_is_missing(
         turn: the call needs a TURN or STUN server.
         janus: the call needs the SFU Janus.
         str0m: the call needs rtclab's own SFU.
+        mixer: the call needs the MCU that mixes.
         nat: participants are behind a NAT.
         firefox: participants use Firefox.
     """
@@ -94,6 +98,7 @@ def what_is_missing(
         *([check_turn()] if turn else []),
         *([check_janus()] if janus else []),
         *([check_forwarding_server()] if str0m else []),
+        *([check_mixer()] if mixer else []),
         *([check_nft()] if nat else []),
         *([check_firefox()] if firefox else []),
     ]
@@ -128,6 +133,12 @@ def check_forwarding_server() -> Check:
     found = find_server()
     detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
     return Check(PROGRAM, found is not None, detail, SETUP, required=False)
+
+
+def check_mixer() -> Check:
+    """Whether the library of the MCU that mixes is installed."""
+    detail = f"{'installed' if has_library() else 'not installed'} (only for MCUs that mix)"
+    return Check(LIBRARY, has_library(), detail, SETUP, required=False)
 
 
 def check_user_namespaces() -> Check:

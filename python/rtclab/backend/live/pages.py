@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rtclab.backend.live.connections import LiveConnection, live_connections
+from rtclab.backend.live.mcu import MIXER
 from rtclab.backend.live.media import page_media
-from rtclab.scenario import Scenario, Video
+from rtclab.scenario import Scenario, Video, mixing
 from rtclab.scenario.device import browser_max_bps
 
 BROWSER_MIN_BPS = 30_000
@@ -98,6 +99,11 @@ def _sent(scenario: Scenario, connection: LiveConnection, node: str) -> dict[str
     """The kinds of media that a node sends over a connection."""
     if node != connection.a and connection.one_way:
         return {"video": False, "audio": False}
+    if node == connection.b and connection.server == MIXER:
+        return {
+            "video": mixing.composition(scenario, node) is not None,
+            "audio": mixing.mixed_audio(scenario, node) is not None,
+        }
     source = connection.feed if node == connection.a else node
     return {
         "video": scenario.video_of(source) is not None,

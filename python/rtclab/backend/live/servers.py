@@ -1,4 +1,4 @@
-"""The TURN servers and SFUs of a live call, and the data that pages need to use them."""
+"""The TURN servers, SFUs and MCUs of a live call, and the data that pages need to use them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.janus import PORT as JANUS_PORT
 from rtclab.backend.live.janus import JanusServer
+from rtclab.backend.live.json_server import JsonServer
+from rtclab.backend.live.mcu import MixingServer
 from rtclab.backend.live.namespaces import node_command
 from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.signalling import Message, SignallingServer
@@ -32,8 +34,11 @@ class Servers:
         addresses: IP address of each node.
         home: directory for the servers' files, which the caller deletes.
         nats: kind of NAT by participant. If anybody is behind one, ``core`` has a STUN server.
+        mixers: by node of a server that mixes, what it composes; see ``mcu.settings_of``.
         fail: called with the reason if a server ends by itself.
-        on_statistics: called with each connection's statistics of a ``str0m`` server.
+        on_statistics: called with each connection's statistics of a ``str0m`` server or a mixer.
+        on_event: called with the node of a mixer, the number of a connection, the wall-clock time in ms since
+            1970, and what happened.
         on_overload: called with the node of a ``str0m`` server, the wall-clock time in ms since 1970, and how
             many datagrams the server was too slow for.
     """
@@ -45,12 +50,15 @@ class Servers:
         home: Path,
         *,
         nats: Mapping[str, str],
+        mixers: Mapping[str, Json],
         fail: Fail,
         on_statistics: Callable[[Message], None],
+        on_event: Callable[[str, int, float, str], None],
         on_overload: Callable[[str, float, int], None],
     ) -> None:
         self._connections = connections
         self._on_statistics = on_statistics
+        self._on_event = on_event
         self._on_overload = on_overload
         relays = {one.relay for one in connections.values() if one.relay is not None}
         self._turn = {
@@ -69,7 +77,7 @@ class Servers:
             for (node, kind), own in calls.items()
             if kind == "janus"
         }
-        self._str0m = {
+        self._talking: dict[str, JsonServer] = {
             node: ForwardingServer(
                 partial(spawn, node),
                 addresses[node],
@@ -80,7 +88,18 @@ class Servers:
             for node, kind in calls
             if kind == "str0m"
         }
-        self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._str0m})
+        for node, settings in mixers.items():
+            own = {str(one.number): one.call for one in connections.values() if node in one.ends}
+            self._talking[node] = MixingServer(
+                partial(spawn, node),
+                {**settings, "address": addresses[node], "calls": own},
+                home / f"mixer-{node}",
+                partial(self._receive, node),
+                fail,
+            )
+        self.programs = {node: self._talking[node].process for node in mixers}
+        """The processes of servers that mix, by node."""
+        self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._talking})
 
     async def start(self) -> None:
         """Starts all servers and waits until they can be used.
@@ -95,15 +114,15 @@ class Servers:
         await asyncio.gather(
             *(turn.ready() for turn in self._turn.values()),
             *(janus.ready() for janus in self._janus.values()),
-            *(sfu.start() for sfu in self._str0m.values()),
+            *(server.start() for server in self._talking.values()),
         )
 
     async def stop(self) -> None:
         """Stops all servers."""
-        everything: list[TurnServer | JanusServer | ForwardingServer] = [
+        everything: list[TurnServer | JanusServer | JsonServer] = [
             *self._turn.values(),
             *self._janus.values(),
-            *self._str0m.values(),
+            *self._talking.values(),
         ]
         await asyncio.gather(*(server.stop() for server in everything))
 
@@ -137,19 +156,21 @@ class Servers:
         }
 
     def close(self, connection: LiveConnection) -> None:
-        """Tells a ``str0m`` server that a connection has ended."""
-        if connection.server == "str0m":
-            self._str0m[server_of(connection)].send({"connection": connection.number, "close": True})
+        """Tells a ``str0m`` server or a mixer that a connection has ended."""
+        if connection.server is not None and (server := self._talking.get(server_of(connection))):
+            server.send({"connection": connection.number, "close": True})
 
     async def _pass(self, node: str, _sender: str, message: Message) -> None:
         number = message["number"]
         fields: Json = {key: message[key] for key in ("description", "candidate") if key in message}
         forwards = self._connections[number].forwards
-        self._str0m[node].send({"connection": number, "forwards": forwards, **fields})
+        self._talking[node].send({"connection": number, "forwards": forwards, **fields})
 
     def _receive(self, node: str, message: Message) -> None:
         if "statistics" in message:
             self._on_statistics(message["statistics"])
+        elif "event" in message:
+            self._on_event(node, message["connection"], message["at_ms"], message["event"])
         elif "overload" in message:
             self._on_overload(node, message["overload"]["at_ms"], message["overload"]["dropped"])
         elif "connection" in message:
@@ -169,7 +190,7 @@ class Servers:
 
 
 def server_of(connection: LiveConnection) -> str:
-    """The node of the SFU: it receives what a participant sends, and sends the copies."""
+    """The node of the SFU or MCU: it receives what a participant sends."""
     return connection.b if connection.forwards is None else connection.a
 
 

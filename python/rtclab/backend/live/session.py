@@ -74,8 +74,9 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
-            ``nat``, the kind of NAT by participant; ``groups``, the files that join their control groups;
-            ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a table of the trace.
+            ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
+            ``groups``, the files that join their control groups; ``out``, the directory of the trace;
+            ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -151,8 +152,10 @@ class Session:
             addresses,
             HOMES,
             nats=argument["nat"],
+            mixers=argument["mixers"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
+            on_event=self._server_event,
             on_overload=lambda node, at_ms, dropped: self.recorder.add_event(
                 self.recorder.at_ns(at_ms), node, "overloaded", detail=f"{dropped} datagrams dropped"
             ),
@@ -344,6 +347,12 @@ class Session:
         self._emulator = emulator
         self.recorder.run_began_ms = time.time() * 1e3 - emulator.now_ns() / 1e6
         self.recorder.run_began_monotonic_ns = time.monotonic_ns() - emulator.now_ns()
+        for node in self._servers.programs:
+            self.recorder.add_event(0, node, "joined")
+
+    def _server_event(self, node: str, number: int, at_ms: float, event: str) -> None:
+        flow = self._connections[number].received_by(node)
+        self.recorder.add_event(self.recorder.at_ns(at_ms), node, event, flow=flow)
 
     def _note_clock_step(self, step_s: float) -> None:
         """Notes that the wall clock was set after the pages had read it, when they loaded."""
@@ -395,7 +404,9 @@ class Session:
 
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
-        meters = {name: LoadMeter(seat.browser) for name, seat in self._seats.items()}
+        programs = {name: seat.browser.processes for name, seat in self._seats.items()}
+        programs |= {node: program.tree for node, program in self._servers.programs.items()}
+        meters = {name: LoadMeter(processes) for name, processes in programs.items()}
         asleep_s = suspended_s()
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
             await self._sleep_until(second * NS_PER_S)

@@ -141,10 +141,16 @@ class Recorder:
             self.rows["controller"].append(row)
 
     def add_server_statistics(self, message: Mapping[str, Any]) -> None:
-        """Adds an SFU's report, once a second, of the media that it sends over a connection."""
+        """Adds a server's report, once a second, of the media that it sends over a connection.
+
+        An MCU that mixes adds the ``remote`` reports of the page on these media.
+        """
         connection = self.connections[message["connection"]]
-        at_ns, flow = self.at_ns(message["at_ms"]), connection.flows[0]
-        common = {"at_ns": at_ns, "participant": connection.a, "flow": flow}
+        server = connection.a if connection.one_way else connection.b
+        at_ns, flow = self.at_ns(message["at_ms"]), connection.sent_by(server)
+        common = {"at_ns": at_ns, "participant": server, "flow": flow}
+        for report in message.get("remote", ()):
+            self.rows["remote_inbound_rtp"].append(pick("remote_inbound_rtp", {**report, **common}))
         for key, name in (("estimate_bps", "available_outgoing_bitrate_bps"), ("rtt_s", "rtt_s")):
             if message.get(key) is not None:
                 self.rows["controller"].append({**common, "name": name, "value": float(message[key])})
@@ -295,7 +301,10 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 
 
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
-    """The emulator's packet log, with names for codes, nulls for -1, and a column ``kind`` of nulls."""
+    """The emulator's packet log, with names for codes, nulls for -1, and columns of nulls.
+
+    These are ``kind`` and ``content_bytes``.
+    """
     names = {
         "from": summary["names"]["nodes"],
         "to": summary["names"]["nodes"],
@@ -307,7 +316,11 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     return codes.with_columns(
         pl.Series(values, dtype=pl.String).gather(codes[column]).alias(column)
         for column, values in names.items()
-    ).with_columns(pl.col("marker").cast(pl.Boolean), kind=pl.lit(None, pl.String))
+    ).with_columns(
+        pl.col("marker").cast(pl.Boolean),
+        kind=pl.lit(None, pl.String),
+        content_bytes=pl.lit(None, pl.Int64),
+    )
 
 
 def packets_table(

@@ -16,7 +16,7 @@ from rtclab import monitor
 OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
 """Columns that identify a packet in both log and capture. ``nth`` numbers packets that are alike."""
 
-SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker"]
+SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker", "content_bytes"]
 
 
 def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:

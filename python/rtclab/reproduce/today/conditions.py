@@ -89,6 +89,8 @@ class Conditions(Table):
     """Metrics to take of published tables."""
     durations: dict[str, Duration] = {}
     """Lengths of the runs of scenarios that need another one than ``duration``."""
+    boxes: dict[str, tuple[int, int]] = {}
+    """By scenario, the largest picture in 2026, in pixels: one of ``translate.SIZES``."""
     tables: tuple[InstanceOf[Chosen], ...]
     """The tables of the page."""
     causes: tuple[Cause, ...] = ()
@@ -156,7 +158,10 @@ class Plan:
     @cached_property
     def today(self) -> Mapping[str, Today]:
         """Each scenario with Chromium of 2026."""
-        return {name: as_today(Scenario.load(name), self.duration_of(name)) for name in self.scenarios}
+        return {
+            name: as_today(Scenario.load(name), self.duration_of(name), self.conditions.boxes.get(name))
+            for name in self.scenarios
+        }
 
     def duration_of(self, scenario: str) -> str:
         """The length of the run of a scenario in 2026."""

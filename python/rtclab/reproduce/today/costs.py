@@ -3,7 +3,8 @@ Abelló Lozano 2013."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from rtclab.reproduce.today.measured import (
 from rtclab.reproduce.today.numbers import Numbers
 from rtclab.reproduce.today.run import LIVE
 from rtclab.scenario import Scenario
+from rtclab.scenario.mixing import MIXING
 
 ABOUT = """\
 Live calls by topology, over all conditions, repeats and flows. Topologies ran in different networks, so
@@ -42,6 +44,8 @@ def topology(scenario: Scenario) -> str:
     people = _NUMBERS.get(len(call.participants), str(len(call.participants)))
     if len(scenario.calls) > 1:
         words = f"{_NUMBERS.get(len(scenario.calls), len(scenario.calls))} calls of {people}"
+    elif call.kind == MIXING:
+        words = f"{people}, mixing MCU"
     elif call.kind != "p2p":
         words = f"{people}, {call.kind.upper() if call.kind == 'sfu' else call.kind}"
     else:
@@ -64,7 +68,7 @@ def lines(numbers: Numbers, plot: str) -> Iterator[str]:
     yield f"![Distribution of the set-up time per topology]({plot}.svg)"
     yield ""
     yield from _failures(groups)
-    yield from _load(groups)
+    yield from _load(groups, numbers)
 
 
 def _groups(numbers: Numbers) -> dict[str, list[Record]]:
@@ -125,7 +129,7 @@ def _failures(groups: dict[str, list[Record]]) -> Iterator[str]:
     yield ""
 
 
-def _load(groups: dict[str, list[Record]]) -> Iterator[str]:
+def _load(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[str]:
     yield "### Processor and memory per participant"
     yield ""
     yield (
@@ -133,12 +137,26 @@ def _load(groups: dict[str, list[Record]]) -> Iterator[str]:
         "| TCP's share (%) |"
     )
     yield "|---|---|---|---|---|---|"
-    for words, records in groups.items():
+    for words, records in _by_machine(groups, numbers):
         names = sorted({text for record in records for text in record.texts(ENCODER).values()})
         cells = [spread(_values(records, metric)) for metric in (CPU, MEMORY, ENCODE_MS)]
         share = spread(_values(records, TCP_SHARE))
         yield f"| {words} | {' | '.join(cells)} | {', '.join(names) or number(None)} | {share} |"
     yield ""
+
+
+def _by_machine(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[tuple[str, list[Record]]]:
+    """The groups with the values of participants, and those of servers that mix."""
+    for words, records in groups.items():
+        servers = {name for one in records for name in numbers.plan.today[one.key.condition].scenario.servers}
+        yield words, [_of(record, servers, theirs=False) for record in records]
+        if any(record.by_flow(CPU).keys() & servers for record in records):
+            yield f"{words}: the MCU", [_of(record, servers, theirs=True) for record in records]
+
+
+def _of(record: Record, servers: Collection[str], *, theirs: bool) -> Record:
+    """A record with the values of servers, or with all others."""
+    return replace(record, values=[value for value in record.values if (value[0] in servers) == theirs])
 
 
 def _values(records: Sequence[Record], metric: str) -> list[float]:

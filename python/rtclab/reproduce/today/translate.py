@@ -9,10 +9,14 @@ from typing import Any, get_args
 
 from rtclab.scenario import Duration, Scenario, Video
 from rtclab.scenario.device import CAMERAS, native_video
+from rtclab.scenario.mixing import MIXING
 from rtclab.scenario.topology import encoders
 
 TODAY = "goog-cc"
 """The congestion control of Chromium of 2026; its default stack is the newest browser known."""
+
+OVER_MIXING_MCU = "remb"
+"""The congestion control of Chromium of 2026 over an MCU that mixes, which sends and reads REMB alone."""
 
 CODECS = {"vp8-2013": "vp8", "vp9-2016": "vp9", "h264-2016": "h264"}
 """Encoders of the past, and their codecs."""
@@ -32,6 +36,9 @@ OF_MANY = {3: (640, 480), 4: (320, 240)}
 """The largest box by number of participants, because each also decodes the others' video. With four at
 480x270 or 640x360, two cores took 25 and 37 ms to encode a frame."""
 
+OF_MIXING = (320, 240)
+"""The largest box over an MCU that mixes, which decodes and encodes as much as all participants together."""
+
 OF_MANY_CALLS = (480, 360)
 """The largest box of three parallel calls. At 640x480, two cores took 27 ms to encode a frame."""
 FRAME_RATE = 30
@@ -45,7 +52,9 @@ class Today:
     changes: tuple[str, ...]
 
 
-def as_today(scenario: Scenario, duration: str | None = None) -> Today:
+def as_today(
+    scenario: Scenario, duration: str | None = None, largest: tuple[int, int] | None = None
+) -> Today:
     """The scenario with Chromium of 2026 in place of the software and devices of its time.
 
     The network stays as it is, with the effects of its testbed. Where two cores could not encode all streams,
@@ -54,35 +63,44 @@ def as_today(scenario: Scenario, duration: str | None = None) -> Today:
     Args:
         scenario: a scenario of a paper.
         duration: the new length of the run. If anything changes during the run, all times scale alike.
+        largest: the box into which pictures are scaled, one of ``SIZES``; by default as large as two cores
+            can encode.
     """
     data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
     changes: list[str] = []
     _replace_software(data, changes)
     _replace_media(scenario, data, changes)
+    _replace_rates_of_firefox(scenario, data, changes)
     _replace_topology(data, changes)
     data["record"] = "packets"
     if duration is not None:
         _shorten(scenario, data, Duration.parse(duration), changes)
     today = Scenario.read(data, scenario.name)
-    today = _within_limit(today, changes)
+    today = _within_limit(today, largest, changes)
     return Today(today, tuple(dict.fromkeys(changes)))
 
 
+def _owners(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The scenario, its participants and its servers."""
+    return [data, *data["participants"].values(), *data.get("servers", {}).values()]
+
+
 def _tables(data: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
-    """The tables with this key of the scenario and its participants, without tables that are ``false``."""
-    for owner in (data, *data["participants"].values()):
+    """The tables with this key of all :func:`_owners`, without tables that are ``false``."""
+    for owner in _owners(data):
         if isinstance(owner.get(key), dict):
             yield owner[key]
 
 
 def _replace_software(data: dict[str, Any], changes: list[str]) -> None:
+    today = OVER_MIXING_MCU if any(call["kind"] == MIXING for call in data["calls"]) else TODAY
     for control in _tables(data, "congestion_control"):
-        if control["name"] != TODAY or control.get("stack") or control.get("options"):
-            was = control["name"] if control["name"] != TODAY else f"{TODAY} with other stack or options"
-            changes.append(f"congestion control {was} becomes the browser's {TODAY}")
+        if control["name"] != today or control.get("stack") or control.get("options"):
+            was = control["name"] if control["name"] != today else f"{today} with other stack or options"
+            changes.append(f"congestion control {was} becomes the browser's {today}")
         control.clear()
-        control["name"] = TODAY
-    for owner in (data, *data["participants"].values()):
+        control["name"] = today
+    for owner in _owners(data):
         if owner.pop("host", None) is not None:
             changes.append("the encoder's limit of the old machine is left out")
 
@@ -127,6 +145,19 @@ def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> No
         "start_bitrate": f"{camera['start_bps']} bit/s",
     }
     changes.append(f"device {was.device} becomes a desktop with the pictures of that camera")
+
+
+def _replace_rates_of_firefox(scenario: Scenario, data: dict[str, Any], changes: list[str]) -> None:
+    """Gives the video of Firefox its own lowest rate and rate at the start, which pages cannot set."""
+    for name, participant in data["participants"].items():
+        video = participant.get("video", data.get("video"))
+        if scenario.browser_of(name).name != "firefox" or not isinstance(video, dict):
+            continue
+        usual = Video.read({"max_bitrate": video["max_bitrate"]}, scenario.name)
+        own = {"min_bitrate": str(usual.min_bitrate), "start_bitrate": str(usual.start_bitrate)}
+        participant["video"] = video | own
+        if participant["video"] != video:
+            changes.append("the lowest rate and the rate at the start are Firefox's own for its video")
 
 
 def _replace_topology(data: dict[str, Any], changes: list[str]) -> None:
@@ -194,10 +225,12 @@ def encoded_pixels_per_s(scenario: Scenario) -> float:
     )
 
 
-def _within_limit(scenario: Scenario, changes: list[str]) -> Scenario:
+def _within_limit(scenario: Scenario, largest: tuple[int, int] | None, changes: list[str]) -> Scenario:
     """The scenario with pictures that fit the limit of all encoders together."""
     people = min(len(scenario.participants), max(OF_MANY))
-    largest = OF_MANY_CALLS if len(scenario.calls) > 2 else OF_MANY.get(people)
+    if any(call.kind == MIXING for call in scenario.calls):
+        largest = largest or OF_MIXING
+    largest = largest or (OF_MANY_CALLS if len(scenario.calls) > 2 else OF_MANY.get(people))
     ways: list[Callable[[Scenario], Scenario]] = []
     if largest is None:
         ways = [lambda one: one, _with_frame_rate]

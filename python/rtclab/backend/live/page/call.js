@@ -70,7 +70,7 @@ async function receive(message) {
 async function meet(call, present) {
   for (const about of connectionsOf(call)) {
     if (about.server === "janus") continue;
-    if (about.server === "str0m") {
+    if (about.server) {
       if (about.forwards === null) await connectionTo(about).call();
     } else if (!present.includes(about.peer)) {
       continue;
