@@ -48,6 +48,7 @@ OPTIONAL = (
 )
 """Fields that only some conditions of a testbed have, such as further participants, servers and TCP."""
 
+
 def leaves(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every value by its dotted field; an array or an empty table is one value."""
     for key, value in table.items():
@@ -76,9 +77,7 @@ RULES = [
 """Conditions with another rule of congestion control: one that a paper prints and browsers did not have."""
 COMPARED = {split(scenario)[0] for name in NAMES for scenario in paper(name).scenarios} - OTHERS
 """Scenarios from which there are published numbers or figures; the others of a paper's folder are ours."""
-CONDITIONS = [
-    file for file in NAMED if file not in RULES and f"{file.parent.name}/{file.stem}" in COMPARED
-]
+CONDITIONS = [file for file in NAMED if file not in RULES and f"{file.parent.name}/{file.stem}" in COMPARED]
 
 
 @pytest.mark.parametrize("file", CONDITIONS, ids=lambda file: f"{file.parent.name}/{file.stem}")

@@ -1,7 +1,7 @@
-"""The retry limits of a Wi-Fi hop compared: the table in `docs/scenarios.md` is from `docs/data/wifi-retry.csv`.
+"""Compares retry limits of a Wi-Fi hop. The table in `docs/scenarios.md` is from `docs/data/wifi-retry.csv`.
 
-`RTCLAB_RENEW_WIFI_RETRY=1 pytest tests/unit/test_wifi_retries.py` measures the figures anew, in a minute or two,
-and writes them. The message of the failing test then has the table of the page.
+`RTCLAB_RENEW_WIFI_RETRY=1 pytest tests/unit/test_wifi_retries.py` measures the figures anew, in a minute or
+two, and writes them. The message of the failing test then has the table of the page.
 """
 
 from __future__ import annotations

@@ -71,11 +71,15 @@ def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object
     nat = scenario.participants[name].nat
     join_ns, leave_ns = scenario.presence_ns(name)
     presence = {"join_ns": join_ns, "leave_ns": leave_ns, "nat": None if nat == "none" else nat}
-    return {"name": name} | presence | _native_sender(
-        scenario.video_of(name),
-        scenario.audio_of(name),
-        scenario.congestion_control_of(name),
-        scenario.host_of(name),
+    return (
+        {"name": name}
+        | presence
+        | _native_sender(
+            scenario.video_of(name),
+            scenario.audio_of(name),
+            scenario.congestion_control_of(name),
+            scenario.host_of(name),
+        )
     )
 
 

@@ -57,17 +57,17 @@ class Mixed(MediaStreamTrack):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind = kind
-        self._waiting: asyncio.Queue[Any] = asyncio.Queue(MOST_WAITING)
+        self._frames: asyncio.Queue[Any] = asyncio.Queue(MOST_WAITING)
 
     def put(self, frame: Any) -> None:
         """Passes a frame to the encoder."""
-        if self._waiting.full():
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(frame)
+        if self._frames.full():
+            self._frames.get_nowait()
+        self._frames.put_nowait(frame)
 
     async def recv(self) -> Any:
         """The next frame to encode."""
-        return await self._waiting.get()
+        return await self._frames.get()
 
 
 class Seat:
@@ -224,7 +224,8 @@ def set_rates(settings: Json) -> None:
             super().__init__()
             self.codec.bit_rate = settings["audio"]
 
-    aiortc.codecs.OpusEncoder = OpusEncoder
+    codecs: Any = aiortc.codecs  # its type has no such attribute to set
+    codecs.OpusEncoder = OpusEncoder
 
 
 async def serve(settings: Json) -> None:
