@@ -58,6 +58,15 @@ def test_the_rate_is_compared_with_the_delay_of_the_same_second() -> None:
     assert related.rate_and_delay(trace(flow_seconds=rows), FLOW) == pytest.approx(-1)
 
 
+def test_a_rate_that_falls_after_a_long_delay_has_a_negative_correlation_with_it() -> None:
+    # Packets by second: after 90 ms the rate falls by 2, after 10 ms it rises by 2.
+    rows = [
+        second(at_s, packets=4 + 2 * (at_s % 2), one_way_delay_mean_ms=ms)
+        for at_s, ms in enumerate([10.0, 90.0] * 3)
+    ]
+    assert related.delay_and_change(trace(flow_seconds=rows), FLOW) == pytest.approx(-1)
+
+
 def test_the_frame_rate_is_compared_with_the_round_trip_of_the_same_second() -> None:
     call = trace(
         flow_seconds=[second(at_s, packets=1) for at_s in range(5)],

@@ -37,6 +37,17 @@ def rate_and_delay(trace: Trace, flow: str) -> float:
     return correlation(rate.sent_kbps(trace, flow), delay.one_way_delay_ms(trace, flow))
 
 
+def delay_and_change(trace: Trace, flow: str) -> float:
+    """Correlation of the one-way delay in a second with the change of the sending rate to the next second.
+
+    It is negative if a full queue lowers the rate, and near 0 if the rate does not react to the delay.
+    """
+    sent = rate.sent_kbps(trace, flow)
+    follows = np.diff(sent.at_s // 1) == 1
+    changes = Samples(sent.at_s[:-1][follows], np.diff(sent.values)[follows])
+    return correlation(delay.one_way_delay_ms(trace, flow), changes)
+
+
 def frames_and_rtt(trace: Trace, flow: str) -> float:
     """Correlation of the frame rate with the round-trip time, over seconds, as a page reads both."""
     return correlation(tools.stats_fps(trace, flow), delay.rtt_ms(trace, flow))

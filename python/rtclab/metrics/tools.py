@@ -141,11 +141,16 @@ def rise_s(trace: Trace, flow: str, begin_s: int) -> float:
 
     The rise starts with the minute, or with the media if these start later.
     """
+    first_s = stats_kbps(trace, flow).at_s[:1] - 1
+    return float(reached_s(trace, flow, begin_s) - max([0.0, *(first_s - begin_s)]))
+
+
+def reached_s(trace: Trace, flow: str, begin_s: int) -> float:
+    """Time in s from ``begin_s`` until the rate reaches its level in the second half of the minute."""
     rate = stats_kbps(trace, flow)
     chosen = (rate.at_s >= begin_s) & (rate.at_s < begin_s + MINUTE_S)
     at_s, values = rate.at_s[chosen], rate.values[chosen]
     later = values[at_s >= begin_s + MINUTE_S / 2]
     if not later.size:
         return nan
-    reached = at_s[values >= REACHED * later.mean()]
-    return float(reached[0] - max(begin_s, rate.at_s[0] - 1))
+    return float(at_s[values >= REACHED * later.mean()][0] - begin_s)
