@@ -15,6 +15,7 @@ from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
 from rtclab.progress import progress
 from rtclab.reproduce import EVERY_PAPER, NAMES, paper
 from rtclab.reproduce.results import results_path
+from rtclab.reproduce.today import series
 from rtclab.reproduce.today.conditions import read_plan
 from rtclab.reproduce.today.numbers import Numbers
 from rtclab.reproduce.today.page import write_page
@@ -64,6 +65,8 @@ def run_today(request: TodayRequest) -> int:
     with_rows = {key.condition.partition("/")[0] for key in known}
     plan = read_plan(name for name in NAMES if name in names or name in with_rows)
     numbers = Numbers(plan, current(plan, known))
+    if request.simulate:
+        series.renew(series.file_of(page), plan, known, how.out)
     write_page(page, numbers)
     _show(request, page, numbers, tallies)
     return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0

@@ -61,6 +61,8 @@ class Chosen(Table):
     """The sentence below the table, with placeholders."""
     plot: str = ""
     """Column to draw; by default none."""
+    matrix: bool = False
+    """Whether conditions are rows and quantities are columns, each simulated as it is and live."""
 
 
 class Cause(Table):
@@ -93,6 +95,8 @@ class Conditions(Table):
     """By scenario, the largest picture in 2026, in pixels: one of ``translate.SIZES``."""
     tables: tuple[InstanceOf[Chosen], ...]
     """The tables of the page."""
+    series: dict[str, tuple[str, ...]] = {}
+    """By paper, the numbers of figures over time to draw for the past and for 2026."""
     causes: tuple[Cause, ...] = ()
     """Causes of large differences between simulated and live calls."""
 
@@ -134,6 +138,7 @@ class Section:
     lines: Sequence[Line]
     today: str
     plot: str
+    matrix: bool = False
 
     @property
     def scenarios(self) -> list[str]:
@@ -235,7 +240,7 @@ def _section(table: Chosen, conditions: Conditions, origin: str) -> Section:
         lines = [
             Line(value.row, value.column, value, value.published, nan, value.note) for value in table.values
         ]
-        return Section(source, table.title, lines, table.today, table.plot)
+        return Section(source, table.title, lines, table.today, table.plot, table.matrix)
     metrics = table.metrics or conditions.metrics
     cells = [cell for cell in source.cells if _wanted(cell, table, metrics)]
     missing = set(table.rows) - {cell.row for cell in cells}

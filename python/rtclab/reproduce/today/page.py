@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from math import isnan
 from pathlib import Path
 from statistics import median
 
 from rtclab.campaigns import MAX_TRIES, Record
+from rtclab.report.drawing import Drawing
 from rtclab.report.picture import as_svg
 from rtclab.report.words import janus_caution, number
 from rtclab.reproduce.cells import UNUSABLE
 from rtclab.reproduce.measures import DELAY, MEASURES, RATE
-from rtclab.reproduce.today import agreement, costs
+from rtclab.reproduce.today import agreement, costs, series
 from rtclab.reproduce.today.conditions import Line, Section, is_published
 from rtclab.reproduce.today.measured import BROWSER
 from rtclab.reproduce.today.numbers import Numbers
@@ -48,6 +49,11 @@ CHANGED = """\
 The network is the paper's, with the effects of its testbed. The behaviour of Chromium of 2026 replaces
 the browser and the machine of the past:
 """
+OVER_TIME = """\
+Figures of the paper, from the first simulated calls and from live calls whose traces were kept. Live
+calls are shorter, so the axis is the share of the call; changes of the network come at the same share.
+How fast a call begins can therefore not be compared.
+"""
 _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
 _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
 
@@ -56,13 +62,31 @@ def write_page(page: Path, numbers: Numbers) -> None:
     """Writes the Markdown page, and its plots beside it as ``NAME-TABLE.svg``, if they have numbers."""
     page.parent.mkdir(parents=True, exist_ok=True)
     drawn = [drawing(section, section.plot, numbers, name) for section, name in _plotted(page.stem, numbers)]
-    for one in (*drawn, costs.drawing(numbers, f"{page.stem}-setup")):
+    over_time = _over_time(page, numbers)
+    for one in (*drawn, *over_time, costs.drawing(numbers, f"{page.stem}-setup")):
         if one is not None:
             write_text(page.with_name(f"{one.name}.svg"), as_svg(one))
-    write_text(page, "\n".join(lines_of(page.stem, numbers)).rstrip() + "\n")
+    write_text(page, "\n".join(lines_of(page.stem, numbers, over_time)).rstrip() + "\n")
 
 
-def lines_of(stem: str, numbers: Numbers) -> Iterator[str]:
+def _over_time(page: Path, numbers: Numbers) -> list[Drawing]:
+    """The figures over time of which curves of both times are known."""
+    curves = series.read(series.file_of(page))
+    drawn = (
+        series.drawing(
+            figure, name, curves, _file(page.stem, f"{name.partition(' ')[0]}-over-time-{figure.number}")
+        )
+        for name, figure in series.figures(numbers.plan)
+    )
+    return [one for one in drawn if one is not None]
+
+
+def _file(stem: str, words: str) -> str:
+    """The name of a picture, without its suffix."""
+    return f"{stem}-{re.sub('[^a-z0-9]+', '-', words.lower())}"
+
+
+def lines_of(stem: str, numbers: Numbers, over_time: Sequence[Drawing] = ()) -> Iterator[str]:
     """The lines of the page; ``stem`` begins the names of its plots."""
     yield "# Then and now: the papers' conditions with Chromium of 2026"
     yield ""
@@ -73,6 +97,7 @@ def lines_of(stem: str, numbers: Numbers) -> Iterator[str]:
         yield ""
         for section in sections:
             yield from _section(section, numbers, plots.get(id(section)))
+        yield from _figures(one for one in over_time if one.name.startswith(f"{stem}-{title.name}-"))
     yield from agreement.lines(numbers)
     yield from costs.lines(numbers, f"{stem}-setup")
     yield from _runs(numbers)
@@ -82,8 +107,18 @@ def lines_of(stem: str, numbers: Numbers) -> Iterator[str]:
 def _plotted(stem: str, numbers: Numbers) -> Iterator[tuple[Section, str]]:
     for section in numbers.plan.sections:
         if section.plot and drawing(section, section.plot, numbers, "") is not None:
-            words = f"{section.paper.name}-{section.title.partition(':')[0]}".lower()
-            yield section, f"{stem}-{re.sub('[^a-z0-9]+', '-', words)}"
+            yield section, _file(stem, f"{section.paper.name}-{section.title.partition(':')[0]}")
+
+
+def _figures(drawn: Iterable[Drawing]) -> Iterator[str]:
+    figures = list(drawn)
+    if figures:
+        yield "### Over time"
+        yield ""
+        yield OVER_TIME
+    for one in figures:
+        yield f"![{one.title}]({one.name}.svg)"
+        yield ""
 
 
 def _introduction(numbers: Numbers) -> Iterator[str]:
@@ -106,14 +141,7 @@ def _introduction(numbers: Numbers) -> Iterator[str]:
 def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
     yield f"### {section.title}"
     yield ""
-    yield "| condition | quantity | published | then | 2026, simulated | 2026, live |"
-    yield "|---|---|---|---|---|---|"
-    before = ""
-    for line in section.lines:
-        cells = [number_of(line, numbers, campaign) for campaign in (THEN, SIM, LIVE)]
-        row = line.row if line.row != before else ""
-        yield f"| {row} | {line.column} | {published_words(line)} | {' | '.join(cells)} |"
-        before = line.row
+    yield from _matrix(section, numbers) if section.matrix else _list(section, numbers)
     yield ""
     sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
     sentences += _cautions(section, numbers)
@@ -123,6 +151,28 @@ def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[s
     if plot is not None:
         yield f"![{section.title}: {section.plot}, published, then and 2026]({plot}.svg)"
         yield ""
+
+
+def _list(section: Section, numbers: Numbers) -> Iterator[str]:
+    """A row for each quantity of each condition."""
+    yield "| condition | quantity | published | then | 2026, simulated | 2026, live |"
+    yield "|---|---|---|---|---|---|"
+    before = ""
+    for line in section.lines:
+        cells = [number_of(line, numbers, campaign) for campaign in (THEN, SIM, LIVE)]
+        row = line.row if line.row != before else ""
+        yield f"| {row} | {line.column} | {published_words(line)} | {' | '.join(cells)} |"
+        before = line.row
+
+
+def _matrix(section: Section, numbers: Numbers) -> Iterator[str]:
+    """A row for each condition, and for each quantity a column of simulated and one of live numbers."""
+    columns = dict.fromkeys(line.column for line in section.lines)
+    yield f"| | {' | '.join(f'{column}, simulated | live' for column in columns)} |"
+    yield "|---" * (1 + 2 * len(columns)) + "|"
+    for row, lines in groupby(section.lines, key=lambda line: line.row):
+        cells = [number_of(line, numbers, campaign) for line in lines for campaign in (THEN, LIVE)]
+        yield f"| {row} | {' | '.join(cells)} |"
 
 
 def _cautions(section: Section, numbers: Numbers) -> list[str]:
