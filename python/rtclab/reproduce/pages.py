@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 
 from rtclab.backend import machine, versions
@@ -17,6 +18,7 @@ from rtclab.reproduce.estimate import Outcome
 from rtclab.reproduce.judged import judged
 from rtclab.reproduce.layout import grid
 from rtclab.reproduce.measures import EQUATION
+from rtclab.reproduce.results import Results
 from rtclab.reproduce.score import EVERYTHING, Tally, scores
 from rtclab.reproduce.trends import Finding, Trend
 from rtclab.trace import write_json, write_text
@@ -61,12 +63,28 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         "judged": judged,
         "mark": mark,
         "outcomes_of": outcomes_of,
+        "took": took,
     }
     write_text(file, load_template("reproduction.md").render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md")
     for one in comparisons:
         text = page.render(one=one, pictures=write_figures(one, file), **known)
         write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), text)
+
+
+def took(results: Results, scenarios: Iterable[str]) -> str:
+    """How many calls of how many conditions were simulated, and how long that took, as a sentence.
+
+    It is empty if the time is not known.
+    """
+    names = [name for name in dict.fromkeys(scenarios) if results.repeats_of(name)]
+    seconds = results.processor_s(names)
+    if not names or isnan(seconds):
+        return ""
+    calls = sum(map(results.repeats_of, names))
+    time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    what = f"{calls} calls of {len(names)} conditions"
+    return f"Simulating {what} and measuring them took {time} of processor time."
 
 
 def _tally(of: Tally) -> str:

@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import process_time
 
 from rtclab.errors import reason_of
 from rtclab.metrics.series import NS_PER_S
 from rtclab.processes import cores, process_pool
-from rtclab.reproduce.measures import MEASURES, MEDIA, measure
+from rtclab.reproduce.measures import MEASURES, MEDIA, PROCESSOR, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.reproduce.variants import Draw, Variant, drawn, split
 from rtclab.scenario import Scenario
@@ -155,12 +156,17 @@ def _outcome(future: Future[list[Failure]], batch: Batch) -> list[Failure]:
 def _run_batch(batch: Batch) -> list[Failure]:
     """Simulates, measures and saves the repeats of a batch."""
     failures = []
+    began_s = process_time()
     try:
+        found = {}
         for repeat, trace in _traces(batch).items():
             if trace.flows:
-                batch.store.add(repeat, measure(trace, batch.plan.measures))
+                found[repeat] = measure(trace, batch.plan.measures)
             else:
                 failures.append(Failure(batch.plan.name, [repeat], str(trace.manifest.failure)))
+        took_s = (process_time() - began_s) / len(batch.repeats)
+        for repeat, values in found.items():
+            batch.store.add(repeat, values | {PROCESSOR: {"": (took_s, None)}})
     except Exception as error:
         return [Failure(batch.plan.name, batch.repeats, reason_of(error))]
     return failures

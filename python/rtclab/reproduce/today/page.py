@@ -10,7 +10,9 @@ from math import isnan
 from pathlib import Path
 from statistics import median
 
+from rtclab.backend.sim import SimBackend
 from rtclab.campaigns import MAX_TRIES, Record
+from rtclab.errors import UnsupportedScenario
 from rtclab.report.drawing import Drawing
 from rtclab.report.picture import as_svg
 from rtclab.report.words import janus_caution, number
@@ -27,6 +29,7 @@ from rtclab.trace import write_text
 FEW_LEFT_OUT = 3
 """A list that lacks at most this many names is written as ``all but`` these."""
 NOT_RUN = "not run yet"
+NO_MODEL = "no model"
 FAILED = "failed"
 DISTURBED_MARK, FAILED_MARK, UNCOMPARABLE_MARK = "†", "‡", "○"
 INTRODUCTION = """\
@@ -44,6 +47,7 @@ The number after ± is half of Student's 95 % interval over the repeats. With fe
 their range is given in parentheses. [What was changed](#what-was-changed) lists the changes of the scenarios.
 {disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
 {uncomparable}: the published number cannot be compared, for the reason given below the table.
+"no model": the simulator has no model of the browser's codec.
 """
 CHANGED = """\
 The network is the paper's, with the effects of its testbed. The behaviour of Chromium of 2026 replaces
@@ -205,11 +209,21 @@ def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
     tries = [record for name in names for record in numbers.tries(campaign, name)]
     outcomes = Counter(record.outcome for record in tries)
     if not tries:
-        return NOT_RUN
+        return NO_MODEL if campaign == SIM and not _is_simulated(names, numbers) else NOT_RUN
     if outcomes["failed"] == len(tries):
         return f"{FAILED} {len(tries)} of {len(tries)}"
     marks = (DISTURBED_MARK if outcomes["disturbed"] else "") + (FAILED_MARK if outcomes["failed"] else "")
     return numbers.of_line(line, campaign).words + (f" {marks}" if marks else "")
+
+
+def _is_simulated(names: Iterable[str], numbers: Numbers) -> bool:
+    """Whether the simulator has models of everything in the scenarios of 2026."""
+    try:
+        for name in names:
+            SimBackend().check(numbers.plan.today[name].scenario)
+    except UnsupportedScenario:
+        return False
+    return True
 
 
 def facts(section: Section, numbers: Numbers) -> Iterator[str]:
