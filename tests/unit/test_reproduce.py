@@ -6,8 +6,9 @@ import json
 import os
 import re
 from dataclasses import replace
-from math import exp, inf, log, nan
+from math import exp, inf, isnan, log, nan
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -272,6 +273,19 @@ def test_repeats_run_again_if_more_is_to_be_measured(tmp_path: Path, call: Scena
     assert todo(more, tmp_path) == [0]
     run_plans([more], tmp_path, jobs=0)
     assert more.store(tmp_path).read()[0].keys() == {MEDIA, "rate_kbps", "rate_kbps@0"}
+
+
+def test_the_processor_time_of_repeats_is_known_if_it_is_known_of_each(
+    tmp_path: Path, call: Scenario
+) -> None:
+    plan = Plan("first-call", 3, given=call)
+    began_s = process_time()
+    run_plans([plan], tmp_path, jobs=0)
+    spent_s = process_time() - began_s
+    store = plan.store(tmp_path)
+    assert 0 < store.processor_s() <= spent_s
+    store.add(3, {})
+    assert isnan(store.processor_s())
 
 
 def test_a_changed_scenario_runs_again_but_not_for_a_new_title(tmp_path: Path, call: Scenario) -> None:

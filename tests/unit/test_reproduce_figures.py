@@ -46,6 +46,9 @@ class Call:
         rates: Values = {"rate_kbps": {"alice->bob": (1000.0, 50.0), "bob->alice": (500.0, 50.0)}}
         return dict.fromkeys(range(3), media | rates)
 
+    def processor_s(self) -> float:
+        return 0.3
+
     def traces(self, repeats: int) -> list[Trace]:
         rows = [second(at, 125, flow="alice->bob") for at in range(10)]
         return [synthetic_trace(flow_seconds=rows)] * repeats

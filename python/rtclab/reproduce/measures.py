@@ -33,8 +33,6 @@ WINDOW_S = 10
 """Length of the window of a value with the name ``name@begin``."""
 MEDIA = "media"
 """Name of a value that every repeat has: 1 for flows of media, None for other flows."""
-PROCESSOR = "processor_s"
-"""Name of a value that every repeat has, without a flow: the processor time in s that it took."""
 OVER_USE = "over_use_percent"
 MINUTE_S = 60
 SOON_MS = 25.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from rtclab.metrics.statistics import Summary, summarise
 from rtclab.reproduce.estimate import Statistic
-from rtclab.reproduce.measures import MEDIA, PROCESSOR, Value, Values, none_if_nan
+from rtclab.reproduce.measures import MEDIA, Value, Values, none_if_nan
 from rtclab.trace import Trace
 
 EVERY_FLOW = "*->*"
@@ -44,6 +44,9 @@ class Finished(Protocol):
     def read(self) -> dict[int, Values]:
         """The values of each repeat by number."""
 
+    def processor_s(self) -> float:
+        """Processor time in s that they took; NaN if it is not known."""
+
     def traces(self, repeats: int) -> list[Trace]:
         """The full traces of the first repeats that were kept."""
 
@@ -71,12 +74,7 @@ class Results:
 
     def processor_s(self, scenarios: Iterable[str]) -> float:
         """Processor time in s that all repeats of scenarios took; NaN if it is not known of one of them."""
-        costs = [
-            values.get(PROCESSOR, {}).get("", (None, None))[0]
-            for name in scenarios
-            for values in self._values.get(name, {}).values()
-        ]
-        return sum(nan if cost is None else cost for cost in costs)
+        return sum(self.stores[name].processor_s() for name in scenarios)
 
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
         """A metric over all repeats; flows that match the pattern ``flows`` have equal weights."""

@@ -14,7 +14,7 @@ from time import process_time
 from rtclab.errors import reason_of
 from rtclab.metrics.series import NS_PER_S
 from rtclab.processes import cores, process_pool
-from rtclab.reproduce.measures import MEASURES, MEDIA, PROCESSOR, measure
+from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.reproduce.variants import Draw, Variant, drawn, split
 from rtclab.scenario import Scenario
@@ -164,9 +164,9 @@ def _run_batch(batch: Batch) -> list[Failure]:
                 found[repeat] = measure(trace, batch.plan.measures)
             else:
                 failures.append(Failure(batch.plan.name, [repeat], str(trace.manifest.failure)))
-        took_s = (process_time() - began_s) / len(batch.repeats)
+        batch.store.add_time(batch.repeats, process_time() - began_s)
         for repeat, values in found.items():
-            batch.store.add(repeat, values | {PROCESSOR: {"": (took_s, None)}})
+            batch.store.add(repeat, values)
     except Exception as error:
         return [Failure(batch.plan.name, batch.repeats, reason_of(error))]
     return failures

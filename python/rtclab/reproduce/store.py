@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 
 from rtclab.fingerprint import PACKAGE, code_digest
@@ -61,6 +62,18 @@ class Store:
         self.path.mkdir(parents=True, exist_ok=True)
         content = json.dumps(values, separators=(",", ":")).encode()
         write_bytes(self.path / f"{repeat}.json", content)
+
+    def add_time(self, repeats: Sequence[int], processor_s: float) -> None:
+        """Saves the processor time in s that a batch of repeats took together."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        content = json.dumps({"repeats": list(repeats), "processor_s": processor_s}).encode()
+        write_bytes(self.path / f"{repeats[0]}.time", content)
+
+    def processor_s(self) -> float:
+        """Processor time in s that the finished repeats took; NaN if it is not known of one of them."""
+        times = [json.loads(file.read_bytes()) for file in self.path.glob("*.time")]
+        known = {repeat for one in times for repeat in one["repeats"]}
+        return sum(one["processor_s"] for one in times) if known >= set(self.read()) else nan
 
     def delete_unused(self) -> None:
         """Marks this fingerprint as used, and deletes values and full traces of all but the last ``KEPT``."""

@@ -73,6 +73,10 @@ class OneRepeat:
         """The repeat, under the number 0."""
         return {0: self.values}
 
+    def processor_s(self) -> float:
+        """Nothing: rows do not have it."""
+        return nan
+
     def traces(self, repeats: int) -> list[Trace]:
         """Nothing: rows have no traces."""
         return []
