@@ -125,6 +125,13 @@ def test_list_fits_a_terminal_of_80_columns(rtclab: Rtclab, monkeypatch: pytest.
     assert "did you mean `examples`?" in refused.err
 
 
+def test_show_gives_the_pictures_that_a_phone_sends_and_not_the_ones_it_is_given(rtclab: Rtclab) -> None:
+    # 1280x720 within 640x480, and libwebrtc's highest rate of such a picture.
+    shown = rtclab("show", "jansen2017/wireless-oregon-far").out
+    assert "640x360 30 frame/s, at most 1.7 Mbit/s (android-2016)" in shown
+    assert shown.count("1280x720 50 frame/s, at most 2.5 Mbit/s") == 1
+
+
 def test_show_applies_changes_and_prints_paths_and_flows(rtclab: Rtclab) -> None:
     result = rtclab("show", "first-call", "--set", "link.up.capacity=2 Mbit/s")
     assert "capacity 2 Mbit/s, delay 25 ms, queue 300 ms" in result.out

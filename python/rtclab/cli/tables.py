@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rtclab import trace
     from rtclab.backend.live.doctor import Check
     from rtclab.lab import Moment, Run
-    from rtclab.scenario import Scenario
+    from rtclab.scenario import Scenario, Video
 
 Heading = tuple[str, Literal["left", "right"]]
 
@@ -64,9 +64,7 @@ def show_scenario(scenario: Scenario) -> None:
         participants.add_row(
             name,
             f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s",
-            f"{video.width}x{video.height} {video.frame_rate:g} frame/s, at most {video.max_bitrate}"
-            if video
-            else "none",
+            _video_in_words(video) if video else "none",
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
         )
@@ -81,6 +79,17 @@ def show_scenario(scenario: Scenario) -> None:
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
+
+
+def _video_in_words(video: Video) -> str:
+    """The pictures that a participant sends; those of a phone are its camera's, if they are smaller."""
+    from rtclab.scenario import Bitrate
+    from rtclab.scenario.device import native_video
+
+    sent: dict[str, Any] = native_video(video)
+    device = "" if video.device == "desktop" else f" ({video.device})"
+    size = f"{sent['width']}x{sent['height']} {sent['frame_rate']:g} frame/s"
+    return f"{size}, at most {Bitrate(bps=sent['max_bps'])}{device}"
 
 
 def show_measured(

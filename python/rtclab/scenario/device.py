@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rtclab.scenario.participant import Video
@@ -35,7 +35,7 @@ def browser_max_bps(width: int, height: int) -> int:
     return next((bps for limit, bps in BROWSER_MAX_BPS if width * height <= limit), BROWSER_MAX_LARGE_BPS)
 
 
-def native_video(video: Video) -> dict[str, object]:
+def native_video(video: Video) -> dict[str, Any]:
     """The serde form of ``VideoConfig``. A smaller camera scales the picture and keeps its aspect ratio."""
     width, height, frame_rate = video.width, video.height, video.frame_rate
     max_bps = video.max_bitrate.bps
