@@ -38,10 +38,10 @@ Made by `rtclab reproduce --backend live`. {conditions} conditions of the papers
 - **published**: in the paper, ± its standard deviation if it has one. Words in parentheses are from the
   paper.
 - **then**: simulated, with the paper's own scenario and the congestion control of its time,
-  {chosen.then_repeats} repeats.
+  {chosen.then_repeats} repeats; [the pages of the papers](reproduction.md) have more.
 - **2026, simulated**: the same network with the congestion control, repair and encoder of Chromium of
   2026, {chosen.simulated_repeats} repeats of {chosen.duration}, longer if the network changes meanwhile.
-- **2026, live**: the same scenario with real browsers ({browsers}), {chosen.repeats} repeats.
+- **2026, live**: the same scenario with real browsers ({browsers}), {live_repeats}.
 
 The number after ± is half of Student's 95 % interval over the repeats. With fewer than three repeats
 their range is given in parentheses. [What was changed](#what-was-changed) lists the changes of the scenarios.
@@ -136,10 +136,18 @@ def _introduction(numbers: Numbers) -> Iterator[str]:
         conditions=len(numbers.plan.scenarios),
         chosen=numbers.plan.conditions,
         browsers=", ".join(browsers) or "no live call was run yet",
+        live_repeats=_repeats([len(numbers.tries(LIVE, name)) for name in numbers.plan.scenarios]),
         disturbed=DISTURBED_MARK,
         failed=FAILED_MARK,
         uncomparable=UNCOMPARABLE_MARK,
     )
+
+
+def _repeats(counts: Sequence[int]) -> str:
+    """How often conditions were run, as text, without those that were not run yet."""
+    known = sorted(set(counts) - {0}) or [0]
+    low, high = known[0], known[-1]
+    return f"{high} repeat{'s' * (high != 1)}" if low == high else f"{low} to {high} repeats"
 
 
 def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
