@@ -47,6 +47,8 @@ pub struct TurnStream {
     is_open: bool,
     /// Datagrams that wait for TCP, with the bytes of each that have not left.
     waiting: VecDeque<(u64, u32)>,
+    /// Sum of these bytes.
+    waiting_bytes: u64,
     arrived: VecDeque<Carried>,
 }
 
@@ -63,7 +65,7 @@ impl TurnStream {
 
     fn new(far: Address, stream: Stream<Batch>, is_client: bool) -> Self {
         let (waiting, arrived) = (VecDeque::new(), VecDeque::new());
-        TurnStream { far, stream, is_client, is_open: false, waiting, arrived }
+        TurnStream { far, stream, is_client, is_open: false, waiting, waiting_bytes: 0, arrived }
     }
 
     /// Whether this is the end of a client.
@@ -75,12 +77,13 @@ impl TurnStream {
     /// the buffer is full, so that it is dropped.
     pub fn send(&mut self, size: Bytes, datagram: u32) -> bool {
         let buffer = if self.is_client { CLIENT_BUFFER } else { RELAY_BUFFER };
-        if self.waiting.iter().map(|(bytes, _)| bytes).sum::<u64>() >= buffer.0 {
+        if self.waiting_bytes >= buffer.0 {
             return false;
         }
         self.is_open = true;
         let bytes = (size.0 - IP_UDP_BYTES).next_multiple_of(ALIGNMENT);
         self.waiting.push_back((bytes, datagram));
+        self.waiting_bytes += bytes;
         true
     }
 
@@ -131,6 +134,7 @@ impl TurnStream {
             let part = (*bytes).min(u64::from(MAX_SEGMENT_BYTES) - payload);
             payload += part;
             *bytes -= part;
+            self.waiting_bytes -= part;
             if *bytes > 0 {
                 break;
             }

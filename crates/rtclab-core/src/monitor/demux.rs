@@ -39,7 +39,9 @@ pub fn demultiplex(bytes: &[u8], wire_bytes: u32) -> Content<'_> {
     let plain = |protocol| Content { protocol, relay: None, bytes, wire_bytes };
     match bytes.first() {
         Some(64..=127) => channel(bytes, wire_bytes).unwrap_or(plain(Protocol::Other)),
-        Some(0) => indication(bytes).unwrap_or_else(|| plain(protocol(bytes, wire_bytes))),
+        Some(0) => {
+            indication(bytes, wire_bytes).unwrap_or_else(|| plain(protocol(bytes, wire_bytes)))
+        }
         _ => plain(protocol(bytes, wire_bytes)),
     }
 }
@@ -72,7 +74,7 @@ fn channel(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
 }
 
 /// Parses a Send or Data indication; `None` for any other message.
-fn indication(bytes: &[u8]) -> Option<Content<'_>> {
+fn indication(bytes: &[u8], wire_bytes: u32) -> Option<Content<'_>> {
     if !matches!(bytes.get(1), Some(0x16 | 0x17)) {
         return None;
     }
@@ -82,12 +84,14 @@ fn indication(bytes: &[u8]) -> Option<Content<'_>> {
     }
     let find = |wanted| attributes(bytes).find(|(kind, ..)| *kind == wanted);
     let (_, len, inner) = find(attribute::DATA)?;
-    // The data may come before the peer, as from coturn, and the capture may end in the data.
-    let peer = match find(attribute::XOR_PEER_ADDRESS) {
-        Some((.., address)) => Some(stun::parse_xor_address(address, &header.transaction_id).ok()?),
-        None if inner.len() < usize::from(len) => None,
-        None => return None,
-    };
+    // The data may come before the peer, as from coturn, and the capture may end before the end of the peer.
+    let is_cut = (bytes.len() as u64) < u64::from(wire_bytes);
+    let address = find(attribute::XOR_PEER_ADDRESS);
+    let peer =
+        address.and_then(|(.., it)| stun::parse_xor_address(it, &header.transaction_id).ok());
+    if peer.is_none() && !is_cut {
+        return None;
+    }
     let relay = Some(Relay::Indication(peer));
     let wire_bytes = len.into();
     Some(Content { protocol: protocol(inner, wire_bytes), relay, bytes: inner, wire_bytes })
@@ -194,8 +198,19 @@ mod tests {
         let mut bytes = indication(0x17, 200, &RTP);
         bytes.drain(20..32);
         let content = demultiplex(&bytes, 236);
-        assert_eq!((content.protocol, content.relay), (Protocol::Rtp, Some(Relay::Indication(None))));
+        assert_eq!(
+            (content.protocol, content.relay),
+            (Protocol::Rtp, Some(Relay::Indication(None)))
+        );
         assert_eq!((content.bytes, content.wire_bytes), (&RTP[..], 200));
+        // The capture may also end behind the data: before the peer, or in it.
+        let mut whole = indication(0x17, RTP.len() as u8, &[&RTP[..], &[0; 2]].concat());
+        let peer: Vec<u8> = whole.drain(20..32).collect();
+        for captured in 0..peer.len() {
+            let content = demultiplex(&[&whole, &peer[..captured]].concat(), 52);
+            let found = (content.protocol, content.relay);
+            assert_eq!(found, (Protocol::Rtp, Some(Relay::Indication(None))), "{captured}");
+        }
         // A whole message without a peer is no indication of TURN.
         bytes[23] = RTP.len() as u8;
         assert_eq!(demultiplex(&bytes, 38).relay, None);

@@ -36,12 +36,6 @@ impl LossTrace {
         self.runs.iter().copied().map(u64::from).sum()
     }
 
-    /// Share of the packets that are lost.
-    pub fn ratio(&self) -> f64 {
-        let lost: u64 = self.runs.iter().skip(1).step_by(2).copied().map(u64::from).sum();
-        lost as f64 / self.packets().max(1) as f64
-    }
-
     pub(super) fn check(&self) -> Checked {
         let empty = self.runs.iter().skip(1).any(|run| *run == 0);
         limits::require(!empty, "runs", "a run of 0 packets after the first", "at least 1 packet")?;

@@ -276,7 +276,8 @@ impl Recorder {
         }
     }
 
-    /// Records an event of an endpoint. Events that are requests to the driver are not recorded.
+    /// Records an event of an endpoint. Requests to the driver are not recorded, and frames that were shown with
+    /// [`Recorder::frame`].
     // Not inlined: in a loop over packets, the addresses of all columns would be computed for each packet.
     #[inline(never)]
     pub fn event(&mut self, at: Time, source: &Source, event: Event) {
@@ -287,12 +288,10 @@ impl Recorder {
             Event::IceConnected => self.connection_event(at, source, "ice_connected"),
             Event::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
             Event::FirstFrame => self.connection_event(at, source, "first_frame"),
-            Event::FrameRendered { ssrc, frame } => {
-                self.frame(source, ssrc, &frame, Some(source.captured(&frame)));
-            }
             Event::Statistics(statistics) => self.statistics(at, source, *statistics),
             Event::Observed { sender, values } => self.observed(at, source, sender, values),
             Event::EncodeRequested { .. }
+            | Event::FrameRendered { .. }
             | Event::Composed { .. }
             | Event::KeyFrameRequested
             | Event::Signal(_)

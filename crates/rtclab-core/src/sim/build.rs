@@ -119,7 +119,8 @@ pub(super) fn simulation(
     for index in 0..builder.end_configs.len() {
         builder.add_end(index, &mut recorder)?;
     }
-    let Builder { end_configs, mut ends, mut places, descriptions, meets, mixer, core, .. } = builder;
+    let Builder { end_configs, mut ends, mut places, descriptions, meets, mixer, core, .. } =
+        builder;
     traffic.add_ends(&flows.flows, &mut ends, &mut places);
     let signalling = add_signalling(config, core, &meets, &mut ends, &mut places);
     for index in 0..places.len() {
@@ -630,9 +631,12 @@ fn add_turn_streams(
     places: &mut Vec<Place>,
 ) {
     for (index, &EndConfig { local, relay, flow, .. }) in end_configs.iter().enumerate() {
+        let Some(relay) = relay else { continue };
         let name = &config.network.nodes[local.node.0 as usize];
         let nat = config.participants.iter().find(|it| it.name == *name).and_then(|it| it.nat);
-        let Some(relay) = relay.filter(|_| nat == Some(NatKind::UdpBlocked)) else { continue };
+        if nat != Some(NatKind::UdpBlocked) {
+            continue;
+        }
         let client = Address { node: local.node, port: ends.len() as u32 };
         let server = Address { node: relay, port: client.port + 1 };
         places[index].turn = Some(ends.len());

@@ -4,7 +4,8 @@ use crate::network::NodeId;
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
-/// RTP timestamps of video, and so the times of pictures at a receiver, are known to a tick of 90 kHz, rounded up.
+/// Length of a tick of 90 kHz, rounded up. RTP timestamps of video, and so the times of pictures at a receiver, are
+/// rounded down to ticks.
 const TICK: Time = Time(11_112);
 
 /// A picture of one camera, or one that is composed of the pictures of several.
@@ -60,10 +61,17 @@ impl Mixer {
         self.seats.insert(end, seat);
     }
 
-    /// Takes a picture that the far end of `end` has sent and that is decoded at `ready`. Returns the ends that have a
-    /// picture to send from then on and had none before.
-    pub(super) fn decode(&mut self, end: usize, ready: Time, picture: Picture) -> Vec<usize> {
+    /// Takes a picture that the far end of `end` has sent, that arrived at `now` and is decoded at `ready`. Returns the
+    /// ends that have a picture to send from then on and had none before.
+    pub(super) fn decode(
+        &mut self,
+        end: usize,
+        now: Time,
+        ready: Time,
+        picture: Picture,
+    ) -> Vec<usize> {
         let Some(seat) = self.seats.get_mut(&end) else { return Vec::new() };
+        seat.latest(now);
         seat.pictures.push_back((ready, picture));
         match seat.pictures.len() {
             1 => self.others(end).filter(|one| self.sources(*one).count() == 1).collect(),
@@ -153,7 +161,7 @@ mod tests {
     fn each_is_shown_the_mean_of_the_latest_decoded_pictures_of_the_others() {
         let mut mixer = mixer();
         for (end, captured, ready) in [(1, 10, 40), (3, 20, 45), (5, 99, 100), (1, 50, 70)] {
-            mixer.decode(end, ms(ready), Picture::of_camera(ms(captured)));
+            mixer.decode(end, ms(captured), ms(ready), Picture::of_camera(ms(captured)));
         }
         assert_eq!(composed(&mut mixer, 5, ms(39)), None);
         assert_eq!(composed(&mut mixer, 5, ms(40)), Some(ms(10)));
@@ -168,8 +176,8 @@ mod tests {
     fn a_composition_counts_as_often_as_it_has_cameras() {
         let two = Picture::of_all([ms(10), ms(20)].map(Picture::of_camera).into_iter());
         let mut mixer = mixer();
-        mixer.decode(1, ms(50), two.expect("a picture"));
-        mixer.decode(3, ms(65), Picture::of_camera(ms(60)));
+        mixer.decode(1, ms(20), ms(50), two.expect("a picture"));
+        mixer.decode(3, ms(60), ms(65), Picture::of_camera(ms(60)));
         assert_eq!(composed(&mut mixer, 5, ms(70)), Some(ms(30)));
     }
 
@@ -177,13 +185,13 @@ mod tests {
     fn pictures_begin_with_the_first_of_somebody_else_and_end_when_all_others_have_left() {
         let mut mixer = mixer();
         let picture = Picture::of_camera(ms(10));
-        assert_eq!(mixer.decode(1, ms(40), picture), [3, 5]);
-        assert!(mixer.decode(1, ms(70), picture).is_empty());
-        assert_eq!(mixer.decode(3, ms(75), picture), [1]);
+        assert_eq!(mixer.decode(1, ms(10), ms(40), picture), [3, 5]);
+        assert!(mixer.decode(1, ms(10), ms(70), picture).is_empty());
+        assert_eq!(mixer.decode(3, ms(10), ms(75), picture), [1]);
         assert_eq!(mixer.leave(1), [3]);
         assert_eq!(mixer.leave(3), [1, 5]);
         assert!(mixer.leave(7).is_empty());
-        assert_eq!(mixer.decode(5, ms(90), picture), [1, 3]);
+        assert_eq!(mixer.decode(5, ms(10), ms(90), picture), [1, 3]);
     }
 
     /// A receiver knows times of pictures to a tick of 90 kHz, rounded down. It need not show all pictures.
@@ -191,7 +199,7 @@ mod tests {
     fn a_picture_is_recognised_by_the_time_at_which_it_was_composed() {
         let mut mixer = mixer();
         for (captured, at) in [(10, 40), (50, 80), (90, 120)] {
-            mixer.decode(1, ms(at), Picture::of_camera(ms(captured)));
+            mixer.decode(1, ms(captured), ms(at), Picture::of_camera(ms(captured)));
             mixer.compose(3, ms(at));
         }
         for (at, captured) in [(ms(80) - Time(11_111), 50), (ms(80), 50), (ms(120), 90)] {

@@ -240,6 +240,7 @@ impl Simulation<'_> {
 
     fn receive(&mut self, now: Time, id: FlightId) {
         let Some(flight) = self.links.flight(id) else { return };
+        // A packet is delivered when it has left the last path, as in a live call. A NAT may then filter it.
         if let Some(record) = flight.record {
             self.recorder.delivered(now, record, flight.wire_size, flight.past.queued);
         }
@@ -395,7 +396,7 @@ impl Simulation<'_> {
         let picture = self.mixer.shown(index ^ 1, source.captured(frame));
         self.recorder.frame(&source, ssrc, frame, picture.map(|picture| picture.captured));
         let Some(picture) = picture else { return };
-        for end in self.mixer.decode(index, ready, picture) {
+        for end in self.mixer.decode(index, now, ready, picture) {
             self.set_pictures_from(end, ready);
         }
     }

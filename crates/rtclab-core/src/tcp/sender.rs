@@ -148,9 +148,10 @@ impl Sender {
         self.end - 1
     }
 
-    /// Whether a new segment could leave now.
+    /// Whether a further segment could leave now, after all that were written.
     pub(super) fn has_room(&self) -> bool {
-        self.connected && self.board.in_flight() < self.window.segments
+        let all_sent = self.board.next() >= self.end;
+        self.connected && all_sent && self.board.in_flight() < self.window.segments
     }
 
     /// Whether the connection is open.

@@ -534,8 +534,11 @@ impl Sender {
         }
         loop {
             let Some(video) = self.streams[index].video_mut() else { return };
+            if now < self.pictures_from {
+                return video.encoder.idle(now);
+            }
             let is_late = self.pacer.expected_queue() > MAX_EXPECTED_QUEUE;
-            if video.is_encoding() || is_late || now < self.pictures_from {
+            if video.is_encoding() || is_late {
                 return video.encoder.skip(now);
             }
             let Some(frame) = video.encoder.poll(now) else { return };

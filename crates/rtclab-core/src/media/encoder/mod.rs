@@ -209,8 +209,17 @@ impl Encoder {
         each!(&mut self.0, inner => inner.poll(now))
     }
 
-    /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one.
+    /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one. The next picture may
+    /// have their bits, too.
     pub fn skip(&mut self, now: Time) {
         each!(&mut self.0, inner => inner.skip(now));
+    }
+
+    /// Lets the pictures captured by `now` pass, because there is nothing to encode yet.
+    pub fn idle(&mut self, now: Time) {
+        match &mut self.0 {
+            Inner::Synthetic(encoder) => encoder.idle(now),
+            Inner::Chromium(encoder) => encoder.skip(now),
+        }
     }
 }

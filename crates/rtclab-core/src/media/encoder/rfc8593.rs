@@ -148,6 +148,13 @@ impl SyntheticEncoder {
         }
     }
 
+    /// Lets the pictures captured by `now` pass, because there is nothing to encode yet.
+    pub(super) fn idle(&mut self, now: Time) {
+        while self.next_frame <= now {
+            self.capture_picture();
+        }
+    }
+
     fn capture_picture(&mut self) -> Time {
         let captured = self.next_frame;
         let deviation = if self.config.steady { 0.0 } else { laplace(&mut self.rng) };
