@@ -162,6 +162,8 @@ def test_over_an_mcu_that_mixes_only_remb_is_accepted(tmp_path: Path) -> None:
         ("servers.box.host.encoder_capacity=58 Mpixel/s", "servers.box.host"),
         ("servers.box.video.codec=av1", "servers.box.video.codec"),
         ("servers.box.video.height=241", "servers.box.video.height"),
+        ("participants.alice.video.codec=vp9", "participants.alice.video.codec"),
+        ("congestion_control.name=goog-cc", "congestion_control.name"),
         ("browser.encryption=false", "browser.encryption"),
     ],
 )
@@ -169,6 +171,15 @@ def test_what_the_mcu_of_live_calls_cannot_do_is_refused(tmp_path: Path, change:
     with pytest.raises(UnsupportedScenario) as refused:
         check_calls(scenario(tmp_path, MIXING, "congestion_control.name=remb", change))
     assert refused.value.field == field
+
+
+def test_a_server_of_live_calls_does_not_mix_and_forward(tmp_path: Path) -> None:
+    text = f"{MIXING}\n[[calls]]\nkind = 'sfu'\nserver = 'box'"
+    with pytest.raises(
+        UnsupportedScenario, match="box cannot mix and be the server of kind `sfu`, too"
+    ) as refused:
+        check_calls(scenario(tmp_path, text, "congestion_control.name=remb"))
+    assert refused.value.field == "calls"
 
 
 def test_over_an_mcu_that_mixes_a_page_has_one_connection_for_both_directions(tmp_path: Path) -> None:

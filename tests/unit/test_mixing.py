@@ -246,6 +246,7 @@ def test_feedback_of_switching_mcus_reaches_the_sender_over_all_servers(tmp_path
     trips_ms = (reports["roundTripTime"].drop_nulls() * 1e3).to_list()
     one_way_ms = {hops: 10 + 4 + hops * HOP_MS + 3 + 15 for hops in (1, 2)}
     # The last report of a second is from alice or bob, or from dave.
+    assert trips_ms
     for trip_ms in trips_ms:
         assert min(abs(trip_ms - 2 * way) for way in one_way_ms.values()) < 1.1, trip_ms
 
@@ -308,7 +309,7 @@ def test_without_a_cascade_the_connections_of_a_server_are_the_uplinks_and_then_
         (
             "[participants.carol]\nvideo = false\n[participants.dave]\nvideo = false\n"
             "[[calls]]\nkind = 'mixing-mcu'\nparticipants = ['carol', 'dave']",
-            "calls.0.participants: nobody in this call sends anything to mix",
+            "calls.0.participants: nobody in this call sends video or audio; expected a participant who does",
         ),
         (
             "[servers.box]\nvideo = { width = 0 }\n" + MIXING,
@@ -331,12 +332,16 @@ def test_without_a_cascade_the_connections_of_a_server_are_the_uplinks_and_then_
             "calls.0.servers: no server `west`; expected one of `core`",
         ),
         (
+            "[servers.box]\nvideo = false\naudio = false\n[[calls]]\nkind = 'mixing-mcu'\nserver = 'box'",
+            "servers.box.video: box has neither video nor audio; expected one of them, which it mixes",
+        ),
+        (
             "[servers.box]\n[[calls]]\nkind = 'mcu'\nservers = { core = ['alice'], box = ['eve', 'bob'] }",
             "calls.0.servers: `eve` is not in this call",
         ),
         (
             "[servers.box]\n[[calls]]\nkind = 'mcu'\nservers = { core = ['alice', 'bob'], box = ['bob'] }",
-            "calls.0.servers: bob is connected with 2 servers; expected one",
+            "calls.0.servers: bob is listed 2 times; expected once, at one server",
         ),
     ],
 )

@@ -284,6 +284,13 @@ def test_the_processor_time_of_repeats_is_known_if_it_is_known_of_each(
     spent_s = process_time() - began_s
     store = plan.store(tmp_path)
     assert 0 < store.processor_s() <= spent_s
+    # A batch that ran again counts once, and a file cut by a crash makes the time unknown.
+    before_s = store.processor_s()
+    store.add_time(0, 1.5)
+    assert 1.5 < store.processor_s() < 1.5 + before_s
+    (store.path / "0.time").write_text("")
+    assert isnan(store.processor_s())
+    store.add_time(0, 1.5)
     store.add(3, {})
     assert isnan(store.processor_s())
 

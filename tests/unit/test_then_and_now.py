@@ -313,7 +313,7 @@ def test_a_page_without_rows_has_every_condition_and_published_number() -> None:
         for line in section.lines:
             if section.matrix:
                 assert f"| {line.row} | " in text
-                assert f"| {line.column}, simulated | live |" in text
+                assert f"| {line.column}, then | live |" in text
             else:
                 assert f"| {line.row} | {line.column} |" in text or f"|  | {line.column} |" in text
     published = sum(is_published(line) for section in plan().sections for line in section.lines)

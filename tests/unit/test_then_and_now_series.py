@@ -21,7 +21,7 @@ SCENARIOS = ("unconstrained", "latency-50ms", "latency-100ms", "latency-200ms", 
 
 def curve(campaign: str, scenario: str, length_s: float, values: list[float]) -> Curve:
     name = f"singh2013/{scenario}"
-    return Curve(NAME, campaign, name, "alice->bob", "rate_kbps", length_s, 1, np.array(values))
+    return Curve(NAME, campaign, name, "alice->bob", "rate_kbps", "0a1b", length_s, 1, np.array(values))
 
 
 def curves(values: list[float]) -> list[Curve]:

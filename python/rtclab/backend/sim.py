@@ -15,7 +15,7 @@ from rtclab import _native
 from rtclab.backend import failure_of, last_events, manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
-from rtclab.scenario.participant import CongestionControl
+from rtclab.scenario.participant import CongestionControl, Server
 from rtclab.scenario.toml_text import toml_text
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
 
@@ -53,8 +53,11 @@ class SimBackend:
             table = f"participants.{participant}" if own.congestion_control is not None else ""
             _check_control(scenario.congestion_control_of(participant), table)
         for server in mixing.mixers(scenario):
-            _check_video(mixing.composition(scenario, server), f"servers.{server}")
-            _check_control(mixing.congestion_control_of(scenario, server), f"servers.{server}")
+            own_server = scenario.servers.get(server, Server())
+            table = f"servers.{server}"
+            _check_video(mixing.composition(scenario, server), table if own_server.video else "")
+            control = mixing.congestion_control_of(scenario, server)
+            _check_control(control, table if own_server.congestion_control else "")
         # The native code checks options when it prepares a run, so run one that ends at once.
         try:
             _native.simulate(json.dumps(scenario.native(seed=0) | {"duration_ns": 0}))

@@ -58,6 +58,7 @@ def run_today(request: TodayRequest) -> int:
         if request.simulate:
             for campaign in campaigns(read_plan(names), how, live=request.live):
                 tallies[campaign.name] = _run(campaign)
+            series.renew(series.file_of(page), read_plan(names), rows.read(), how.out)
     except KeyboardInterrupt:
         print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -65,8 +66,6 @@ def run_today(request: TodayRequest) -> int:
     with_rows = {key.condition.partition("/")[0] for key in known}
     plan = read_plan(name for name in NAMES if name in names or name in with_rows)
     numbers = Numbers(plan, current(plan, known))
-    if request.simulate:
-        series.renew(series.file_of(page), plan, known, how.out)
     write_page(page, numbers)
     _show(request, page, numbers, tallies)
     return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0

@@ -82,7 +82,7 @@ def show_scenario(scenario: Scenario) -> None:
 
 
 def _video_in_words(video: Video) -> str:
-    """The pictures that a participant sends; those of a phone are its camera's, if they are smaller."""
+    """The pictures that a participant sends. A phone sends its camera's, if they are smaller."""
     from rtclab.scenario import Bitrate
     from rtclab.scenario.device import native_video
 

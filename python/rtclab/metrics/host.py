@@ -25,9 +25,10 @@ OF_PROCESSORS = OF_BROWSERS | {"simulated": exact("of a participant or server wi
 def cpu(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean CPU use (% of one core) of the flow's sender, over the whole run.
 
-    Live, of the sender's browser, summed over its processes. Simulated, of the one processor of its `host`:
-    the share of time in which it encodes, decodes and draws, in all calls together. Receiving, sending, sound
-    and the page are not simulated, so a browser on the same machine uses more, and may use several cores.
+    Live, of the sender's browser or MCU, summed over its processes. Simulated, of the one processor of its
+    `host`: the share of time in which it encodes, decodes and draws, in all calls together. Receiving,
+    sending, sound and the page are not simulated, so a browser on the same machine uses more, and may use
+    several cores.
     """
     return cpu_percent(trace, flow, window).mean()
 

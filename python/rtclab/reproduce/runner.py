@@ -158,15 +158,17 @@ def _run_batch(batch: Batch) -> list[Failure]:
     failures = []
     began_s = process_time()
     try:
-        found = {}
+        finished = []
         for repeat, trace in _traces(batch).items():
             if trace.flows:
-                found[repeat] = measure(trace, batch.plan.measures)
+                batch.store.add(repeat, measure(trace, batch.plan.measures))
+                finished.append(repeat)
             else:
                 failures.append(Failure(batch.plan.name, [repeat], str(trace.manifest.failure)))
-        batch.store.add_time(batch.repeats, process_time() - began_s)
-        for repeat, values in found.items():
-            batch.store.add(repeat, values)
+        # What failed repeats took counts for the others.
+        took_s = process_time() - began_s
+        for repeat in finished:
+            batch.store.add_time(repeat, took_s / len(finished))
     except Exception as error:
         return [Failure(batch.plan.name, batch.repeats, reason_of(error))]
     return failures

@@ -63,17 +63,14 @@ class Store:
         content = json.dumps(values, separators=(",", ":")).encode()
         write_bytes(self.path / f"{repeat}.json", content)
 
-    def add_time(self, repeats: Sequence[int], processor_s: float) -> None:
-        """Saves the processor time in s that a batch of repeats took together."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        content = json.dumps({"repeats": list(repeats), "processor_s": processor_s}).encode()
-        write_bytes(self.path / f"{repeats[0]}.time", content)
+    def add_time(self, repeat: int, processor_s: float) -> None:
+        """Saves the processor time in s that a finished repeat took."""
+        write_bytes(self.path / f"{repeat}.time", f"{processor_s:.6f}".encode())
 
     def processor_s(self) -> float:
         """Processor time in s that the finished repeats took; NaN if it is not known of one of them."""
-        times = [json.loads(file.read_bytes()) for file in self.path.glob("*.time")]
-        known = {repeat for one in times for repeat in one["repeats"]}
-        return sum(one["processor_s"] for one in times) if known >= set(self.read()) else nan
+        times = [self.path / f"{repeat}.time" for repeat in self.read()]
+        return sum(float(file.read_text() or nan) if file.exists() else nan for file in times)
 
     def delete_unused(self) -> None:
         """Marks this fingerprint as used, and deletes values and full traces of all but the last ``KEPT``."""

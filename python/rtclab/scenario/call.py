@@ -64,7 +64,11 @@ class Call(Table):
             if key in self.model_fields_set and getattr(self, key) is not None and self.kind not in kinds
         ]
         if self.server is not None and self.servers is not None:
-            errors.append(FieldError("cannot be combined with server", key="servers"))
+            errors.append(
+                FieldError(
+                    f"cannot be combined with server = `{self.server}`; expected one of them", key="servers"
+                )
+            )
         if self.end is not None and self.end <= self.start:
             errors.append(FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end"))
         if errors:

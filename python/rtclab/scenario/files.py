@@ -62,7 +62,7 @@ def text_of(file: Path) -> str:
     """
     try:
         return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise FieldError(
             f"cannot read `{file}`: {reason}",

@@ -21,7 +21,7 @@ def mixers(scenario: ScenarioTables) -> list[str]:
 def composition(scenario: ScenarioTables, server: str) -> Video | None:
     """The pictures that a server composes, at regular times; ``None`` if it gets none or sends none."""
     own = _server(scenario, server).video
-    if own is False or not any(scenario.video_of(name) for name in _senders(scenario, server)):
+    if own is False or not any(scenario.video_of(name) for name in senders(scenario, server)):
         return None
     video = own or scenario.video or Video()  # type: ignore[call-arg]  # the rates have defaults
     return video.model_copy(update={"camera": "steady", "device": "desktop"})
@@ -30,7 +30,7 @@ def composition(scenario: ScenarioTables, server: str) -> Video | None:
 def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
     """The sound that a server mixes; ``None`` if it gets none or sends none."""
     own = _server(scenario, server).audio
-    if own is False or not any(scenario.audio_of(name) for name in _senders(scenario, server)):
+    if own is False or not any(scenario.audio_of(name) for name in senders(scenario, server)):
         return None
     return own or scenario.audio or Audio()
 
@@ -55,15 +55,18 @@ def errors(scenario: ScenarioTables) -> list[FieldError]:
                 message = f"{name} mixes nothing; expected a call of kind `{MIXING}` with this server"
                 found.append(FieldError(message, key=f"servers.{name}.{key}"))
     for name in mixing:
-        senders = _senders(scenario, name)
+        if _server(scenario, name).video is False and _server(scenario, name).audio is False:
+            message = f"{name} has neither video nor audio; expected one of them, which it mixes"
+            found.append(FieldError(message, key=f"servers.{name}.video"))
+        sending = senders(scenario, name)
         for key, of in (("video", scenario.video_of), ("audio", scenario.audio_of)):
-            if getattr(_server(scenario, name), key) and not any(map(of, senders)):
+            if getattr(_server(scenario, name), key) and not any(map(of, sending)):
                 message = f"nobody sends {key} to {name}; expected a participant who does"
                 found.append(FieldError(message, key=f"servers.{name}.{key}"))
     for index, call in enumerate(scenario.calls):
         silent = not any(scenario.video_of(name) or scenario.audio_of(name) for name in call.participants)
         if call.kind == MIXING and silent:
-            message = "nobody in this call sends anything to mix"
+            message = "nobody in this call sends video or audio; expected a participant who does"
             found.append(FieldError(message, key=f"calls.{index}.participants"))
     return found
 
@@ -72,7 +75,7 @@ def _server(scenario: ScenarioTables, name: str) -> Server:
     return scenario.servers.get(name, Server())
 
 
-def _senders(scenario: ScenarioTables, server: str) -> list[str]:
+def senders(scenario: ScenarioTables, server: str) -> list[str]:
     """All participants of the calls that a server mixes."""
     calls = (call for call in scenario.calls if call.kind == MIXING and server in call.homes)
     return [name for call in calls for name in call.participants]

@@ -56,7 +56,7 @@ def _home_errors(call: Call, key: str) -> list[FieldError]:
     ]
     for name in call.participants if call.servers else ():
         if homes.count(name) != 1:
-            message = f"{name} is connected with {homes.count(name)} servers; expected one"
+            message = f"{name} is listed {homes.count(name)} times; expected once, at one server"
             errors.append(FieldError(message, key=key))
     return errors
 

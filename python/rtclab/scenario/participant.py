@@ -297,7 +297,7 @@ SENT = ("video", "audio")
 
 
 def inherit_media(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's or server's tables, with those of its media merged key by key over the scenario's."""
+    """The tables of a participant or server, its media merged key by key over the scenario's."""
     result = dict(own)
     for key in SENT:
         base = scenario.get(key)

@@ -269,7 +269,9 @@ TABLES: dict[str, Table] = {
                 _integer("When the camera took it; of a composed picture, the mean over the cameras in it")
             ),
             "received_ns": _maybe(_integer("When its last packet arrived")),
-            "rendered_ns": _maybe(_integer("When it was shown, or decoded by a server that mixes")),
+            "rendered_ns": _maybe(
+                _integer("When it was shown, or given to the decoder of a server that mixes")
+            ),
             "width": _integer("Width in pixels"),
             "height": _integer("Height in pixels"),
             "size_bytes": _maybe(_integer("Size of the encoded frame")),
@@ -304,7 +306,8 @@ TABLES: dict[str, Table] = {
         },
     ),
     "host": Table(
-        "the load of a machine in the last second: live, of the browser's processes; simulated, of a `host`",
+        "the load of a machine in the last second: live, of a browser's or MCU's processes; simulated, of a "
+        "`host`",
         {
             "at_ns": _integer("End of the second"),
             "participant": _text("Participant, or server that mixes, whose machine it is"),

@@ -7,6 +7,7 @@ from rtclab.backend.live.media import check_files
 from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS, SIMULCAST_CODECS, layers_of
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
+from rtclab.scenario.participant import Server
 
 TODAY = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
@@ -22,24 +23,42 @@ def check_mixer(scenario: Scenario, server: str) -> None:
     Raises:
         UnsupportedScenario: it cannot. The message names the field.
     """
-    own, video = scenario.servers.get(server), mixing.composition(scenario, server)
-    if own is not None and own.host is not None:
+    own, video = scenario.servers.get(server, Server()), mixing.composition(scenario, server)
+    if own.host is not None:
         raise UnsupportedScenario(
             f"servers.{server}.host",
-            "the MCU of live calls runs on this machine",
+            "the MCU of live calls is as fast as this machine; expected no `host`",
             hint="leave it out, or simulate the call",
+        )
+    others = [call.kind for call in scenario.calls if call.kind != mixing.MIXING and server in call.homes]
+    if others:
+        raise UnsupportedScenario(
+            "calls",
+            f"{server} cannot mix and be the server of kind `{others[0]}`, too; expected another server",
         )
     control = mixing.congestion_control_of(scenario, server)
     if control.name != "remb":
         raise UnsupportedScenario(
-            f"servers.{server}.congestion_control.name",
+            f"servers.{server}.congestion_control.name"
+            if own.congestion_control
+            else "congestion_control.name",
             f"the MCU of live calls follows REMB alone; got `{control.name}`, expected `remb`",
             hint="run it simulated: --backend sim",
         )
     if video is not None and video.codec != "vp8":
         raise UnsupportedScenario(
-            f"servers.{server}.video.codec", f"the MCU encodes VP8 alone; got `{video.codec}`, expected `vp8`"
+            f"servers.{server}.video.codec" if own.video else "video.codec",
+            f"the MCU encodes VP8 alone; got `{video.codec}`, expected `vp8`",
         )
+    for participant in mixing.senders(scenario, server):
+        sent = scenario.video_of(participant)
+        if sent is not None and sent.codec != "vp8":
+            table = (
+                f"participants.{participant}.video" if scenario.participants[participant].video else "video"
+            )
+            raise UnsupportedScenario(
+                f"{table}.codec", f"the MCU decodes VP8 alone; got `{sent.codec}`, expected `vp8`"
+            )
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             f"servers.{server}.video.{'width' if video.width % 2 else 'height'}",

@@ -55,8 +55,8 @@ def compose(pictures: Sequence[Any], width: int, height: int) -> Any:
 
 
 def mix(sounds: Sequence[Sound], samples: int) -> Sound:
-    """The sum of equally long sounds, limited to 16 bits; silence of ``samples`` without any."""
-    if not sounds:
-        return np.zeros(samples, np.int16)
-    total = np.sum(sounds, axis=0, dtype=np.int32)
+    """The sum of sounds, limited to 16 bits and ``samples`` long: longer ones are cut."""
+    total = np.zeros(samples, np.int32)
+    for sound in sounds:
+        total[: sound.size] += sound[:samples]
     return np.clip(total, np.iinfo(np.int16).min, np.iinfo(np.int16).max).astype(np.int16)

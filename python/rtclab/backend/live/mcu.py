@@ -47,7 +47,7 @@ def settings_of(scenario: Scenario, server: str) -> dict[str, Any]:
 
 
 class MixingServer(JsonServer):
-    """One MCU that mixes. ``settings`` are those of ``mixer.py``."""
+    """One MCU that mixes. ``mixer.py`` describes ``settings``."""
 
     def __init__(
         self,

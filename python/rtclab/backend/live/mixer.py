@@ -37,9 +37,9 @@ CHANNELS = 2
 SOUND_S = 0.02
 SOUND_SAMPLES = round(AUDIO_CLOCK * SOUND_S)
 MOST_SOUNDS = 10
-"""At most 200 ms of a participant's sound wait to be mixed; of more, the oldest is dropped."""
+"""At most 200 ms of a participant's sound wait to be mixed. If there is more, the oldest is dropped."""
 MOST_WAITING = 2
-"""At most so many frames wait for the encoder; of more, the oldest is dropped."""
+"""Number of frames that may wait for the encoder. If there is one more, the oldest is dropped."""
 SWITCH_INTERVAL_S = 0.0005
 """Longest time for which a thread that composes keeps the interpreter from the thread that receives."""
 
@@ -235,15 +235,25 @@ async def serve(settings: Json) -> None:
     lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     mixer = Mixer(settings)
+    reading = asyncio.create_task(read(lines, mixer))
     running = asyncio.create_task(mixer.run())
     say({"listening": settings["address"]})
+    await asyncio.wait({reading, running}, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        await (
+            running
+        )  # its error ends the server, because a call without mixing would only look like a bad network
+    running.cancel()
+
+
+async def read(lines: asyncio.StreamReader, mixer: Mixer) -> None:
+    """Handles lines until there are no more."""
     async for line in lines:
         message = json.loads(line)
         try:
             await mixer.handle(message)
         except Exception as error:
             say({"error": f"{type(error).__name__}: {error}", "connection": message.get("connection")})
-    running.cancel()
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Chosen(Table):
     plot: str = ""
     """Column to draw; by default none."""
     matrix: bool = False
-    """Whether conditions are rows and quantities are columns, each simulated as it is and live."""
+    """Whether conditions are rows and quantities are columns, each simulated as it is, and live."""
 
 
 class Cause(Table):

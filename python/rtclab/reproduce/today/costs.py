@@ -146,7 +146,7 @@ def _load(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[str]:
 
 
 def _by_machine(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[tuple[str, list[Record]]]:
-    """The groups with the values of participants, and those of servers that mix."""
+    """The groups with the values of participants, and with the values of servers that mix."""
     for words, records in groups.items():
         servers = {name for one in records for name in numbers.plan.today[one.key.condition].scenario.servers}
         yield words, [_of(record, servers, theirs=False) for record in records]

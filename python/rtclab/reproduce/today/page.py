@@ -47,7 +47,7 @@ The number after ± is half of Student's 95 % interval over the repeats. With fe
 their range is given in parentheses. [What was changed](#what-was-changed) lists the changes of the scenarios.
 {disturbed}: the machine disturbed a repeat. {failed}: a repeat failed and does not count.
 {uncomparable}: the published number cannot be compared, for the reason given below the table.
-"no model": the simulator has no model of the browser's codec.
+"no model": the simulator lacks something of the call of 2026, such as its codec.
 """
 CHANGED = """\
 The network is the paper's, with the effects of its testbed. The behaviour of Chromium of 2026 replaces
@@ -74,7 +74,7 @@ def write_page(page: Path, numbers: Numbers) -> None:
 
 
 def _over_time(page: Path, numbers: Numbers) -> list[Drawing]:
-    """The figures over time of which curves of both times are known."""
+    """The figures over time whose curves are known of both times."""
     curves = series.read(series.file_of(page))
     drawn = (
         series.drawing(
@@ -178,12 +178,17 @@ def _list(section: Section, numbers: Numbers) -> Iterator[str]:
 
 
 def _matrix(section: Section, numbers: Numbers) -> Iterator[str]:
-    """A row for each condition, and for each quantity a column of simulated and one of live numbers."""
+    """A row for each condition, and for each quantity a column of the past and one of live calls."""
     columns = dict.fromkeys(line.column for line in section.lines)
-    yield f"| | {' | '.join(f'{column}, simulated | live' for column in columns)} |"
+    yield f"| | {' | '.join(f'{column}, then | live' for column in columns)} |"
     yield "|---" * (1 + 2 * len(columns)) + "|"
     for row, lines in groupby(section.lines, key=lambda line: line.row):
-        cells = [number_of(line, numbers, campaign) for line in lines for campaign in (THEN, LIVE)]
+        known = {line.column: line for line in lines}
+        cells = [
+            number_of(known[column], numbers, campaign) if column in known else ""
+            for column in columns
+            for campaign in (THEN, LIVE)
+        ]
         yield f"| {row} | {' | '.join(cells)} |"
 
 

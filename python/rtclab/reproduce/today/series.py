@@ -28,7 +28,7 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Trace, write_text
 
 STEPS = 60
-"""Number of equal parts of a call of which a curve has the mean. Parts are at least a second long."""
+"""Number of equal parts of a call. A curve has the mean of each. Parts are at least a second long."""
 WORDS = {THEN: "then, simulated", LIVE: "2026, live"}
 SCHEMA = {
     "figure": pl.String,
@@ -36,6 +36,7 @@ SCHEMA = {
     "scenario": pl.String,
     "flow": pl.String,
     "metric": pl.String,
+    "digest": pl.String,
     "length_s": pl.Float64,
     "repeats": pl.Int64,
     "values": pl.String,
@@ -56,8 +57,9 @@ class Curve:
         scenario: name of the paper's scenario.
         flow: the flow.
         metric: name of the measure.
+        digest: identifies the scenario that was run.
         length_s: length of the call.
-        repeats: number of calls of which it is the mean.
+        repeats: number of calls that were averaged.
         values: the mean in each of equal parts of the call; NaN where there is none.
     """
 
@@ -66,6 +68,7 @@ class Curve:
     scenario: str
     flow: str
     metric: str
+    digest: str
     length_s: float
     repeats: int
     values: Array
@@ -99,15 +102,22 @@ def renew(file: Path, plan: Plan, records: Mapping[Key, Record], traces: Path) -
     found: list[Curve] = []
     for name, figure in figures(plan):
         for scenario in figure.scenarios:
+            digests = {
+                THEN: Item(scenario, Scenario.load(scenario), 0).digest,
+                LIVE: Item(scenario, plan.today[scenario].scenario, 0).digest,
+            }
             calls = {
                 THEN: list(_simulated(scenario, figure.repeats)),
-                LIVE: list(_live(scenario, plan, records, traces)),
+                LIVE: list(_live(scenario, digests[LIVE], records, traces)),
             }
             for campaign, line in product(calls, figure.lines):
-                if line.condition == scenario:
-                    curve = _curve(name, campaign, line, calls[campaign])
-                    curve = curve or known.get(_key(name, campaign, line))
-                    found += [curve] if curve is not None else []
+                if line.condition != scenario:
+                    continue
+                curve = _curve(name, campaign, digests[campaign], line, calls[campaign])
+                kept = known.get(_key(name, campaign, line))
+                if curve is None and kept is not None and kept.digest == digests[campaign]:
+                    curve = kept
+                found += [curve] if curve is not None else []
     _write(file, found)
 
 
@@ -162,30 +172,30 @@ def _simulated(name: str, repeats: int) -> Iterator[Trace]:
         yield SimBackend().simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
 
 
-def _live(name: str, plan: Plan, records: Mapping[Key, Record], traces: Path) -> Iterator[Trace]:
-    """The kept traces of finished live calls of a scenario as it is now."""
-    if name not in plan.today:
-        return
-    digest = Item(name, plan.today[name].scenario, 0).digest
+def _live(name: str, digest: str, records: Mapping[Key, Record], traces: Path) -> Iterator[Trace]:
+    """The kept traces of finished live calls of a scenario with this digest."""
     for key, record in sorted(records.items()):
         if (key.condition, key.backend, record.outcome) != (name, LIVE, "finished"):
             continue
         if record.digest.partition("-")[0] != digest:
             continue
         try:
-            yield Trace(traces / name / f"repeat-{key.repeat}-try-{record.attempt}")
+            trace = Trace(traces / name / f"repeat-{key.repeat}-try-{record.attempt}")
+            trace.table("flow_seconds")
         except TraceError:
             continue
+        yield trace
 
 
-def _curve(name: str, campaign: str, line: FigureLine, calls: Sequence[Trace]) -> Curve | None:
+def _curve(name: str, campaign: str, digest: str, line: FigureLine, calls: Sequence[Trace]) -> Curve | None:
     """The mean of calls; None if none of them has the flow."""
     having = [trace for trace in calls if line.flow in trace.flows]
     if not having:
         return None
     length_s = having[0].manifest.duration_ns / 1e9
     values = means([MEASURES[line.metric].series(trace, line.flow) for trace in having], length_s)
-    return Curve(name, campaign, line.condition, line.flow, line.metric, length_s, len(having), values)
+    what = (line.condition, line.flow, line.metric)
+    return Curve(name, campaign, *what, digest, length_s, len(having), values)
 
 
 def means(calls: Sequence[Samples], length_s: float) -> Array:
@@ -207,7 +217,7 @@ def means(calls: Sequence[Samples], length_s: float) -> Array:
 def _write(file: Path, curves: Iterable[Curve]) -> None:
     rows = [
         (
-            *(curve.figure, curve.campaign, curve.scenario, curve.flow, curve.metric),
+            *(curve.figure, curve.campaign, curve.scenario, curve.flow, curve.metric, curve.digest),
             *(curve.length_s, curve.repeats),
             " ".join("-" if np.isnan(value) else f"{value:.4g}" for value in curve.values),
         )
