@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,19 @@ def test_received_streams_belong_to_the_flow_from_the_peer_and_sent_ones_to_the_
     assert recorder.table("frames").rows() == [
         ("bob->alice", 7, 90_000, None, 10 * MS, 30 * MS, 640, 480, None)
     ]
+
+
+@pytest.mark.parametrize(("server", "captured_ns"), [(None, 5 * MS), ("mixer", None)])
+def test_when_a_picture_was_taken_is_unknown_behind_a_server_that_composes(
+    server: str | None, captured_ns: int | None
+) -> None:
+    connections = {0: replace(CONNECTIONS[0], server=server)}
+    recorder = Recorder(connections, run_began_ms=1_000_000)
+    stream = {"type": "inbound-rtp", "kind": "video", "ssrc": 7, "packetsReceived": 5, "packetsLost": 0}
+    stream |= {"bytesReceived": 6, "headerBytesReceived": 1, "jitter": 0.002}
+    frames = [[90_000, 1_000_005, 1_000_010, 1_000_030, 640, 480]]
+    recorder.add_stats("alice", {"number": 0, "at_ms": 1_002_000, "reports": [stream], "frames": frames})
+    assert recorder.table("frames").select("captured_ns", "rendered_ns").rows() == [(captured_ns, 30 * MS)]
 
 
 @pytest.mark.parametrize(("p99_ns", "late"), [(5 * MS, False), (5 * MS + 1, True)])

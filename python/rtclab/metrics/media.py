@@ -142,6 +142,7 @@ def picture_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
     It contains encoding, pacing, the network and the jitter buffer. Pictures that a server composes show
     several cameras: their delay is the mean over the cameras and contains the way to the server, decoding,
     the time until the picture is composed, and encoding. Of a flow to such a server it ends before decoding.
+    Live, the delay of composed pictures is not known.
     """
     return picture_delay_ms(trace, flow, window).mean()
 

@@ -12,6 +12,7 @@ import polars as pl
 from rtclab.backend.live.carried import Address, Claim, End, Known, assigned
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.forwarded import since_originals
+from rtclab.backend.live.mcu import MIXER
 from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.wire import described, entered
 from rtclab.logs.live import controller_rows
@@ -132,7 +133,11 @@ class Recorder:
             self._add_end(connection.number, message["selected"][side])
         videos = [stream for stream in by_type.get("inbound-rtp", []) if stream["kind"] == "video"]
         if videos:
-            self._add_frames(incoming, self._shown(incoming, videos), message["frames"])
+            frames = message["frames"]
+            if connection.server == MIXER:
+                # The browser takes the time of a composition, by a clock that it does not know, for the camera's.
+                frames = [[timestamp, None, *rest] for timestamp, _, *rest in frames]
+            self._add_frames(incoming, self._shown(incoming, videos), frames)
 
     def _add_estimate(self, common: Row, flow: str, pair: Row) -> None:
         if "availableOutgoingBitrate" in pair:
