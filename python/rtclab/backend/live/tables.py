@@ -135,7 +135,7 @@ class Recorder:
         if videos:
             frames = message["frames"]
             if connection.server == MIXER:
-                # The browser takes the time of a composition, by a clock that it does not know, for the camera's.
+                # The browser takes the time of a composition, by another clock, for the camera's.
                 frames = [[timestamp, None, *rest] for timestamp, _, *rest in frames]
             self._add_frames(incoming, self._shown(incoming, videos), frames)
 
