@@ -207,7 +207,8 @@ mod tests {
         let mut whole = indication(0x17, RTP.len() as u8, &[&RTP[..], &[0; 2]].concat());
         let peer: Vec<u8> = whole.drain(20..32).collect();
         for captured in 0..peer.len() {
-            let content = demultiplex(&[&whole, &peer[..captured]].concat(), 52);
+            let bytes = [&whole, &peer[..captured]].concat();
+            let content = demultiplex(&bytes, 52);
             let found = (content.protocol, content.relay);
             assert_eq!(found, (Protocol::Rtp, Some(Relay::Indication(None))), "{captured}");
         }

