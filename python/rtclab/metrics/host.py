@@ -6,6 +6,9 @@ from rtclab.metrics.registry import OF_BROWSERS, exact, metric
 from rtclab.metrics.series import NO_SAMPLES, Samples, Window, samples_by, samples_in_window
 from rtclab.trace import Trace
 
+OF_PROCESSORS = OF_BROWSERS | {"simulated": exact("of a participant or server with a `host`")}
+"""What each source of traces knows of the load of processors."""
+
 
 def cpu_percent(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """CPU use of the flow's sender in every second, in per cent of one core."""
@@ -15,10 +18,6 @@ def cpu_percent(trace: Trace, flow: str, window: Window | None = None) -> Sample
 def memory_mb(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Memory of the flow's sender at every sample, in MB of 10^6 bytes."""
     return _host(trace, flow, window, "memory_bytes", 1e-6)
-
-
-OF_PROCESSORS = OF_BROWSERS | {"simulated": exact("of a participant or server with a `host`")}
-"""Loads of processors."""
 
 
 @metric(unit="%", better="lower", source="100 % is one core", samples=cpu_percent, known=OF_PROCESSORS)

@@ -141,8 +141,10 @@ def rise_s(trace: Trace, flow: str, begin_s: int) -> float:
 
     The rise starts with the minute, or with the media if these start later.
     """
-    first_s = stats_kbps(trace, flow).at_s[:1] - 1
-    return float(reached_s(trace, flow, begin_s) - max([0.0, *(first_s - begin_s)]))
+    rate = stats_kbps(trace, flow)
+    if not rate.at_s.size:
+        return nan
+    return reached_s(trace, flow, begin_s) - max(0.0, float(rate.at_s[0]) - 1 - begin_s)
 
 
 def reached_s(trace: Trace, flow: str, begin_s: int) -> float:

@@ -82,13 +82,7 @@ def took(results: Results, scenarios: Iterable[str]) -> str:
     if not names or isnan(seconds):
         return ""
     calls = sum(map(results.repeats_of, names))
-    time = (
-        f"{seconds:.2g} s"
-        if seconds < 10
-        else f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-    )
+    time = f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     what = f"{calls} calls of {len(names)} condition{'s' * (len(names) != 1)}"
     return f"Simulating {what} and measuring them took {time} of processor time."
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -99,25 +100,24 @@ def renew(file: Path, plan: Plan, records: Mapping[Key, Record], traces: Path) -
     Curves of live calls whose traces are gone are kept, unless the scenario has changed.
     """
     known = {curve.key: curve for curve in read(file)}
+
+    @cache
+    def calls(campaign: str, scenario: str, repeats: int) -> tuple[str, list[Trace]]:
+        """The scenario's digest and its calls, which several figures may need."""
+        if campaign == THEN:
+            return Item(scenario, Scenario.load(scenario), 0).digest, list(_simulated(scenario, repeats))
+        digest = Item(scenario, plan.today[scenario].scenario, 0).digest
+        return digest, list(_live(scenario, digest, records, traces))
+
     found: list[Curve] = []
     for name, figure in figures(plan):
-        for scenario in figure.scenarios:
-            digests = {
-                THEN: Item(scenario, Scenario.load(scenario), 0).digest,
-                LIVE: Item(scenario, plan.today[scenario].scenario, 0).digest,
-            }
-            calls = {
-                THEN: list(_simulated(scenario, figure.repeats)),
-                LIVE: list(_live(scenario, digests[LIVE], records, traces)),
-            }
-            for campaign, line in product(calls, figure.lines):
-                if line.condition != scenario:
-                    continue
-                curve = _curve(name, campaign, digests[campaign], line, calls[campaign])
-                kept = known.get(_key(name, campaign, line))
-                if curve is None and kept is not None and kept.digest == digests[campaign]:
-                    curve = kept
-                found += [curve] if curve is not None else []
+        for line, campaign in product(figure.lines, WORDS):
+            digest, having = calls(campaign, line.condition, figure.repeats)
+            curve = _curve(name, campaign, digest, line, having)
+            kept = known.get(_key(name, campaign, line))
+            if curve is None and kept is not None and kept.digest == digest:
+                curve = kept
+            found += [curve] if curve is not None else []
     _write(file, found)
 
 
