@@ -238,12 +238,11 @@ async def serve(settings: Json) -> None:
     reading = asyncio.create_task(read(lines, mixer))
     running = asyncio.create_task(mixer.run())
     say({"listening": settings["address"]})
-    await asyncio.wait({reading, running}, return_when=asyncio.FIRST_COMPLETED)
-    if running.done():
-        await (
-            running
-        )  # its error ends the server, because a call without mixing would only look like a bad network
+    done, _ = await asyncio.wait({reading, running}, return_when=asyncio.FIRST_COMPLETED)
     running.cancel()
+    # An error ends the server: a call without mixing would only look like a bad network.
+    for task in done:
+        task.result()
 
 
 async def read(lines: asyncio.StreamReader, mixer: Mixer) -> None:
