@@ -125,12 +125,13 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
     Temporary directories are made in one of their own, because other calls may run beside these.
     """
     name, _, value = MARK.partition("=")
+    first = tmp_path_factory.mktemp("first")  # before the change, because pytest's own directory must last
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as temporary:
         patch.setenv(name, value)
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", None)
         with TURNS.beside_others():
-            seen("two", tmp_path_factory.mktemp("first") / "call")
+            seen("two", first / "call")
         yield left()
 
 
