@@ -133,3 +133,22 @@ def test_an_sfu_that_estimates_gives_a_slow_receiver_a_smaller_picture(tmp_path:
     assert widths["alice->bob"] <= 320
     estimate = trace.table("controller").filter(name="available_outgoing_bitrate_bps", flow="alice->bob")
     assert 50e3 < estimate["value"][-1] < 600e3
+
+
+def test_a_call_through_an_sfu_recovers_when_its_downlink_does(tmp_path: Path) -> None:
+    """Lost packets are asked for every 100 ms; answering each time would keep the queue full for ever."""
+    steps = '{ steps = [["0 s", "300 kbit/s"], ["3 s", "80 kbit/s"], ["5 s", "300 kbit/s"]] }'
+    (tmp_path / "dip.toml").write_text(SIMULCAST.replace('"300 kbit/s"\n', f"{steps}\n"))
+    scenario = Scenario.load(tmp_path / "dip.toml")
+
+    def run() -> Trace:
+        out = tmp_path / str(len(list(tmp_path.iterdir())))
+        out.mkdir()
+        return LiveBackend().run(scenario, seed=1, repeat=0, out=out)
+
+    trace = undisturbed(run, was_late)
+    received = trace.table("inbound_rtp").filter(kind="video", flow="alice->bob").sort("at_ns")
+    decoded = received.filter(pl.col("at_ns") > 15.5e9)["framesDecoded"]
+    frames_per_s = (decoded[-1] - decoded[0]) / (len(decoded) - 1)
+    # The camera gives 30 frames a second. With a queue full of copies, fewer than 5 can be decoded.
+    assert 15 < frames_per_s < 33
