@@ -20,11 +20,13 @@ const START_BPS: u64 = 300_000;
 /// How long sent packets are kept for retransmission. This and their number are str0m's defaults.
 const STORED_FOR: Duration = Duration::from_secs(3);
 const STORED_PACKETS: usize = 2000;
-/// Most that retransmissions may take of the bytes of a stream in a second. A browser that only receives
-/// does not know the round-trip time and asks for a packet every 100 ms. str0m repeats it each time, so a
-/// queue of 300 ms would fill with copies and never empty. libwebrtc limits retransmissions to the rate of the
-/// media (`RtpTransportControllerSend`, `retransmission_rate_limiter_`). With str0m's default of 0.15, random
-/// loss of 20 % freezes the picture.
+/// Largest share of retransmissions in the bytes that a stream sends in a second: as much as its media.
+///
+/// A browser that only receives does not know the round-trip time, and repeats its NACK every 100 ms
+/// (libwebrtc, `nack_requester.cc`, `kDefaultRtt`). str0m answers each NACK. Without a limit, the copies keep
+/// a queue of 300 ms full for the rest of the call. libwebrtc limits retransmissions to the target rate
+/// (`RtpTransportControllerSend::UpdateControlState`), but str0m can limit only their share. Its default of
+/// 0.15 cannot repair random loss of 20 %.
 const MAX_REPEATED_SHARE: f32 = 0.5;
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 /// Most timeouts of a connection that are handled at the same instant.
