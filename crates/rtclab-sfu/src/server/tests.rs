@@ -27,6 +27,7 @@ const PART_BYTES: usize = 1000;
 const OVERHEAD_BYTES: usize = 28;
 const PUBLISHER: u64 = 0;
 const SUBSCRIBER: u64 = 1;
+const TRIES: usize = 5;
 
 fn port(number: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), number)
@@ -267,17 +268,25 @@ fn the_layer_follows_the_rate_of_the_link_to_the_subscriber() {
     assert_eq!(lab.layers(5), ["q"; 5], "only the lowest layer fits again: {:?}", lab.history());
 }
 
+/// A lab that began with the lowest layer and ended with the highest.
+///
+/// In about 3 of 100 labs the estimate of str0m 0.24 never rises again after the narrow link. Labs differ in
+/// the random numbers of their connections, so several are tried.
+fn switched() -> Lab {
+    for _ in 0..TRIES {
+        let mut lab = Lab::new();
+        lab.run(10, NARROW_BPS);
+        lab.run(40, WIDE_BPS);
+        if (lab.layers(41)[0], lab.layers(1)[0]) == ("q", "f") {
+            return lab;
+        }
+    }
+    panic!("none of {TRIES} labs switched from the lowest layer to the highest");
+}
+
 #[test]
 fn switches_leave_numbers_times_and_pictures_continuous() {
-    let mut lab = Lab::new();
-    lab.run(10, NARROW_BPS);
-    lab.run(40, WIDE_BPS);
-    assert_eq!(
-        (lab.layers(41)[0], lab.layers(1)[0]),
-        ("q", "f"),
-        "it switched: {:?}",
-        lab.history()
-    );
+    let lab = switched();
     let mut packets: Vec<_> = lab.clients[1].packets.iter().collect();
     packets.sort_by_key(|packet| *packet.seq_no);
     for pair in packets.windows(2) {
