@@ -481,6 +481,8 @@ class Session:
                 self._seats[name].left.set()
 
     def _receive_event(self, name: str, message: Message) -> None:
+        if self.ended_ns:
+            return  # the network is being taken down, so the event says nothing about the call
         event, number, detail = message["event"], message.get("number"), message.get("detail", "")
         flow = None if number is None else self._connections[number].received_by(name)
         self.recorder.add_event(self.recorder.at_ns(message["at_ms"]), name, event, flow=flow, detail=detail)
