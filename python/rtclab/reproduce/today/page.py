@@ -126,11 +126,12 @@ def _figures(drawn: Iterable[Drawing]) -> Iterator[str]:
 
 
 def _introduction(numbers: Numbers) -> Iterator[str]:
-    browsers = Counter(
+    browsers = dict.fromkeys(
         browser
         for scenario in numbers.plan.scenarios
         for record in numbers.tries(LIVE, scenario)
-        for browser in record.texts(BROWSER).values()
+        for of_call in record.texts(BROWSER).values()
+        for browser in of_call.split(", ")
     )
     yield INTRODUCTION.format(
         conditions=len(numbers.plan.scenarios),
