@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,14 +52,8 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Completes names of runs in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/run.json")]
+    names = [file.parent.name for file in RUNS.glob("*/results.sqlite")]
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
-
-
-def complete_sweep(incomplete: str) -> list[str]:
-    """Completes names of sweeps in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/sweep.json")]
-    return sorted(name for name in names if name.startswith(incomplete))
 
 
 def complete_paper(incomplete: str) -> list[str]:
@@ -121,6 +116,24 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="FIELD=VALUE", help="Only the conditions of a sweep with this value, as it was given."
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Continue a run or sweep: run only the repeats that have not finished.",
+        autocompletion=complete_run,
+    ),
+]
+Renew = Annotated[
+    bool,
+    typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
+]
 RUNS = Path("runs")
 
 
@@ -182,7 +195,8 @@ def list_metrics(
 ) -> None:
     """List the metrics with unit, definition and source."""
     from rtclab.cli import tables
-    from rtclab.cli.measuring import check_names, chosen
+    from rtclab.cli.running import chosen
+    from rtclab.experiment import check_names
     from rtclab.lab import list_metrics
 
     check_names(names or [])
@@ -221,14 +235,10 @@ def run(
         Literal["packets", "seconds"] | None, typer.Option(help="Record every packet, or sums per second.")
     ] = None,
     jobs: Jobs = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Continue a run: run only the repeats that have not finished.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
+    begin: From = None,
+    end: To = None,
+    resume: Resume = None,
+    renew: Renew = False,
     capture: Annotated[
         bool,
         typer.Option(
@@ -246,21 +256,28 @@ def run(
 
     The exit status is 1 if a repeat failed; finished repeats are kept.
     """
-    from rtclab.cli.running import Output, run_and_report
+    from rtclab.cli.running import Output, print_browser_arguments, run_and_report
+    from rtclab.lab import run
 
+    print_browser_arguments(backend, scenario, changes or ())
     status = run_and_report(
-        Output(report=not no_report, all_metrics=all_metrics, as_json=as_json),
-        scenario=scenario,
-        backend=backend,
-        duration=duration,
-        repeats=repeats,
-        seed=seed,
-        record=record,
-        changes=changes or (),
-        jobs=jobs,
-        capture=capture,
-        out=out,
-        resume=resume,
+        Output(not no_report, all_metrics, as_json),
+        lambda: run(
+            scenario,
+            backend=backend,
+            duration=duration,
+            repeats=repeats,
+            seed=seed,
+            record=record,
+            changes=changes or (),
+            begin=begin,
+            end=end,
+            jobs=jobs,
+            capture=capture,
+            out=out,
+            resume=resume,
+            renew=renew,
+        ),
     )
     raise typer.Exit(status)
 
@@ -285,14 +302,17 @@ def sweep(
     repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
     seed: Seed = None,
     jobs: Jobs = None,
-    resume: Annotated[
-        str | None,
+    metrics: Metrics = None,
+    begin: From = None,
+    end: To = None,
+    traces: Annotated[
+        bool,
         typer.Option(
-            metavar="SWEEP",
-            help="Continue a sweep: run only its unfinished repeats.",
-            autocompletion=complete_sweep,
+            "--traces", help="Keep the trace of each simulated repeat, so that other times can be measured later."
         ),
-    ] = None,
+    ] = False,
+    resume: Resume = None,
+    renew: Renew = False,
     out: Out = RUNS,
     no_report: NoReport = False,
     as_json: AsJson = False,
@@ -302,20 +322,33 @@ def sweep(
     Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
     directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
     """
-    from rtclab.cli.sweeping import Output, sweep_and_report
+    from rtclab.cli import running
+    from rtclab.experiment import check_names, open_store
+    from rtclab.lab import sweep
 
-    status = sweep_and_report(
-        Output(report=not no_report, as_json=as_json),
-        vary or [],
-        jobs,
-        backend,
-        scenario=scenario,
+    check_names(metrics or [])
+    running.print_browser_arguments(backend, scenario, changes or ())
+    resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
+    start = partial(
+        sweep,
+        scenario,
+        running.fields_of(vary or []),
+        backend=backend,
         duration=duration,
         repeats=repeats,
         seed=seed,
         changes=changes or (),
+        metrics=metrics,
+        begin=begin,
+        end=end,
+        traces=traces,
         out=out,
         resume=resume,
+        renew=renew,
+    )
+    status = running.run_and_report(
+        running.Output(not no_report, as_json=as_json, metrics=metrics or ()),
+        lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
 
@@ -326,18 +359,28 @@ def measure(
     begin: From = None,
     end: To = None,
     metrics: Metrics = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="FIELD",
+            help="Of a sweep: a row for each value of this field, averaged over the fields that are not named.",
+        ),
+    ] = None,
+    where: Where = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run from its traces: mean, standard deviation and 95 % confidence interval over repeats.
+    """Measure a run or a sweep: mean, standard deviation and 95 % confidence interval over repeats.
 
-    Unless --from or --to is given, all metrics are also written into the run, as metrics.json.
+    --from and --to need traces, which simulated sweeps keep with --traces.
     """
     from rtclab.cli.measuring import Output, measure_and_show
 
-    measure_and_show(name, out, begin, end, metrics or [], Output(all_metrics, as_csv, as_json))
+    output = Output(all_metrics, as_csv, as_json)
+    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
@@ -345,39 +388,30 @@ def report(
     name: RunName,
     svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
     png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    metrics: Metrics = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option("--lines", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
+    ] = None,
+    average: Annotated[
+        list[str] | None,
+        typer.Option("--average", metavar="FIELD", help="Of a sweep: average over the values of this field."),
+    ] = None,
+    where: Where = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="FLOW", help="Of a sweep: draw only this flow, such as alice->bob.")
+    ] = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a run or a sweep, an HTML page; for a run on request also its plots as images."""
-    from rtclab.cli import tables
-    from rtclab.progress import busy
-    from rtclab.report import write_plots, write_report
-    from rtclab.trace import Run
+    """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
+    from rtclab.cli.measuring import Drawn, report_and_show
 
-    sweep = next((place for place in (Path(name), out / name) if (place / "sweep.json").is_file()), None)
-    if sweep is not None:
-        from rtclab.sweeps import Grid
-
-        if svg or png:
-            raise BadInput(
-                f"--svg and --png: {name} is a sweep",
-                hint="in Python, `rtclab.open(…).plot(…)` saves its plots",
-            )
-        with busy("drawing the report"):
-            written = Grid(sweep).report()
-    else:
-        # Not rtclab.lab's Run, because rtclab.lab would import backends and scenarios.
-        run = Run.open(name, out=out)
-        with busy("drawing the report"):
-            written = write_report(run)
-            for directory, suffix in ((svg, ".svg"), (png, ".png")):
-                if directory is not None:
-                    write_plots(run, directory, suffix)
-        tables.print_incomplete(run)
-    if as_json:
-        tables.print_json({"report": str(written)})
-    else:
-        print(written)
+    drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
+    report_and_show(name, out, svg, png, drawn, as_json=as_json)
 
 
 @app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-live-1")

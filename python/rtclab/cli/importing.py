@@ -12,7 +12,8 @@ from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.logs import Imported, open_logs
 from rtclab.progress import busy
-from rtclab.trace import Repeat, Run, RunManifest, Trace
+from rtclab.experiment import Results, keep_trace
+from rtclab.trace import Trace
 
 SCENARIO = "import"
 """The scenario's name in runs made from logs, with which their names begin."""
@@ -57,7 +58,7 @@ def import_and_show(request: ImportRequest) -> None:
     print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 
-def write_run(imported: Imported, logs: Sequence[Path], out: Path) -> Run:
+def write_run(imported: Imported, logs: Sequence[Path], out: Path) -> Results:
     """Writes the run ``import-log-<n>`` with one repeat."""
     manifest = imported.manifest
     scenario = {
@@ -67,13 +68,10 @@ def write_run(imported: Imported, logs: Sequence[Path], out: Path) -> Run:
         "participants": {name: {} for name in manifest.participants},
     }
     versions = {"rtclab": rtclab.__version__}
-    about = RunManifest(backend=manifest.backend, scenario=scenario, versions=versions)
-    run = Run.create(out, scenario=SCENARIO, manifest=about)
-    with run.writing():
-        full = manifest.model_copy(update={"scenario": scenario, "versions": versions, "repeat": 0})
-        Trace.write(run.repeat_path(0), imported.tables, full)
-        run.record(Repeat(repeat=0, seed=0, status="finished"))
-    return run
+    trace = Trace.in_memory(
+        imported.tables, manifest.model_copy(update={"scenario": scenario, "versions": versions, "repeat": 0})
+    )
+    return keep_trace(trace, scenario, f"{SCENARIO}-{manifest.backend}", out)
 
 
 def _duration(imported: Imported) -> str:

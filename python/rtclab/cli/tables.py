@@ -19,10 +19,10 @@ from rtclab.words import decimals, field_trials, names_in_words, path_in_words, 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rtclab import trace
     from rtclab.backend.live.doctor import Check
-    from rtclab.lab import Moment, Run
+    from rtclab.experiment import Moment, Results
     from rtclab.scenario import Scenario, Video
+    from rtclab.trace import Run
 
 Heading = tuple[str, Literal["left", "right"]]
 
@@ -103,7 +103,7 @@ def show_measured(
         print(subject(run, begin, end))
         show_metrics(measured)
         return
-    from rtclab.lab import essential
+    from rtclab.experiment import essential
 
     of_tcp = measured.filter(measured["metric"] == "tcp_throughput", measured["mean"].is_not_null())
     with_tcp = of_tcp["flow"].to_list()
@@ -131,7 +131,7 @@ def show_measured(
             mean = _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"])
             print(f"{metric}: {mean} {cell['unit']}")
     print(
-        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run.name} --all`; "
+        f"all metrics: `rtclab measure {run.name} --all`; "
         "what they mean: `rtclab metrics`"
     )
 
@@ -143,7 +143,7 @@ def subject(
 
     ``repeats`` is the number of repeats in the table, by default all that finished.
     """
-    from rtclab.lab import window
+    from rtclab.experiment import window
     from rtclab.scenario.units import Duration
 
     over = str(run.scenario["duration"])
@@ -159,22 +159,21 @@ def subject(
     return f"{what}: mean of {finished}" if run.finished > 1 else f"{what}, {finished}"
 
 
-def print_incomplete(run: trace.Run) -> bool:
+def print_incomplete(results: Results) -> bool:
     """Says on standard error which repeats have not run to their end, and how to run them.
 
     Returns whether there are such repeats.
     """
-    from rtclab.report import words
+    if results.unfinished:
+        of = f"{results.unfinished} of {results.planned}"
+        print(f"{results.name}: {of} repeats did not run to their end.", file=sys.stderr)
+        print(how_to_continue(results), file=sys.stderr)
+    return bool(results.unfinished)
 
-    sentence = words.incomplete(run)
-    if sentence:
-        print(f"{run.name}: {sentence}\n{how_to_continue(run)}", file=sys.stderr)
-    return bool(sentence)
 
-
-def how_to_continue(run: trace.Run) -> str:
+def how_to_continue(results: Results) -> str:
     """The hint that names the command to continue a run."""
-    return f"  hint: continue with `rtclab run --resume {run.path}`"
+    return f"  hint: continue with `rtclab run --resume {results.path}`"
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:

@@ -135,14 +135,6 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
     return out
 
 
-def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
-    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png, .pdf or .html.
-
-    Returns the files.
-    """
-    return [plot.save(directory / f"{plot.name}{suffix}") for plot in run_plots(run)]
-
-
 def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
     """A row for each metric that has a value for any of the flows, in the order of the registry."""
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
@@ -225,6 +217,6 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         *words.controls(run),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
-        ("Machine", words.machine(run.manifest.machine)),
+        ("Machine", words.machine(run.machine)),
     ]
     return [(name, value) for name, value in facts if value]

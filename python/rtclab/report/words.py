@@ -180,7 +180,7 @@ def versions(run: Run) -> str:
     """Versions of the software that made the run, including the browser of a live run."""
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
     return ", ".join(
-        [*(f"{name} {version}" for name, version in run.manifest.versions.items()), *browsers[:1]]
+        [*(f"{name} {version}" for name, version in run.versions.items()), *browsers[:1]]
     )
 
 

@@ -23,8 +23,9 @@ from rtclab.trace.manifest import (
     RunManifest,
     Status,
     TraceManifest,
+    read_manifest,
 )
-from rtclab.trace.run import RUN_FILE, Run
+from rtclab.trace.run import Run
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
 from rtclab.trace.sums import (
     delay_histogram_table,
@@ -39,7 +40,6 @@ __all__ = [
     "MANIFEST",
     "NULLABLE",
     "OPTIONAL_TABLES",
-    "RUN_FILE",
     "SCHEMA",
     "SCHEMAS",
     "CallInfo",
@@ -63,6 +63,7 @@ __all__ = [
     "only_writer",
     "queuing_histogram_table",
     "read_json",
+    "read_manifest",
     "replace_file",
     "rows_by",
     "subdirectories",

@@ -1,0 +1,487 @@
+"""The store of an experiment: one SQLite file with conditions, outcomes, values and events.
+
+The file is ``results.sqlite`` in the experiment's directory; the traces lie beside it. A repeat is added with
+all its values in one transaction, so that the file is consistent however its process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import polars as pl
+
+from rtclab.errors import BadInput, DiskFull, OtherSchema, ScenarioError, TraceError
+from rtclab.experiment.conditions import Conditions, Listed, digest_of, from_json, table_of
+from rtclab.metrics import METRICS
+from rtclab.trace import (
+    Machine,
+    Repeat,
+    Run,
+    RunManifest,
+    only_writer,
+    read_manifest,
+    subdirectories,
+)
+
+STORE_FILE = "results.sqlite"
+RUN_FILE = "run.json"
+"""The file in which rtclab 0.1 kept the outcomes of a run before there were stores."""
+SCHEMA = 1
+"""Version of the store. Every change of its tables increases it."""
+BUSY_S = 30.0
+"""How long to wait for another process that is writing."""
+CHUNK = 100_000
+"""Rows that are read at once."""
+
+TABLES = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE conditions (condition INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, digest TEXT NOT NULL{fields});
+CREATE TABLE outcomes (
+  outcome INTEGER PRIMARY KEY, condition INTEGER NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
+  status TEXT NOT NULL, reason TEXT NOT NULL, note TEXT NOT NULL, attempt INTEGER NOT NULL,
+  disturbed TEXT NOT NULL, digest TEXT NOT NULL, code TEXT NOT NULL, metrics TEXT NOT NULL,
+  UNIQUE (condition, repeat, digest, code));
+CREATE TABLE metrics (metric INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
+CREATE TABLE flows (flow INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE numbers (
+  outcome INTEGER NOT NULL, metric INTEGER NOT NULL, flow INTEGER NOT NULL, value REAL NOT NULL,
+  deviation REAL, PRIMARY KEY (outcome, metric, flow)) WITHOUT ROWID;
+CREATE TABLE events (event INTEGER PRIMARY KEY, at TEXT NOT NULL, what TEXT NOT NULL);
+CREATE VIEW latest AS SELECT o.*, max(outcome) FROM outcomes o JOIN conditions c USING (condition)
+  WHERE o.digest = c.digest GROUP BY o.condition, o.repeat;
+CREATE VIEW results AS
+  SELECT c.label AS condition{names}, o.repeat, o.seed, m.name AS metric, m.unit, f.name AS flow, n.value
+  FROM latest o JOIN conditions c USING (condition) JOIN numbers n USING (outcome)
+  JOIN metrics m USING (metric) JOIN flows f USING (flow);
+"""
+"""The tables, and views for other programs: ``results`` has a row for every value of the latest repeats."""
+
+
+class Number(NamedTuple):
+    """A value of a metric in a repeat, and the standard deviation of its one-second samples, if it has such."""
+
+    metric: str
+    flow: str
+    value: float
+    deviation: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a repeat of a condition, and its values."""
+
+    condition: int
+    outcome: Repeat
+    numbers: Sequence[Number] = ()
+
+
+@dataclass(frozen=True)
+class About:
+    """What holds for all repeats of an experiment.
+
+    Attributes:
+        name: begin of the directory's name.
+        backend: name of the backend.
+        repeats: number of repeats of each condition.
+        metrics: names of the metrics that are measured.
+        window: the time in s to which values are limited; None for the whole repeat.
+        traces: whether a trace of each repeat is kept.
+        capture: whether a capture is written beside each simulated trace.
+        versions: versions of rtclab and of what it used when the experiment began.
+        machine: the computer that began it.
+        created: when it began, in ISO 8601.
+    """
+
+    name: str
+    backend: str
+    repeats: int
+    metrics: tuple[str, ...] = ()
+    window: tuple[float, float] | None = None
+    traces: bool = True
+    capture: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        machine = self.machine.model_dump(mode="json") if self.machine else None
+        return {**self.__dict__, "machine": machine}
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Self:
+        """Reads the result of :meth:`as_json`."""
+        window, machine = known["window"], known["machine"]
+        return cls(
+            **{
+                **known,
+                "metrics": tuple(known["metrics"]),
+                "window": tuple(window) if window else None,
+                "machine": Machine(**machine) if machine else None,
+            }
+        )
+
+
+class Store:
+    """The results of an experiment in a directory."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the store in a directory. A run of rtclab before stores gets one.
+
+        Raises:
+            TraceError: the directory has no results, or they cannot be read.
+            OtherSchema: another version of rtclab wrote them.
+        """
+        self.path = path
+        self.file = path / STORE_FILE
+        if not self.file.is_file():
+            if not (path / RUN_FILE).is_file():
+                raise TraceError(f"{path} has no results: it has no {STORE_FILE}")
+            _take_over(path)
+        with self._reading() as database:
+            known = {key: json.loads(value) for key, value in database.execute("SELECT * FROM about")}
+            self._check_schema(known.get("schema"))
+            self.digests = [row[0] for row in database.execute("SELECT digest FROM conditions ORDER BY condition")]
+        self.about = About.from_json(known["about"])
+        self.conditions: Conditions = from_json(known["conditions"])
+
+    def _check_schema(self, number: object) -> None:
+        if number == SCHEMA:
+            return
+        newer = isinstance(number, int) and number > SCHEMA
+        raise OtherSchema(
+            f"{self.file}: written by {'a newer' if newer else 'another'} rtclab, with schema {number}; "
+            f"this one reads schema {SCHEMA}",
+            hint="update rtclab" if newer else "run the experiment again",
+        )
+
+    @classmethod
+    def create(cls, path: Path, about: About, conditions: Conditions) -> Self:
+        """Writes a new store into an existing directory.
+
+        Raises:
+            DiskFull: no space is left. Nothing is left behind.
+        """
+        temporary = path / f".{STORE_FILE}"
+        temporary.unlink(missing_ok=True)
+        try:
+            with _errors(path / STORE_FILE), closing(sqlite3.connect(temporary)) as database, database:
+                _write_conditions(database, conditions)
+                rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
+                database.executemany(
+                    "INSERT INTO about VALUES (?, ?)", [(key, json.dumps(value)) for key, value in rows.items()]
+                )
+            temporary.rename(path / STORE_FILE)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """Name of the directory, such as ``first-call-sim-3``."""
+        return self.path.resolve().name
+
+    def only_writer(self) -> AbstractContextManager[None]:
+        """Locks the directory for running repeats.
+
+        Raises:
+            BadInput: another process runs repeats there. The message names it.
+        """
+        return only_writer(self.path)
+
+    def plan(self, repeats: int) -> None:
+        """Records how many repeats each condition should have."""
+        if repeats == self.about.repeats:
+            return
+        known = self.about.as_json() | {"repeats": repeats}
+        with self._writing() as database:
+            database.execute("UPDATE about SET value = ? WHERE key = 'about'", [json.dumps(known)])
+        self.about = About.from_json(known)
+
+    def add(self, results: Iterable[Result], *, code: str, metrics: str) -> None:
+        """Adds repeats with their values in one transaction; earlier ones of the same key are replaced.
+
+        Args:
+            results: the repeats.
+            code: identifies the build of rtclab that ran them.
+            metrics: identifies the definitions by which they were measured.
+
+        Raises:
+            DiskFull: no space is left. What was there is unchanged.
+            BadInput: another process locks the file for long, or it cannot be written.
+        """
+        with self._writing() as database:
+            of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
+            for result in results:
+                one = result.outcome
+                key = (result.condition, one.repeat, self.digests[result.condition], code)
+                database.execute(
+                    "DELETE FROM numbers WHERE outcome IN (SELECT outcome FROM outcomes WHERE condition = ? "
+                    "AND repeat = ? AND digest = ? AND code = ?)",
+                    key,
+                )
+                number = database.execute(
+                    "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, note,"
+                    " attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        *key,
+                        one.seed,
+                        one.status,
+                        one.reason.strip(),
+                        one.note,
+                        one.attempt,
+                        one.disturbed,
+                        metrics,
+                    ),
+                ).lastrowid
+                database.executemany(
+                    "INSERT INTO numbers VALUES (?, ?, ?, ?, ?)",
+                    [
+                        (number, of_metric[one.metric], of_flow[one.flow], one.value, one.deviation)
+                        for one in result.numbers
+                    ],
+                )
+
+    def note(self, what: str) -> None:
+        """Adds an event, with the time: who ran what, what was interrupted or tried again."""
+        with self._writing() as database:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            database.execute("INSERT INTO events (at, what) VALUES (?, ?)", [now, what])
+
+    def events(self) -> list[tuple[str, str]]:
+        """What happened to the experiment: the time in ISO 8601, and a sentence."""
+        with self._reading() as database:
+            return list(database.execute("SELECT at, what FROM events ORDER BY event"))
+
+    def outcomes(self) -> pl.DataFrame:
+        """The latest outcome of each repeat whose scenario is that of its condition.
+
+        Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
+        ``reason``, ``note``, ``attempt``, ``disturbed``, ``code`` and ``metrics``.
+        """
+        columns = {
+            **dict.fromkeys(("outcome", "condition", "repeat", "seed"), pl.Int64()),
+            **dict.fromkeys(("status", "reason", "note"), pl.String()),
+            "attempt": pl.Int64(),
+            **dict.fromkeys(("disturbed", "code", "metrics"), pl.String()),
+        }
+        with self._reading() as database:
+            rows = database.execute(
+                f"SELECT {', '.join(columns)} FROM latest ORDER BY condition, repeat"
+            ).fetchall()
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
+    def run(self, condition: int = 0) -> Run:
+        """The repeats of one condition, with their outcomes and traces."""
+        rows = self.outcomes().filter(pl.col("condition") == condition).iter_rows(named=True)
+        alone = len(self.conditions) == 1
+        return Run(
+            self.repeat_path(condition, 0).parent,
+            self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
+            self.about.backend,
+            self.conditions.data(condition) | {"repeats": self.about.repeats},
+            [_repeat(row) for row in rows],
+            self.about.repeats,
+            self.about.versions,
+            self.about.machine,
+            self.about.traces,
+        )
+
+    def repeat_path(self, condition: int, repeat: int) -> Path:
+        """The directory of the trace of a repeat."""
+        place = self.path if len(self.conditions) == 1 else self.path / "conditions" / f"{condition:06}"
+        return place / f"repeat-{repeat}"
+
+    def numbers(self, outcomes: Sequence[int], metrics: Sequence[str] | None = None) -> pl.DataFrame:
+        """The values of some outcomes, by outcome, metric and flow.
+
+        Columns: ``outcome``, ``metric``, ``flow``, ``value`` and ``deviation``; see :class:`Number`.
+        """
+        with self._reading() as database:
+            metric_names = dict(database.execute("SELECT metric, name FROM metrics"))
+            flow_names = dict(database.execute("SELECT flow, name FROM flows"))
+            wanted = "" if metrics is None else _in([id for id, name in metric_names.items() if name in metrics])
+            query = f"SELECT * FROM numbers {wanted and f'WHERE metric IN {wanted}'} ORDER BY outcome"
+            cursor = database.execute(query)
+            parts = []
+            while rows := cursor.fetchmany(CHUNK):
+                parts.append(pl.DataFrame(rows, schema=NUMBERS, orient="row"))
+        table = pl.concat([NUMBERS.to_frame(), *parts])
+        if len(outcomes) < table["outcome"].n_unique():
+            table = table.filter(pl.col("outcome").is_in(list(outcomes)))
+        return table.with_columns(
+            pl.col("metric").replace_strict(metric_names, return_dtype=pl.String),
+            pl.col("flow").replace_strict(flow_names, return_dtype=pl.String),
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with (
+            _errors(self.file),
+            closing(sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro", BUSY_S, uri=True)) as database,
+        ):
+            yield database
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with (
+            _errors(self.file),
+            closing(sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=rw", BUSY_S, uri=True)) as database,
+            database,
+        ):
+            # The commit of a killed process is rolled back. Without the last fsync, a power cut may lose it.
+            database.execute("PRAGMA synchronous = NORMAL")
+            yield database
+
+
+NUMBERS = pl.Schema(
+    {
+        "outcome": pl.Int64(),
+        "metric": pl.Int64(),
+        "flow": pl.Int64(),
+        "value": pl.Float64(),
+        "deviation": pl.Float64(),
+    }
+)
+
+
+class _Names(dict[str, int]):
+    """The numbers of the names in a table; a new name is added to the table."""
+
+    def __init__(self, database: sqlite3.Connection, table: str, key: str) -> None:
+        super().__init__(database.execute(f"SELECT name, {key} FROM {table}"))
+        self._database, self._table = database, table
+
+    def __missing__(self, name: str) -> int:
+        if self._table == "metrics":
+            sql, row = "INSERT INTO metrics (name, unit) VALUES (?, ?)", (name, METRICS[name].unit)
+        else:
+            sql, row = "INSERT INTO flows (name) VALUES (?)", (name,)
+        self[name] = number = self._database.execute(sql, row).lastrowid or 0
+        return number
+
+
+def _repeat(row: Mapping[str, Any]) -> Repeat:
+    names = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
+    return Repeat(**{name: row[name] for name in names})
+
+
+def _in(numbers: Iterable[int]) -> str:
+    return f"({', '.join(map(str, numbers))})"
+
+
+def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> None:
+    table = table_of(conditions).drop("number")
+    columns = [name for name in table.columns if name != "condition"]
+    types = {name: "REAL" if table[name].dtype == pl.Float64 else "TEXT" for name in columns}
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in columns}
+    database.executescript(
+        TABLES.format(
+            fields="".join(f", {quoted[name]} {types[name]}" for name in columns),
+            names="".join(f", c.{quoted[name]}" for name in columns),
+        )
+    )
+    digests = [_digest(conditions, number) for number in range(len(conditions))]
+    marks = ", ".join("?" * (3 + len(columns)))
+    database.executemany(
+        f"INSERT INTO conditions VALUES ({marks})",
+        [
+            (number, label, digest, *values)
+            for number, (digest, (label, *values)) in enumerate(zip(digests, table.iter_rows(), strict=True))
+        ],
+    )
+
+
+def _digest(conditions: Conditions, number: int) -> str:
+    try:
+        return digest_of(conditions.scenario(number))
+    except ScenarioError:  # an imported call, or a scenario of an earlier rtclab
+        return digest_of(conditions.data(number))
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    """Says what is wrong with a store in a sentence."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "disk is full" in text:
+            raise DiskFull(file) from error
+        if "locked" in text:
+            raise BadInput(
+                f"{file}: another process has been writing for {BUSY_S:g} s", hint="wait until it has ended"
+            ) from None
+        if "readonly" in text or "unable to open" in text:
+            raise BadInput(f"{file}: cannot be written: {text}", hint="copy the directory to a writable place") from None
+        if "no such" in text:
+            raise TraceError(f"{file}: not a store of rtclab: {text}") from None
+        if "I/O" in text:
+            raise DiskFull(file) from error
+        raise
+    except (sqlite3.DatabaseError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise
+        raise TraceError(
+            f"{file}: cannot be read: {error}", hint="it is damaged; traces beside it are not"
+        ) from None
+
+
+def open_store(name_or_path: str | Path, out: Path) -> Store:
+    """Opens results by their path or by their name below ``out``; ``latest`` are the newest.
+
+    Raises:
+        TraceError: there are no such results.
+    """
+    text = str(name_or_path)
+    for path in (Path(text), out / text):
+        if _is_store(path):
+            return Store(path)
+    known = {path.name: path for path in subdirectories(out) if _is_store(path)}
+    if text == "latest" and known:
+        return Store(max(known.values(), key=_changed_ns))
+    import difflib
+
+    near = difflib.get_close_matches(text, known, n=1)
+    raise TraceError(
+        f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",
+        hint=f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`",
+    )
+
+
+def stores(out: Path) -> list[Path]:
+    """The directories of results in a directory, the oldest first."""
+    return sorted((path for path in subdirectories(out) if _is_store(path)), key=_changed_ns)
+
+
+def _is_store(path: Path) -> bool:
+    return any((path / file).is_file() for file in (STORE_FILE, RUN_FILE))
+
+
+def _changed_ns(path: Path) -> int:
+    return max(file.stat().st_mtime_ns for name in (STORE_FILE, RUN_FILE) if (file := path / name).is_file())
+
+
+def _take_over(path: Path) -> None:
+    """Makes the store of a run whose outcomes an earlier rtclab wrote into ``run.json``."""
+    was = read_manifest(path / RUN_FILE, RunManifest)
+    name = str(was.scenario.get("name") or path.name)
+    planned = max([was.scenario.get("repeats", 0), *(one.repeat + 1 for one in was.repeats)])
+    about = About(
+        name,
+        was.backend,
+        planned,
+        capture=was.capture,
+        versions=was.versions,
+        machine=was.machine,
+    )
+    made = Store.create(path, about, Listed({name: was.scenario}))
+    made.add((Result(0, one) for one in was.repeats), code="", metrics="")
