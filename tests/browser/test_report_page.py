@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rtclab.campaign import run_scenario
 
 from rtclab.backend import backend
-from rtclab.campaign import run_scenario
 from rtclab.report import Plot, write_report
 from rtclab.report.drawing import Axes, Axis, Line, Look, Range
 from rtclab.report.page import write_plot_page

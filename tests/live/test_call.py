@@ -15,11 +15,11 @@ import polars as pl
 import psutil
 import pytest
 from conftest import undisturbed, was_late
+from rtclab.campaign import run_scenario
 
 from rtclab.backend.live import LiveBackend, pages
 from rtclab.backend.live.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
-from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, Trace

@@ -14,11 +14,11 @@ import polars as pl
 import psutil
 import pytest
 from conftest import as_ordinary_user
+from rtclab.campaign import run_scenario
 from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.session import PARTIAL_CAPTURE
-from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
 from rtclab.trace import Run

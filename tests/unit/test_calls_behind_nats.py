@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rtclab.campaign import run_scenario
 
 from rtclab.backend.sim import SimBackend
 from rtclab.backend.together import simulate_together
-from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario

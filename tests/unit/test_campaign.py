@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from rtclab.campaign import Interrupted, run_scenario
 from stub_backend import StubBackend
 
-from rtclab.campaign import Interrupted, run_scenario
 from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from rtclab.campaign import run_scenario
 from stub_backend import StubBackend
 
 from rtclab.backend import paths_table
 from rtclab.backend.sim import FLOWS, NOT_SIMULATED, NativeMismatch, SimBackend, frame
-from rtclab.campaign import run_scenario
 from rtclab.cli import main
 from rtclab.errors import BadInput, RtclabError, TraceError
 from rtclab.metrics import METRICS

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rtclab.campaign import Interrupted, run_scenario
+from rtclab.sweeps import grid
 from stub_backend import StubBackend
 
 import rtclab
 from rtclab import lab, machine, sweeps
-from rtclab.campaign import Interrupted, run_scenario
 from rtclab.errors import BadInput, TraceError
 from rtclab.metrics import ESSENTIAL
-from rtclab.sweeps import grid
 
 EXAMPLES = [
     test

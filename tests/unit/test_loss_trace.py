@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rtclab.sweeps import sweep
+from rtclab.sweeps.plan import make_plan
 from scenario_text import error, scenario
 
 from rtclab.backend.sim import SimBackend
@@ -18,8 +20,6 @@ from rtclab.errors import FieldError
 from rtclab.scenario import PathSpec, Scenario
 from rtclab.scenario.layers import SHIPPED
 from rtclab.scenario.loss_trace import MAX_PACKETS, LossTrace, loss_text, parse_loss, read_loss_trace
-from rtclab.sweeps import sweep
-from rtclab.sweeps.plan import make_plan
 
 EXAMPLE = SHIPPED / "examples" / "bursts.loss"
 

@@ -17,6 +17,7 @@ from statistics import fmean
 
 import polars as pl
 import pytest
+from rtclab.sweeps import sweep
 from test_logs_getstats import FILES
 
 from rtclab import lab
@@ -28,7 +29,6 @@ from rtclab.metrics import measure_run
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario
-from rtclab.sweeps import sweep
 from rtclab.trace import Repeat, RunManifest
 from rtclab.trace import Run as TraceRun
 

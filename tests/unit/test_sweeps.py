@@ -19,6 +19,9 @@ import polars as pl
 import pytest
 import stub_backend
 from polars.testing import assert_frame_equal
+from rtclab.sweeps import Grid, Interrupted, OtherVersion, SweepStopped, open_sweep, sweep
+from rtclab.sweeps.store import Store
+from rtclab.sweeps.worker import payload_of, run_task
 from stub_backend import StubBackend
 
 import rtclab
@@ -29,9 +32,6 @@ from rtclab.errors import BadInput, DiskFull
 from rtclab.metrics import METRICS, metric
 from rtclab.metrics.statistics import summarise
 from rtclab.scenario import Scenario
-from rtclab.sweeps import Grid, Interrupted, OtherVersion, SweepStopped, open_sweep, sweep
-from rtclab.sweeps.store import Store
-from rtclab.sweeps.worker import payload_of, run_task
 from rtclab.trace import Trace
 
 VARY = {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"}

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from rtclab.sweeps import sweep
 
 distributed = pytest.importorskip("distributed")

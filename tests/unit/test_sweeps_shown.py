@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 import pytest
+from rtclab.sweeps import Grid, open_sweep, sweep
+from rtclab.sweeps.summary import Averaged, marginal_of
 
 from rtclab.cli import main
 from rtclab.errors import BadInput
@@ -18,8 +20,6 @@ from rtclab.metrics.statistics import summarise
 from rtclab.report.chart import legend
 from rtclab.report.drawing import Cells, Dots, Line
 from rtclab.report.words import number
-from rtclab.sweeps import Grid, open_sweep, sweep
-from rtclab.sweeps.summary import Averaged, marginal_of
 
 RANGE = "0.2..5 Mbit/s x3 log"
 LOSSES = ["0 %", "5 %"]

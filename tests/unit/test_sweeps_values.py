@@ -7,13 +7,13 @@ from math import prod
 from pathlib import Path
 
 import pytest
+from rtclab.sweeps import sweep
+from rtclab.sweeps.plan import Plan, make_plan
+from rtclab.sweeps.values import number_of, parse_vary, read_field
 
 from rtclab.backend import backend
 from rtclab.errors import BadInput
 from rtclab.scenario import Change, Scenario
-from rtclab.sweeps import sweep
-from rtclab.sweeps.plan import Plan, make_plan
-from rtclab.sweeps.values import number_of, parse_vary, read_field
 
 FIELD = "link.up.capacity"
 

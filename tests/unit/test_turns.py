@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rtclab.campaign import run_scenario
 from stub_backend import StubBackend
 
 from rtclab.backend import turns
-from rtclab.campaign import run_scenario
 from rtclab.scenario import Scenario
 
 CALL = Scenario.load("first-call", {"repeats": 2, "duration": "2 s"})

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rtclab.campaign import run_scenario
 from stub_backend import StubBackend
 
 from rtclab import validate
-from rtclab.campaign import run_scenario
 from rtclab.scenario import Scenario
 from rtclab.validate import NOTES, Pair, notes_of, page, tcp, write_validation
 from rtclab.validate.twin_page import introduction

@@ -8,9 +8,9 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from rtclab.campaign import run_scenario
 
 from rtclab.backend.sim import SimBackend
-from rtclab.campaign import run_scenario
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
 from rtclab.validate import meetings

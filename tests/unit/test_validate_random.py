@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from rtclab.campaign import run_scenario
+from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
 from synthetic_run import trace
 
 from rtclab.backend.sim import SimBackend
-from rtclab.campaign import run_scenario
-from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
 from rtclab.errors import BadInput
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec

@@ -119,7 +119,9 @@ To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        "--where", metavar="FIELD=VALUE", help="Only the conditions of a sweep with this value, as it was given."
+        "--where",
+        metavar="FIELD=VALUE",
+        help="Only the conditions of a sweep with this value, as it was given.",
     ),
 ]
 Resume = Annotated[
@@ -308,7 +310,8 @@ def sweep(
     traces: Annotated[
         bool,
         typer.Option(
-            "--traces", help="Keep the trace of each simulated repeat, so that other times can be measured later."
+            "--traces",
+            help="Keep the trace of each simulated repeat, so that other times can be measured later.",
         ),
     ] = False,
     resume: Resume = None,
@@ -364,7 +367,7 @@ def measure(
         typer.Option(
             "--by",
             metavar="FIELD",
-            help="Of a sweep: a row for each value of this field, averaged over the fields that are not named.",
+            help="Of a sweep: a row for each value of this field, averaged over fields that are not named.",
         ),
     ] = None,
     where: Where = None,

@@ -10,9 +10,9 @@ from pathlib import Path
 import rtclab
 from rtclab.cli import tables
 from rtclab.errors import BadInput
+from rtclab.experiment import Results, keep_trace
 from rtclab.logs import Imported, open_logs
 from rtclab.progress import busy
-from rtclab.experiment import Results, keep_trace
 from rtclab.trace import Trace
 
 SCENARIO = "import"

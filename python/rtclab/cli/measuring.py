@@ -76,7 +76,7 @@ def report_and_show(
         alone = len(results.conditions) == 1
         if alone and chosen != Chosen():
             raise BadInput(
-                f"{results.name} has one condition; --metric, --x, --lines, --average and --flow are for sweeps"
+                f"{results.name} has one condition; the options that choose what is drawn are for sweeps"
             )
         page = write_report(results.run, summary) if alone else write_sweep_report(results, summary, chosen)
         for directory, suffix in ((svg, ".svg"), (png, ".png")):

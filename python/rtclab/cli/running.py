@@ -164,8 +164,14 @@ def _print_outcomes(made: Results) -> None:
         what = {"failed": " failed", "error": ": the laboratory failed"}.get(row["status"], "")
         print(f"{repeat}{what}: {row['reason'] or row['note']}", file=sys.stderr)
     if noted.height > tables.MOST_ROWS:
-        print(f"{noted.height - tables.MOST_ROWS} more; `results.outcomes()` in Python has all", file=sys.stderr)
-    if not tables.print_incomplete(made) and made.failures().height and not backend_of(made.backend).deterministic:
+        print(
+            f"{noted.height - tables.MOST_ROWS} more; `results.outcomes()` in Python has all", file=sys.stderr
+        )
+    if (
+        not tables.print_incomplete(made)
+        and made.failures().height
+        and not backend_of(made.backend).deterministic
+    ):
         print(tables.how_to_continue(made), file=sys.stderr)
 
 

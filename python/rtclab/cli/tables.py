@@ -130,10 +130,7 @@ def show_measured(
         if not flow and cell["mean"]:
             mean = _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"])
             print(f"{metric}: {mean} {cell['unit']}")
-    print(
-        f"all metrics: `rtclab measure {run.name} --all`; "
-        "what they mean: `rtclab metrics`"
-    )
+    print(f"all metrics: `rtclab measure {run.name} --all`; what they mean: `rtclab metrics`")
 
 
 def subject(

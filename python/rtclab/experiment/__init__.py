@@ -4,7 +4,7 @@ A run has one condition, a sweep has every combination of some values, and a lis
 """
 
 from rtclab.experiment.conditions import Conditions, Listed, Product
-from rtclab.experiment.disturbance import disturbances
+from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
 from rtclab.experiment.results import Moment, Results, check_names, essential, window
@@ -13,6 +13,7 @@ from rtclab.experiment.store import STORE_FILE, About, Number, Result, Store, op
 from rtclab.experiment.work import OtherVersion
 
 __all__ = [
+    "MAX_TRIES",
     "STORE_FILE",
     "About",
     "Conditions",
@@ -29,6 +30,7 @@ __all__ = [
     "Store",
     "check_names",
     "disturbances",
+    "encode_ms",
     "essential",
     "keep_trace",
     "open_store",

@@ -175,7 +175,8 @@ def listed(scenarios: Mapping[str, Scenario] | Sequence[Scenario]) -> Listed:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise BadInput(
-                f"conditions: two scenarios are named `{twice}`", hint="give each a label: {'label': scenario}"
+                f"conditions: two scenarios are named `{twice}`",
+                hint="give each a label: {'label': scenario}",
             )
         scenarios = dict(zip(names, scenarios, strict=True))
     if not scenarios:

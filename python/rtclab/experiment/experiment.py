@@ -251,7 +251,9 @@ def check_workers(about: About, backend: Backend, how: How) -> None:
         option = "jobs" if how.executor is None else "executor"
         raise BadInput(f"{option}: the {backend.name} backend runs one call at a time, in this process")
     if about.traces and how.executor is not None:
-        raise BadInput("executor: repeats that leave traces run in this process", hint="set traces=False, or jobs")
+        raise BadInput(
+            "executor: repeats that leave traces run in this process", hint="set traces=False, or jobs"
+        )
 
 
 def run_store(store: Store, backend: Backend, how: How, *, show: bool) -> Results:

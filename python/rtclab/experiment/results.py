@@ -119,7 +119,7 @@ class Results:
             BadInput: a field was not varied, or had no such value.
 
         Example:
-            >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
             >>> grid.where(**{"link.up.loss": "5 %"}).planned
             2
         """
@@ -161,8 +161,9 @@ class Results:
         build of rtclab made it. ``failed`` means that the call failed, ``error`` that the laboratory did.
         """
         older = (pl.col("code") != build()).alias("older")
-        columns = ["repeat", "seed", "status", "reason", "note", "attempt", "disturbed", older]
-        return self._labelled(self._store.outcomes()).select("condition", *self._field_columns, *columns)
+        columns = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
+        rows = self._labelled(self._store.outcomes())
+        return rows.select("condition", *self._field_columns, *columns, older)
 
     def failures(self) -> pl.DataFrame:
         """The repeats in which the call or the laboratory failed: their condition, fields, number and reason.
@@ -278,18 +279,18 @@ class Results:
         """
         check_names(metrics or ())
         rows = self._rows(self._window(begin, end), metrics)
-        order = {name: index for index, name in enumerate(METRICS)}
-        known = {"unit": {n: m.unit for n, m in METRICS.items()}, "better": {n: m.better for n, m in METRICS.items()}}
+        about = pl.DataFrame(
+            {
+                "metric": list(METRICS),
+                "order": range(len(METRICS)),
+                "unit": [metric.unit for metric in METRICS.values()],
+                "better": [metric.better for metric in METRICS.values()],
+            }
+        )
         return (
             self._labelled(rows)
-            .with_columns(
-                pl.col("metric").replace_strict(order, default=len(order), return_dtype=pl.Int64).alias("order"),
-                *(
-                    pl.col("metric").replace_strict(of, default="", return_dtype=pl.String).alias(name)
-                    for name, of in known.items()
-                ),
-            )
-            .sort("number", "repeat", "order", maintain_order=True)
+            .join(about, on="metric", how="left")
+            .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
             .select(
                 "condition",
                 *self._field_columns,
@@ -410,21 +411,22 @@ class Results:
 
     def _labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the label and the varied values of their condition, which they have as a number."""
-        return (
-            rows.rename({"condition": "number"})
-            .join(self._table, on="number", how="inner", maintain_order="left")
+        return rows.rename({"condition": "number"}).join(
+            self._table, on="number", how="inner", maintain_order="left"
         )
 
     def _rows(self, window: Window | None, metrics: Sequence[str] | None) -> pl.DataFrame:
-        """The values by condition (number), repeat, metric and flow: from the store or, if need be, from traces."""
+        """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
         about = self._store.about
         outcomes = self._store.outcomes().filter(pl.col("condition").is_in(self._table["number"].to_list()))
         wanted = list(METRICS) if metrics is None else list(metrics)
         if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
             self._measure_again(outcomes)
             numbers = self._store.numbers(self._store.outcomes()["outcome"].to_list(), metrics)
-            return self._store.outcomes().select("outcome", "condition", "repeat").join(
-                numbers, on="outcome", how="inner", maintain_order="left"
+            return (
+                self._store.outcomes()
+                .select("outcome", "condition", "repeat")
+                .join(numbers, on="outcome", how="inner", maintain_order="left")
             )
         return self._from_traces(outcomes, wanted, window)
 
@@ -450,7 +452,9 @@ class Results:
     def _run_of(self, number: int) -> Run:
         return self.runs[self._table["number"].to_list().index(number)]
 
-    def _from_traces(self, outcomes: pl.DataFrame, metrics: Sequence[str], window: Window | None) -> pl.DataFrame:
+    def _from_traces(
+        self, outcomes: pl.DataFrame, metrics: Sequence[str], window: Window | None
+    ) -> pl.DataFrame:
         rows = []
         for run, condition in zip(self.runs, self._table["number"], strict=True):
             for outcome in run.repeats:

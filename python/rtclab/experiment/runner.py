@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, get_args
 
@@ -24,7 +25,7 @@ from rtclab.processes import cores
 from rtclab.trace import Repeat, Trace, write_text
 
 Order = Literal["plain", "shuffled", "paired"]
-"""The order of repeats: condition by condition, shuffled, or every condition's first repeat before the second."""
+"""Condition by condition, shuffled, or the first repeat of every condition before the second."""
 MAX_PENDING = 4000
 """Maximum number of submitted tasks, enough to keep a thousand cores busy."""
 MAX_PENDING_BYTES = 100_000_000
@@ -62,7 +63,7 @@ class How:
 def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
     """Runs what has not finished. Live repeats wait until no other process of this machine runs live calls.
 
-    Returns the new traces of an experiment of one condition by repeat, with what was computed for its metrics.
+    Returns the new traces of an experiment of one condition by repeat, which have cached what metrics need.
     A repeat in which the call or the laboratory fails is kept with its reason, and the others go on.
 
     Raises:
@@ -133,9 +134,12 @@ class _Keeper:
 def _mark_interrupted(store: Store, items: Sequence[Item], ended: set[Item]) -> None:
     """Marks the repeats that Ctrl-C stopped or kept from beginning."""
     left = [item for item in items if item not in ended]
-    seeds = {number: store.conditions.scenario(number).seed_of for number in {condition for condition, _ in left}}
+    seeds = {
+        number: store.conditions.scenario(number).seed_of for number in {condition for condition, _ in left}
+    }
     marked = [
-        Result(condition, Repeat(repeat, seeds[condition](repeat), "interrupted")) for condition, repeat in left
+        Result(condition, Repeat(repeat, seeds[condition](repeat), "interrupted"))
+        for condition, repeat in left
     ]
     store.add(marked, code=build(), metrics="")
     store.note(f"interrupted, {len(left)} repeats left")

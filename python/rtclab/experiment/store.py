@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numpy as np
 import polars as pl
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, ScenarioError, TraceError
@@ -43,7 +42,8 @@ CHUNK = 100_000
 
 TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE conditions (condition INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, digest TEXT NOT NULL{fields});
+CREATE TABLE conditions (
+  condition INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, digest TEXT NOT NULL{fields});
 CREATE TABLE outcomes (
   outcome INTEGER PRIMARY KEY, condition INTEGER NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
   status TEXT NOT NULL, reason TEXT NOT NULL, note TEXT NOT NULL, attempt INTEGER NOT NULL,
@@ -66,7 +66,7 @@ CREATE VIEW results AS
 
 
 class Number(NamedTuple):
-    """A value of a metric in a repeat, and the standard deviation of its one-second samples, if it has such."""
+    """A value of a metric in a repeat, and the standard deviation of its one-second samples, if any."""
 
     metric: str
     flow: str
@@ -149,7 +149,9 @@ class Store:
         with self._reading() as database:
             known = {key: json.loads(value) for key, value in database.execute("SELECT * FROM about")}
             self._check_schema(known.get("schema"))
-            self.digests = [row[0] for row in database.execute("SELECT digest FROM conditions ORDER BY condition")]
+            self.digests = [
+                row[0] for row in database.execute("SELECT digest FROM conditions ORDER BY condition")
+            ]
         self.about = About.from_json(known["about"])
         self.conditions: Conditions = from_json(known["conditions"])
 
@@ -177,7 +179,8 @@ class Store:
                 _write_conditions(database, conditions)
                 rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
                 database.executemany(
-                    "INSERT INTO about VALUES (?, ?)", [(key, json.dumps(value)) for key, value in rows.items()]
+                    "INSERT INTO about VALUES (?, ?)",
+                    [(key, json.dumps(value)) for key, value in rows.items()],
                 )
             temporary.rename(path / STORE_FILE)
         finally:
@@ -229,8 +232,8 @@ class Store:
                     key,
                 )
                 number = database.execute(
-                    "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, note,"
-                    " attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
+                    "note, attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
                         *key,
                         one.seed,
@@ -308,7 +311,9 @@ class Store:
         with self._reading() as database:
             metric_names = dict(database.execute("SELECT metric, name FROM metrics"))
             flow_names = dict(database.execute("SELECT flow, name FROM flows"))
-            wanted = "" if metrics is None else _in([id for id, name in metric_names.items() if name in metrics])
+            wanted = (
+                "" if metrics is None else _in([id for id, name in metric_names.items() if name in metrics])
+            )
             query = f"SELECT * FROM numbers {wanted and f'WHERE metric IN {wanted}'} ORDER BY outcome"
             cursor = database.execute(query)
             parts = []
@@ -361,11 +366,10 @@ class _Names(dict[str, int]):
         self._database, self._table = database, table
 
     def __missing__(self, name: str) -> int:
+        insert, values = f"INSERT INTO {self._table} (name) VALUES (?)", [name]
         if self._table == "metrics":
-            sql, row = "INSERT INTO metrics (name, unit) VALUES (?, ?)", (name, METRICS[name].unit)
-        else:
-            sql, row = "INSERT INTO flows (name) VALUES (?)", (name,)
-        self[name] = number = self._database.execute(sql, row).lastrowid or 0
+            insert, values = "INSERT INTO metrics (name, unit) VALUES (?, ?)", [name, METRICS[name].unit]
+        self[name] = number = self._database.execute(insert, values).lastrowid or 0
         return number
 
 
@@ -421,7 +425,9 @@ def _errors(file: Path) -> Iterator[None]:
                 f"{file}: another process has been writing for {BUSY_S:g} s", hint="wait until it has ended"
             ) from None
         if "readonly" in text or "unable to open" in text:
-            raise BadInput(f"{file}: cannot be written: {text}", hint="copy the directory to a writable place") from None
+            raise BadInput(
+                f"{file}: cannot be written: {text}", hint="copy the directory to a writable place"
+            ) from None
         if "no such" in text:
             raise TraceError(f"{file}: not a store of rtclab: {text}") from None
         if "I/O" in text:

@@ -32,8 +32,8 @@ def marginal_of(
     first averaged over its points, and the interval is computed from these averages.
 
     Every combination is averaged over the same repeats of the same other points, because a repeat that failed
-    would make the average look better. How many repeats that leaves is told for each metric and flow. A combination
-    with too few values has no row.
+    would make the average look better. The second result says how many repeats remain, by metric and flow. A
+    combination with too few values has no row.
     """
     if not others:
         return _statistics(rows, fields), {}
@@ -113,13 +113,12 @@ def _with_shares(groups: pl.DataFrame) -> pl.DataFrame:
     is_share = groups["metric"].is_in([name for name, metric in METRICS.items() if metric.trials is not None])
     shares = groups.filter(is_share)
     known = [Proportion(repeats, mean) for mean, repeats in shares.select("mean", "repeats").iter_rows()]
-    ends = {
-        "sd": [None] * len(known),
-        "ci95_low": [one.ci95_low for one in known],
-        "ci95_high": [one.ci95_high for one in known],
-    }
-    series = [pl.Series(name, values, dtype=pl.Float64) for name, values in ends.items()]
-    return pl.concat([groups.filter(~is_share), shares.with_columns(series)])
+    wilson = shares.with_columns(
+        pl.lit(None, pl.Float64).alias("sd"),
+        pl.Series("ci95_low", [one.ci95_low for one in known], pl.Float64),
+        pl.Series("ci95_high", [one.ci95_high for one in known], pl.Float64),
+    )
+    return pl.concat([groups.filter(~is_share), wilson])
 
 
 def _interval(repeats: pl.Series) -> list[pl.Expr]:

@@ -1,4 +1,4 @@
-"""Simulates and measures repeats in memory, in this process or a worker. Workers neither read nor write files."""
+"""Simulates and measures repeats in memory, in this process or in a worker, without files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ def run_task(text: str) -> list[Result]:
     window = known["window"] and tuple(known["window"])
     results = []
     for some in _together(known["parts"]):
-        scenarios = [(scenario, [scenario.seed_of(repeat) for repeat in repeats]) for _, scenario, repeats in some]
+        scenarios = [
+            (scenario, [scenario.seed_of(repeat) for repeat in repeats]) for _, scenario, repeats in some
+        ]
         traces = iter(simulate_together(scenarios))
         for condition, _, repeats in some:
             for repeat, trace in zip(repeats, traces, strict=False):
@@ -135,7 +137,8 @@ def _together(parts: Sequence[Mapping[str, object]]) -> Iterator[list[Part]]:
         scenario = _scenario(json.dumps(part["scenario"]))
         flow_s = scenario.duration.s * max(len(scenario.flows()), 1)
         repeats, condition = part["repeats"], part["condition"]
-        assert isinstance(repeats, list) and isinstance(condition, int)
+        assert isinstance(repeats, list)
+        assert isinstance(condition, int)
         while repeats:
             room = int((TOGETHER_S - long_s) / flow_s) if flow_s else len(repeats)
             if room < 1 and group:

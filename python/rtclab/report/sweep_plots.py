@@ -26,7 +26,7 @@ MAX_FLOWS = 4
 MAX_PANELS = 16
 """Maximum number of pairs of axes of one plot."""
 MAX_LINES = 6
-"""Maximum number of lines that a plot draws unasked. With more values of the second field, it is a heat map."""
+"""Maximum number of lines that a plot draws unasked; with more values it is a heat map."""
 MAX_LABELS = 10
 """Maximum number of tick labels on an axis."""
 MAX_PRINTED_CELLS = 120
@@ -74,9 +74,7 @@ def sweep_plot(
     parts = _panels(measured, flow, apart)
     if second is not None and x is None and by is None:
         return _heat_map(known, first, second, parts)
-    notes = {
-        title: _note(of, chosen, counted.get((metric, of["flow"][0]))) for title, of in parts.items()
-    }
+    notes = {title: _note(of, chosen, counted.get((metric, of["flow"][0]))) for title, of in parts.items()}
     return _lines(known, first, second, parts, names, notes)
 
 

@@ -47,7 +47,7 @@ class Swept(Protocol):
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the plots of a sweep show: metrics, the fields along the axis and of the lines, a flow, averages."""
+    """What the plots of a sweep show: metrics, the fields of axis and lines, a flow, averaged fields."""
 
     metrics: Sequence[str] = ()
     x: str | None = None
@@ -134,7 +134,13 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
         of_flow = str(rows["flow"][0])
         return [
             sweep_plot(
-                rows, fields, metric, one.name, None, of_flow, [other.name for other in fields if other != one]
+                rows,
+                fields,
+                metric,
+                one.name,
+                None,
+                of_flow,
+                [other.name for other in fields if other != one],
             )
             for one in fields
         ]
@@ -171,4 +177,3 @@ def _lines(essential: pl.DataFrame, fields: Sequence[str], metrics: Sequence[Met
         PointLine(values, flow_in_words(flow), [known.get(metric.name) for metric in metrics])
         for (*values, flow), known in cells.items()
     ]
-
