@@ -73,12 +73,13 @@ class Results:
     @property
     def fields(self) -> list[str]:
         """The fields that a sweep varied; empty for other experiments."""
-        return [field.name for field in self.varied]
+        return [field.name for field in self._store.conditions.fields]
 
     @property
     def varied(self) -> tuple[Field, ...]:
-        """The fields that a sweep varied, with their values."""
-        return self._store.conditions.fields
+        """What differs between the conditions: the varied fields with their values, or the labels."""
+        labels = tuple(self.conditions)
+        return self._store.conditions.fields or (Field("condition", labels, labels),)
 
     @property
     def conditions(self) -> list[str]:
@@ -147,7 +148,7 @@ class Results:
         return int(found[0])
 
     def _field(self, option: str, name: str) -> Field:
-        found = {field.name: field for field in self.varied}
+        found = {field.name: field for field in self._store.conditions.fields}
         if name not in found:
             expected = " or ".join(found) or "a sweep: these results have no varied field"
             raise BadInput(f"{option}: `{name}` is not varied; expected {expected}")
@@ -368,7 +369,7 @@ class Results:
             >>> run.plot("rate").save("rate.svg").name
             'rate.svg'
         """
-        if not self.varied or len(self._table) == 1:
+        if len(self._table) == 1:
             from rtclab.report.plots import run_plot
 
             return run_plot(self.run, name, flow)
@@ -402,7 +403,7 @@ class Results:
 
     @property
     def _field_columns(self) -> list[str]:
-        return field_columns(self.varied)
+        return field_columns(self._store.conditions.fields)
 
     def _labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows with the label and the varied values of their condition, whose number they have."""
@@ -479,8 +480,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         if len(self._table) > 1:
-            varied = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
-            what = varied or f"{len(self._table)} conditions"
+            what = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
             text = f"{self.name}: {what}; {self.finished} of {self.planned} repeats finished"
             return f"<p>{escape(text)}</p>"
         heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"

@@ -77,7 +77,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
     """
     chosen = chosen or Chosen()
     essential, metrics = _essential(summary, chosen)
-    lines = _lines(essential, _columns(results), metrics)
+    lines = _lines(essential, [field.name for field in results.varied], metrics)
     failures = results.failures()
     failed = failures.head(MAX_FAILURES).iter_rows(named=True)
     text = render(
@@ -87,7 +87,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         title=str(results.runs[0].scenario.get("title") or results.name),
         facts=_facts(results),
         fields=[(field.name, ", ".join(field.texts)) for field in results.varied],
-        columns=_columns(results),
+        columns=[field.name for field in results.varied],
         metrics=metrics,
         lines=lines[:MAX_ROWS],
         left_out=max(len(lines) - MAX_ROWS, 0),
@@ -117,7 +117,7 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
     """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
     fields = results.varied
     rows = results.metrics(metrics=[metric])
-    if not fields or rows.is_empty():
+    if rows.is_empty():
         return []
     options = (chosen.x, chosen.by, chosen.flow, chosen.average)
     if options != (None, None, None, ()):
@@ -146,14 +146,10 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
         ]
 
 
-def _columns(results: Swept) -> list[str]:
-    return [field.name for field in results.varied] or ["condition"]
-
-
 def _facts(results: Swept) -> list[tuple[str, str]]:
     """The facts at the top of the report, as pairs of label and value."""
     run = results.runs[0]
-    repeats = f"{run.planned} of each, with the same seeds" if results.varied else f"{run.planned} of each"
+    repeats = f"{run.planned} of each"
     facts = [
         ("Scenario", str(run.scenario["name"])),
         ("Backend", "simulated (virtual time)" if run.backend == "sim" else run.backend),
