@@ -122,15 +122,12 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
     options = (chosen.x, chosen.by, chosen.flow, chosen.average)
     if options != (None, None, None, ()):
         return [sweep_plot(rows, fields, metric, *options)]
-    if len(fields) == 2:
-        across = sorted(fields, key=lambda field: (bool(field.numbers), field.count))[0]
-        if across.count <= MAX_LINES:
-            along = fields[1] if across == fields[0] else fields[0]
-            return [sweep_plot(rows, fields, metric, along.name, across.name)]
-        return [sweep_plot(rows, fields, metric)]
+    few, *_, many = sorted([*fields, fields[0]], key=lambda field: (bool(field.numbers), field.count))
     try:
-        return [sweep_plot(rows, fields, metric)]
-    except BadInput:  # too many combinations
+        if few == many or few.count > MAX_LINES:
+            return [sweep_plot(rows, fields, metric)]
+        return [sweep_plot(rows, fields, metric, many.name, few.name)]
+    except BadInput:  # too many combinations of further fields
         of_flow = str(rows["flow"][0])
         return [
             sweep_plot(
