@@ -19,6 +19,10 @@ from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Repeat, Trace
 
 
+NOT_MEASURED = "not measured: "
+"""Begin of the note of a finished repeat that could not be measured; the reason follows."""
+
+
 @dataclass(frozen=True)
 class OneRepeat:
     """A repeat in the form of a run, for metrics of a whole run. A failed one has no trace."""
