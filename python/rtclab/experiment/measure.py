@@ -18,7 +18,6 @@ from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Repeat, Trace
 
-
 NOT_MEASURED = "not measured: "
 """Begin of the note of a finished repeat that could not be measured; the reason follows."""
 
