@@ -159,10 +159,16 @@ class Results:
         Columns: ``condition``, the varied fields, ``repeat``, ``seed``, ``status`` (finished, failed, error
         or interrupted), ``reason``, ``note``, ``attempt``, ``disturbed``, and ``older``, whether another
         build of rtclab made it. ``failed`` means that the call failed, ``error`` that the laboratory did.
+        If the field ``seed`` was varied, the seed of the repeat is in ``repeat_seed``.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).outcomes()["status"].to_list()
+            ['finished', 'finished']
         """
         older = (pl.col("code") != build()).alias("older")
-        columns = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
-        rows = self._labelled(self._store.outcomes())
+        seed = "repeat_seed" if "seed" in self.fields else "seed"
+        columns = ("repeat", seed, "status", "reason", "note", "attempt", "disturbed")
+        rows = self._labelled(self._store.outcomes().rename({"seed": seed}))
         return rows.select("condition", *self._field_columns, *columns, older)
 
     def failures(self) -> pl.DataFrame:
@@ -217,7 +223,12 @@ class Results:
         return [trace for run in self.runs for trace in run.traces]
 
     def repeat_path(self, repeat: int) -> Path:
-        """The directory of the trace of a repeat of the only condition."""
+        """The directory of the trace of a repeat of the only condition.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).repeat_path(1).name
+            'repeat-1'
+        """
         return self.run.repeat_path(repeat)
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
