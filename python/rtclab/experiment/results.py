@@ -15,7 +15,7 @@ from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.fields import Field
 from rtclab.experiment.measure import measured, metrics_digest
 from rtclab.experiment.store import Result, Store
-from rtclab.experiment.summary import marginal_of, summary_of
+from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
 from rtclab.experiment.work import build
 from rtclab.metrics import METRICS, essentials
 from rtclab.metrics.series import Window
@@ -73,12 +73,13 @@ class Results:
     @property
     def fields(self) -> list[str]:
         """The fields that a sweep varied; empty for other experiments."""
-        return [field.name for field in self.varied]
+        return [field.name for field in self._store.conditions.fields]
 
     @property
     def varied(self) -> tuple[Field, ...]:
-        """The fields that a sweep varied, with their values."""
-        return self._store.conditions.fields
+        """What differs between the conditions: the varied fields with their values, or the labels."""
+        labels = tuple(self.conditions)
+        return self._store.conditions.fields or (Field("condition", labels, labels),)
 
     @property
     def conditions(self) -> list[str]:
@@ -147,7 +148,7 @@ class Results:
         return int(found[0])
 
     def _field(self, option: str, name: str) -> Field:
-        found = {field.name: field for field in self.varied}
+        found = {field.name: field for field in self._store.conditions.fields}
         if name not in found:
             expected = " or ".join(found) or "a sweep: these results have no varied field"
             raise BadInput(f"{option}: `{name}` is not varied; expected {expected}")
@@ -168,7 +169,7 @@ class Results:
         older = (pl.col("code") != build()).alias("older")
         seed = "repeat_seed" if "seed" in self.fields else "seed"
         columns = ("repeat", seed, "status", "reason", "note", "attempt", "disturbed")
-        rows = self._labelled(self._store.outcomes().rename({"seed": seed}))
+        rows = self._labelled(self._outcomes().rename({"seed": seed}))
         return rows.select("condition", *self._field_columns, *columns, older)
 
     def failures(self) -> pl.DataFrame:
@@ -288,19 +289,10 @@ class Results:
             >>> run.metrics(begin="5 s").filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
             [0, 1]
         """
-        check_names(metrics or ())
-        rows = self._rows(self._window(begin, end), metrics)
-        about = pl.DataFrame(
-            {
-                "metric": list(METRICS),
-                "order": range(len(METRICS)),
-                "unit": [metric.unit for metric in METRICS.values()],
-                "better": [metric.better for metric in METRICS.values()],
-            }
-        )
+        rows = self._rows(begin, end, metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
         return (
             self._labelled(rows)
-            .join(about, on="metric", how="left")
+            .join(of_metrics(), on="metric", how="left")
             .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
             .select(
                 "condition",
@@ -340,10 +332,14 @@ class Results:
             >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
             ['%']
         """
-        rows = self.metrics(begin=begin, end=end, metrics=metrics)
+        rows = self._rows(begin, end, metrics)
         if by is None:
-            return summary_of(rows, ["condition", *self._field_columns])
+            labelled = self._labelled(summary_of(rows, ["number"]))
+            return labelled.select(
+                "condition", *self._field_columns, pl.exclude("number", *self._table.columns)
+            )
         keys = [self._field("by", name).name for name in ([by] if isinstance(by, str) else by)]
+        rows = rows.join(self._table.select("number", *self.fields), on="number", maintain_order="left")
         return marginal_of(rows, keys, [name for name in self.fields if name not in keys])[0]
 
     def overview(self) -> pl.DataFrame:
@@ -384,7 +380,7 @@ class Results:
             >>> run.plot("rate").save("rate.svg").name
             'rate.svg'
         """
-        if not self.varied or len(self._table) == 1:
+        if len(self._table) == 1:
             from rtclab.report.plots import run_plot
 
             return run_plot(self.run, name, flow)
@@ -418,54 +414,52 @@ class Results:
 
     @property
     def _field_columns(self) -> list[str]:
-        return field_columns(self.varied)
+        return field_columns(self._store.conditions.fields)
 
     def _labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows with the label and the varied values of their condition, which they have as a number."""
-        return rows.rename({"condition": "number"}).join(
-            self._table, on="number", how="inner", maintain_order="left"
-        )
+        """Rows with the label and the varied values of their condition, whose number they have."""
+        return rows.join(self._table, on="number", how="inner", maintain_order="left")
 
-    def _rows(self, window: Window | None, metrics: Sequence[str] | None) -> pl.DataFrame:
+    def _outcomes(self) -> pl.DataFrame:
+        """The latest outcomes of these conditions, with the number of the condition."""
+        outcomes = self._store.outcomes().rename({"condition": "number"})
+        return outcomes.filter(pl.col("number").is_in(self._table["number"].implode()))
+
+    def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
-        about = self._store.about
-        outcomes = self._store.outcomes().filter(pl.col("condition").is_in(self._table["number"].to_list()))
+        check_names(metrics or ())
+        about, window = self._store.about, self._window(begin, end)
         wanted = list(METRICS) if metrics is None else list(metrics)
         if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
-            self._measure_again(outcomes)
-            numbers = self._store.numbers(self._store.outcomes()["outcome"].to_list(), metrics)
-            return (
-                self._store.outcomes()
-                .select("outcome", "condition", "repeat")
-                .join(numbers, on="outcome", how="inner", maintain_order="left")
-            )
-        return self._from_traces(outcomes, wanted, window)
+            self._measure_again()
+            outcomes = self._outcomes().select("outcome", "number", "repeat")
+            numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
+            return outcomes.join(numbers, on="outcome", maintain_order="left").drop("outcome")
+        return self._from_traces(wanted, window)
 
-    def _measure_again(self, outcomes: pl.DataFrame) -> None:
+    def _measure_again(self) -> None:
         """Measures the repeats again that were measured by other definitions, if their traces were kept."""
         about = self._store.about
         known = [name for name in about.metrics if name in METRICS]
         digest = metrics_digest(known)
-        old = outcomes.filter((pl.col("metrics") != digest) & (pl.col("status") == "finished"))
+        old = self._outcomes().filter((pl.col("metrics") != digest) & (pl.col("status") == "finished"))
         for code, part in old.group_by("code", maintain_order=True):
             results = []
             for row in part.iter_rows(named=True):
-                run = self._run_of(row["condition"])
+                run = self._run_of(row["number"])
                 if not run.has_trace(row["repeat"]):
                     continue
                 outcome = next(one for one in run.repeats if one.repeat == row["repeat"])
                 trace = run.trace(row["repeat"])
                 numbers = measured(outcome, trace, [METRICS[name] for name in known], about.window)
-                results.append(Result(row["condition"], outcome, numbers))
+                results.append(Result(row["number"], outcome, numbers))
             if results:
                 self._store.add(results, code=str(code[0]), metrics=digest)
 
     def _run_of(self, number: int) -> Run:
         return self.runs[self._table["number"].to_list().index(number)]
 
-    def _from_traces(
-        self, outcomes: pl.DataFrame, metrics: Sequence[str], window: Window | None
-    ) -> pl.DataFrame:
+    def _from_traces(self, metrics: Sequence[str], window: Window | None) -> pl.DataFrame:
         rows = []
         for run, condition in zip(self.runs, self._table["number"], strict=True):
             for outcome in run.repeats:
@@ -480,7 +474,7 @@ class Results:
                 numbers = measured(outcome, trace, [METRICS[name] for name in metrics], window)
                 rows += [(condition, outcome.repeat, *number) for number in numbers]
         schema = {
-            "condition": pl.Int64(),
+            "number": pl.Int64(),
             "repeat": pl.Int64(),
             "metric": pl.String(),
             "flow": pl.String(),
@@ -497,8 +491,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         if len(self._table) > 1:
-            varied = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
-            what = varied or f"{len(self._table)} conditions"
+            what = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
             text = f"{self.name}: {what}; {self.finished} of {self.planned} repeats finished"
             return f"<p>{escape(text)}</p>"
         heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"

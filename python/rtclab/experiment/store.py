@@ -37,7 +37,7 @@ SCHEMA = 1
 """Version of the store. Every change of its tables increases it."""
 BUSY_S = 30.0
 """How long to wait for another process that is writing."""
-CHUNK = 100_000
+CHUNK = 20_000
 """Rows that are read at once."""
 
 TABLES = """
@@ -306,25 +306,27 @@ class Store:
     def numbers(self, outcomes: Sequence[int], metrics: Sequence[str] | None = None) -> pl.DataFrame:
         """The values of some outcomes, by outcome, metric and flow.
 
-        Columns: ``outcome``, ``metric``, ``flow``, ``value`` and ``deviation``; see :class:`Number`.
+        Columns: ``outcome``, ``metric``, ``flow``, ``value`` and ``deviation``; see :class:`Number`. Names
+        are of type Enum, because there may be millions of rows.
         """
         with self._reading() as database:
-            metric_names = dict(database.execute("SELECT metric, name FROM metrics"))
-            flow_names = dict(database.execute("SELECT flow, name FROM flows"))
-            wanted = (
-                "" if metrics is None else _in([id for id, name in metric_names.items() if name in metrics])
-            )
-            query = f"SELECT * FROM numbers {wanted and f'WHERE metric IN {wanted}'} ORDER BY outcome"
-            cursor = database.execute(query)
-            parts = []
+            names = {
+                key: dict(database.execute(f"SELECT {key}, name FROM {key}s ORDER BY {key}"))
+                for key in ("metric", "flow")
+            }
+            query = "SELECT * FROM numbers"
+            if metrics is not None:
+                wanted = (str(number) for number, name in names["metric"].items() if name in metrics)
+                query += f" WHERE metric IN ({', '.join(wanted)})"
+            cursor = database.execute(f"{query} ORDER BY outcome")
+            chosen = pl.Series(outcomes, dtype=pl.Int64).unique()
+            parts = [NUMBERS.to_frame()]
             while rows := cursor.fetchmany(CHUNK):
-                parts.append(pl.DataFrame(rows, schema=NUMBERS, orient="row"))
-        table = pl.concat([NUMBERS.to_frame(), *parts])
-        if len(outcomes) < table["outcome"].n_unique():
-            table = table.filter(pl.col("outcome").is_in(list(outcomes)))
-        return table.with_columns(
-            pl.col("metric").replace_strict(metric_names, return_dtype=pl.String),
-            pl.col("flow").replace_strict(flow_names, return_dtype=pl.String),
+                part = pl.DataFrame(rows, schema=NUMBERS, orient="row")
+                parts.append(part.filter(pl.col("outcome").is_in(chosen.implode())))
+        return pl.concat(parts).with_columns(
+            pl.col(key).replace_strict(known, return_dtype=pl.Enum(list(known.values())))
+            for key, known in names.items()
         )
 
     @contextmanager
@@ -350,8 +352,8 @@ class Store:
 NUMBERS = pl.Schema(
     {
         "outcome": pl.Int64(),
-        "metric": pl.Int64(),
-        "flow": pl.Int64(),
+        "metric": pl.Int32(),
+        "flow": pl.Int32(),
         "value": pl.Float64(),
         "deviation": pl.Float64(),
     }
@@ -376,10 +378,6 @@ class _Names(dict[str, int]):
 def _repeat(row: Mapping[str, Any]) -> Repeat:
     names = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
     return Repeat(**{name: row[name] for name in names})
-
-
-def _in(numbers: Iterable[int]) -> str:
-    return f"({', '.join(map(str, numbers))})"
 
 
 def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> None:

@@ -12,13 +12,14 @@ import polars as pl
 from rtclab.metrics import METRICS
 from rtclab.metrics.statistics import Proportion, t_quantile
 
-OF_METRIC = ("metric", "unit", "better", "flow")
+OF_METRIC = ("metric", "flow")
 
 
 def summary_of(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Mean, standard deviation and 95 % interval per condition, metric and flow; see ``metrics.statistics``.
 
-    ``keys`` are the columns that tell conditions apart, such as label and varied fields.
+    ``keys`` are the columns that tell conditions apart. The other columns of ``rows`` are ``repeat``,
+    ``metric``, ``flow``, ``value`` and ``deviation``.
     """
     return _statistics(rows, keys)
 
@@ -97,15 +98,24 @@ def _statistics(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         )
         .collect()
     )
-    order = {name: index for index, name in enumerate(METRICS)}
     return (
-        groups.with_columns(
-            pl.int_range(pl.len()).min().over(keys).alias("first"), *_interval(groups["repeats"])
-        )
+        groups.with_columns(pl.col("metric", "flow").cast(pl.String))
+        .with_row_index("first")
+        .with_columns(pl.col("first").min().over(keys), *_interval(groups["repeats"]))
         .pipe(_with_shares)
-        .sort("first", _of_metric(order, len(order)), maintain_order=True)
-        .select(*keys, *OF_METRIC, "mean", "sd", "ci95_low", "ci95_high", "within_run_sd", "repeats")
+        .join(of_metrics(), on="metric", how="left", maintain_order="left")
+        .sort("first", "order", maintain_order=True, nulls_last=True)
+        .select(*keys, "metric", "unit", "better", "flow", *STATISTICS)
     )
+
+
+STATISTICS = ("mean", "sd", "ci95_low", "ci95_high", "within_run_sd", "repeats")
+
+
+def of_metrics() -> pl.DataFrame:
+    """Unit, better direction and place in the registry of every metric."""
+    rows = [(name, order, one.unit, one.better) for order, (name, one) in enumerate(METRICS.items())]
+    return pl.DataFrame(rows, schema=["metric", "order", "unit", "better"], orient="row")
 
 
 def _with_shares(groups: pl.DataFrame) -> pl.DataFrame:

@@ -63,6 +63,8 @@ def sweep_plot(
     if rows.is_empty():
         raise BadInput(f"{metric}: no repeat of this sweep has a value")
     known = METRICS[metric]
+    # Labels of conditions are plain text; the values of fields are Enums already.
+    rows = rows.with_columns(pl.col(field.name).cast(pl.Enum(field.texts)) for field in fields)
     fields = [field for field in fields if rows[field.name].n_unique() > 1] or list(fields)[:1]
     averaged = [_named(fields, "average", name) for name in average]
     first, second = _chosen([field for field in fields if field not in averaged], x, by)

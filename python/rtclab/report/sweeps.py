@@ -77,7 +77,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
     """
     chosen = chosen or Chosen()
     essential, metrics = _essential(summary, chosen)
-    lines = _lines(essential, _columns(results), metrics)
+    lines = _lines(essential, [field.name for field in results.varied], metrics)
     failures = results.failures()
     failed = failures.head(MAX_FAILURES).iter_rows(named=True)
     text = render(
@@ -87,7 +87,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         title=str(results.runs[0].scenario.get("title") or results.name),
         facts=_facts(results),
         fields=[(field.name, ", ".join(field.texts)) for field in results.varied],
-        columns=_columns(results),
+        columns=[field.name for field in results.varied],
         metrics=metrics,
         lines=lines[:MAX_ROWS],
         left_out=max(len(lines) - MAX_ROWS, 0),
@@ -117,20 +117,17 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
     """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
     fields = results.varied
     rows = results.metrics(metrics=[metric])
-    if not fields or rows.is_empty():
+    if rows.is_empty():
         return []
     options = (chosen.x, chosen.by, chosen.flow, chosen.average)
     if options != (None, None, None, ()):
         return [sweep_plot(rows, fields, metric, *options)]
-    if len(fields) == 2:
-        across = sorted(fields, key=lambda field: (bool(field.numbers), field.count))[0]
-        if across.count <= MAX_LINES:
-            along = fields[1] if across == fields[0] else fields[0]
-            return [sweep_plot(rows, fields, metric, along.name, across.name)]
-        return [sweep_plot(rows, fields, metric)]
+    few, *_, many = sorted([*fields, fields[0]], key=lambda field: (bool(field.numbers), field.count))
     try:
-        return [sweep_plot(rows, fields, metric)]
-    except BadInput:  # too many combinations
+        if few == many or few.count > MAX_LINES:
+            return [sweep_plot(rows, fields, metric)]
+        return [sweep_plot(rows, fields, metric, many.name, few.name)]
+    except BadInput:  # too many combinations of further fields
         of_flow = str(rows["flow"][0])
         return [
             sweep_plot(
@@ -146,14 +143,10 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
         ]
 
 
-def _columns(results: Swept) -> list[str]:
-    return [field.name for field in results.varied] or ["condition"]
-
-
 def _facts(results: Swept) -> list[tuple[str, str]]:
     """The facts at the top of the report, as pairs of label and value."""
     run = results.runs[0]
-    repeats = f"{run.planned} of each, with the same seeds" if results.varied else f"{run.planned} of each"
+    repeats = f"{run.planned} of each"
     facts = [
         ("Scenario", str(run.scenario["name"])),
         ("Backend", "simulated (virtual time)" if run.backend == "sim" else run.backend),
