@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rtclab.capture import Trace
     from rtclab.experiment import Experiment, Results
-    from rtclab.lab import Comparison, compare, link, list_metrics, list_scenarios, replay, run, sweep
+    from rtclab.lab import (
+        Comparison,
+        compare,
+        link,
+        list_metrics,
+        list_runs,
+        list_scenarios,
+        replay,
+        run,
+        sweep,
+    )
     from rtclab.lab import open_results as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
@@ -34,6 +44,7 @@ __all__ = [
     "doctor",
     "link",
     "list_metrics",
+    "list_runs",
     "list_scenarios",
     "open",
     "replay",
@@ -51,6 +62,7 @@ _HOME = {
     "doctor": ("rtclab.machine", "doctor"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
+    "list_runs": ("rtclab.lab", "list_runs"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
     "open": ("rtclab.lab", "open_results"),
     "replay": ("rtclab.lab", "replay"),

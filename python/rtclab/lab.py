@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rtclab.errors import BackendUnavailable, BadInput, FieldError
-from rtclab.experiment import Experiment, Moment, Results, essential, open_store, resumed, window
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
+from rtclab.experiment import (
+    Experiment,
+    Moment,
+    Results,
+    Store,
+    essential,
+    open_store,
+    resumed,
+    stores,
+    window,
+)
 from rtclab.experiment.results import as_html
 from rtclab.metrics import METRICS, compare_runs
 from rtclab.metrics.series import Window
@@ -401,6 +411,46 @@ def replay(
     if estimator is not None and controller is None:
         return replay_capture(Path(recording), Choice.parse(estimator), bounds)
     raise BadInput("replay: expected either a controller or an estimator")
+
+
+def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
+    """The runs, sweeps and imports in a directory, the newest last.
+
+    Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
+    ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
+    all its files), and ``problem``. If results cannot be read, ``problem`` says why, and what is unknown is
+    null.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.list_runs().select("name", "finished", "planned").rows()[-1]
+        ('first-call-sim-1', 2, 2)
+    """
+    schema: dict[str, type[pl.DataType]] = {
+        **dict.fromkeys(("name", "backend", "created"), pl.String),
+        **dict.fromkeys(("finished", "planned", "conditions", "bytes"), pl.Int64),
+        "problem": pl.String,
+    }
+    rows = []
+    for path in stores(Path(out)):
+        row: dict[str, object] = {"name": path.name, "bytes": bytes_of(path)}
+        try:
+            store = Store(path)
+            about, conditions = store.about, len(store.conditions)
+            row |= {"backend": about.backend, "created": about.created, "conditions": conditions}
+            row |= {
+                "finished": store.statuses().get("finished", 0),
+                "planned": conditions * about.repeats,
+            }
+        except RtclabError as error:
+            row["problem"] = error.message
+        rows.append(row)
+    return pl.DataFrame(rows, schema=schema)
+
+
+def bytes_of(path: Path) -> int:
+    """Size of all files in a directory and below."""
+    return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def list_scenarios() -> pl.DataFrame:

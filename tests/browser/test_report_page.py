@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rtclab.experiment import Experiment
-from rtclab.report import Plot, write_report
+from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Line, Look, Range
 from rtclab.report.page import write_plot_page
 from rtclab.scenario import Scenario

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -27,10 +28,10 @@ from rtclab.backend import turns
 from rtclab.backend.live import link
 from rtclab.cli import main, running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
-from rtclab.experiment import Results, Store
+from rtclab.experiment import Experiment, Results
 from rtclab.metrics import METRICS
-from rtclab.scenario import shipped
-from rtclab.trace import Trace
+from rtclab.scenario import Scenario, shipped
+from rtclab.trace import Trace, only_writer
 
 
 class Result(NamedTuple):
@@ -79,6 +80,12 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
         "metrics",
         "report",
         "compare",
+        "runs",
+        "delete",
+        "sweep",
+        "import",
+        "replay",
+        "monitor",
         "link",
         "doctor",
         "schema",
@@ -131,6 +138,147 @@ def test_show_gives_the_pictures_that_a_phone_sends_and_not_the_ones_it_is_given
     shown = rtclab("show", "jansen2017/wireless-oregon-far").out
     assert "640x360 30 frame/s, at most 1.7 Mbit/s (android-2016)" in shown
     assert shown.count("1280x720 50 frame/s, at most 2.5 Mbit/s") == 1
+
+
+def test_the_overview_of_many_flows_has_the_freezes(rtclab: Rtclab) -> None:
+    Path("conference.toml").write_text(CONFERENCE)
+    heading = rtclab("run", "conference.toml", "--no-report").out.splitlines()[1]
+    metrics = re.findall(r"(\w+) \(", heading)
+    assert metrics == [
+        *("receiving_rate", "utilisation", "rtt", "queuing_delay_p95", "packet_loss", "freeze_duration"),
+    ]
+
+
+def test_conditions_with_labels_are_shown_by_label(rtclab: Rtclab, stub: StubBackend) -> None:
+    scenario = Scenario.load("first-call", {"duration": "3 s"})
+    Experiment({"one way": scenario, "another": scenario}, repeats=2, backend=stub, name="ways").run()
+    shown = rtclab("measure", "ways-1").out.splitlines()
+    assert shown[1].startswith("condition   flow         receiving_rate (kbit/s)")
+    assert [line.split("->")[0].split() for line in shown[3:7]] == [
+        ["one", "way", "alice"],
+        ["one", "way", "bob"],
+        ["another", "alice"],
+        ["another", "bob"],
+    ]
+
+
+def test_runs_lists_what_there_is_with_the_newest_last(rtclab: Rtclab, stub: StubBackend) -> None:
+    assert rtclab("runs") == (0, "", "no runs in runs/\n")
+    stub.failing = {1}
+    rtclab(*STUB_RUN)
+    rtclab("sweep", "first-call", "--vary", "link.up.loss=0 %,1 %", "--duration", "2s", "--repeats", "1")
+    listed = [line.split() for line in rtclab("runs").out.splitlines()[2:4]]
+    assert [line[:2] + line[4:8] for line in listed] == [
+        ["first-call-stub-1", "stub", "1", "of", "2", "1"],
+        ["first-call-sweep-1", "stub", "2", "of", "2", "2"],
+    ]
+    rows = json.loads(rtclab("runs", "--json").out)
+    assert rows == pl.read_csv(rtclab("runs", "--csv").out.encode()).to_dicts()
+    assert rows[0]["created"] <= rows[1]["created"]
+    Path("runs/first-call-stub-1/repeat-0/notes.txt").write_text("x" * 5000)
+    assert json.loads(rtclab("runs", "--json").out)[0]["bytes"] == rows[0]["bytes"] + 5000
+
+
+def test_runs_lists_what_cannot_be_read_too(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    Path("runs/first-call-stub-1/results.sqlite").write_text("no database")
+    listed = rtclab("runs")
+    assert listed.status == 0
+    assert listed.out.splitlines()[2].split()[:2] == ["first-call-stub-1", "unknown"]
+    assert "first-call-stub-1: runs/first-call-stub-1/results.sqlite: cannot be read" in listed.err
+    (row,) = json.loads(rtclab("runs", "--json").out)
+    assert (row["planned"], row["finished"]) == (None, None)
+
+
+def test_show_of_a_run_says_how_it_was_made(
+    rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/rtclab", *STUB_RUN])
+    stub.interrupted_in = {1}
+    rtclab(*STUB_RUN, "--jobs", "1")
+    stub.interrupted_in = set()
+    rtclab("run", "--resume", "latest", "--no-report")
+    shown = rtclab("show", "latest").out
+    facts = {words[0]: words[1:] for line in shown.splitlines() if (words := line.split())}
+    assert facts["scenario"] == ["first-call,", "3", "s"]
+    assert facts["repeats"] == ["2", "planned:", "2", "finished"]
+    what = [
+        event["what"] for event in json.loads(rtclab("show", "first-call-stub-1", "--json").out)["events"]
+    ]
+    command = "`rtclab run first-call --backend sim --duration 3s --repeats 2 --no-report`"
+    assert [one.partition(", build")[0] for one in what] == [
+        f"began: 2 of 2 repeats to run, by {command}",
+        "interrupted, 1 repeats left",
+        f"continued: 1 of 2 repeats to run, by {command}",
+        "ended: 2 of 2 repeats are finished",
+    ]
+    assert all(one in shown for one in what)
+    refused = rtclab("show", "latest", "--set", "seed=2")
+    assert refused == (2, "", "--set changes a scenario, and `latest` is a run\n")
+
+
+def test_show_counts_the_repeats_of_another_build(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    assert "another build" not in rtclab("show", "latest").out
+    with closing(sqlite3.connect("runs/first-call-stub-1/results.sqlite")) as store, store:
+        store.execute("UPDATE outcomes SET code = 'older' WHERE repeat = 0")
+    assert (
+        "\n1 repeat of another build of rtclab; `rtclab run --resume runs/first"
+        in rtclab("show", "latest").out
+    )
+
+
+def test_a_scenario_wins_over_a_run_of_the_same_name(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    Path("runs/first-call-stub-1").rename("runs/first-call")
+    shown = rtclab("show", "first-call")
+    assert "60 s, 5 repeats, seed 1" in shown.out
+    place = Path("runs/first-call").resolve()
+    assert shown.err == f"there is a run `first-call`, too: `rtclab show {place}` shows it\n"
+    assert " 2 planned: 2 finished" in rtclab("show", str(place)).out
+
+
+def test_delete_takes_all_runs_or_none(rtclab: Rtclab, stub: StubBackend) -> None:
+    for _ in range(3):
+        rtclab(*STUB_RUN)
+    Path("runs/notes").mkdir()
+    refused = rtclab("delete", "first-call-stub-1", "notes", "--yes")
+    assert refused == (
+        2,
+        "",
+        "delete: `notes` has no results of rtclab\n  hint: `rtclab runs --out runs` lists them\n",
+    )
+    with only_writer(Path("runs/first-call-stub-2")):
+        running = rtclab("delete", "first-call-stub-1", "first-call-stub-2", "--yes")
+    assert running.status == 2
+    assert running.err.startswith("runs/first-call-stub-2: process ")
+    assert len(json.loads(rtclab("runs", "--json").out)) == 3
+    Path("link").symlink_to("runs/first-call-stub-1")
+    assert "link is a symbolic link" in rtclab("delete", "link", "--yes").err
+    done = rtclab("delete", "first-call-stub-1", "runs/first-call-stub-1", "latest", "--yes")
+    assert (done.status, done.out) == (0, "deleted runs/first-call-stub-1\ndeleted runs/first-call-stub-3\n")
+    assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == ["first-call-stub-2"]
+
+
+def test_delete_asks_on_a_terminal_and_needs_yes_elsewhere(
+    rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rtclab(*STUB_RUN)
+    alone = rtclab("delete", "latest")
+    assert alone.status == 2
+    assert re.fullmatch(
+        r"delete: runs/first-call-stub-1 \([\d.]+ kB\): nobody can be asked without a terminal\n"
+        r"  hint: add --yes\n",
+        alone.err,
+    )
+    for answer, left in (("n\n", True), ("y\n", False)):
+        keyboard = io.StringIO(answer)
+        monkeypatch.setattr(keyboard, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", keyboard)
+        asked = rtclab("delete", "latest")
+        assert asked.out.startswith("delete runs/first-call-stub-1 (")
+        assert asked.status == int(left)
+        assert Path("runs/first-call-stub-1").exists() == left
 
 
 def test_show_applies_changes_and_prints_paths_and_flows(rtclab: Rtclab) -> None:
@@ -445,7 +593,8 @@ def test_a_narrow_terminal_shows_fewer_metrics_of_a_sweep_and_says_which_are_mis
     assert max(map(len, table.splitlines())) <= 80
     missing = rest.partition("; --json has all")[0].split(", ")
     assert "receiving_rate" in table
-    assert "frame_rate" in missing
+    assert "freeze_duration" in table
+    assert missing[0] == "utilisation"
     assert not any(name in table for name in missing)
 
 
