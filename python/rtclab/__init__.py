@@ -14,12 +14,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.capture import Trace
-    from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, replay, run
+    from rtclab.lab import (
+        Comparison,
+        Run,
+        compare,
+        import_files,
+        link,
+        list_metrics,
+        list_scenarios,
+        replay,
+        run,
+    )
     from rtclab.lab import open_result as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
     from rtclab.sweeps import Grid, sweep
+    from rtclab.trace_methods import Trace
 
 __version__ = "0.1.0"
 
@@ -32,6 +42,7 @@ __all__ = [
     "__version__",
     "compare",
     "doctor",
+    "import_files",
     "link",
     "list_metrics",
     "list_scenarios",
@@ -46,9 +57,10 @@ _HOME = {
     "Grid": ("rtclab.sweeps", "Grid"),
     "Run": ("rtclab.lab", "Run"),
     "Scenario": ("rtclab.scenario", "Scenario"),
-    "Trace": ("rtclab.capture", "Trace"),  # this module adds from_pcap
+    "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "import_files": ("rtclab.lab", "import_files"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),

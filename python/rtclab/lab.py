@@ -11,31 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rtclab import trace
+from rtclab import __version__, trace
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.campaign import run_scenario
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, TraceError
+from rtclab.importers import Imported, Names, read_files
 from rtclab.metrics import METRICS, compare_runs, essentials, measure_repeats, measure_run, prepare
-from rtclab.metrics.series import Window
+from rtclab.metrics.series import NS_PER_S, Window
 from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
 from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
-from rtclab.trace import Repeat, Trace, write_json
+from rtclab.trace import Repeat, RunManifest, Trace, write_json
+from rtclab.trace_methods import Moment, window
 
 if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
-Moment = str | float
-"""A time as in a scenario (``"20 s"``), or in seconds."""
 Changes = Mapping[str, object] | Sequence[str | Change]
 """Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
+IMPORT = "import"
+"""The name of the scenario of imported runs, with which their names begin."""
 METRICS_FILE = "metrics.json"
 
 
@@ -485,6 +487,47 @@ def replay(
     raise BadInput("replay: expected either a controller or an estimator")
 
 
+def import_files(
+    files: str | Path | Sequence[str | Path],
+    *,
+    names: Names | None = None,
+    sdp: str | None = None,
+    corrected: bool = False,
+    out: str | Path = RUNS,
+) -> Run:
+    """Makes a run with one repeat of captures or logs of a call that rtclab did not run.
+
+    The kind of a file is recognised by its content: captures are pcap or pcapng, logs are RTC event logs of
+    Chromium, dumps of ``chrome://webrtc-internals`` and files of rtcstats. The run is called
+    ``import-capture-<n>`` or ``import-log-<n>``. Metrics that the files do not know are null.
+
+    Args:
+        files: a capture or a log; or two captures of one call, the first near the sender and the second near
+            the receiver; or the event logs of both ends of a connection.
+        names: two names of participants. In captures, the first is the sender of the first RTP packet, and
+            the second its receiver; of two captures, of the first RTP packet from the first to the second. Of
+            event logs, the first is the participant that wrote the first log. For captures also names by
+            address (``{"10.0.0.1": "alice"}``), or by address and port (``10.0.0.1:5004``).
+        sdp: text of the session descriptions of a captured call, for its codecs.
+        corrected: subtract the estimated difference of the clocks of two captures from the delays.
+        out: directory of runs, in which a new directory is made.
+
+    Raises:
+        BadInput: a file cannot be read or is of no known format, files are of different kinds, or an argument
+            does not apply to them; nothing was written.
+        TraceError: nothing was captured.
+
+    Example:
+        >>> call = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
+        >>> run = rtclab.import_files(call.path / "repeat-0/capture.pcapng", names=["bob", "alice"])
+        >>> run.name, run.traces[0].flows
+        ('import-capture-1', ['bob->alice', 'alice->bob'])
+    """
+    paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
+    return _keep(imported, paths, Path(out))
+
+
 def list_scenarios() -> pl.DataFrame:
     """The scenarios that come with rtclab: ``name``, ``title`` and ``source``.
 
@@ -524,36 +567,32 @@ def essential(rows: pl.DataFrame) -> pl.DataFrame:
     return chosen.sort(place, maintain_order=True)
 
 
-def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:
-    """Begin and end in seconds; None if neither is given.
-
-    Raises:
-        BadInput: a time cannot be read, or the end is not after the begin.
-    """
-    if begin is None and end is None:
-        return None
-    begin_s = 0.0 if begin is None else _seconds("begin", begin)
-    end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
-    if begin_s >= run_end_s:
-        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
-    if not 0 <= begin_s < end_s:
-        raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
-    return begin_s, end_s
+def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Run:
+    """Writes a run with the imported trace as its only repeat."""
+    about = imported.manifest
+    scenario = {
+        "name": IMPORT,
+        "title": f"Imported from {' and '.join(file.name for file in files)}",
+        "duration": f"{about.duration_ns / NS_PER_S:.3f} s",
+        "participants": {name: {} for name in about.participants},
+    }
+    versions = {"rtclab": __version__}
+    run = Run.create(
+        out,
+        scenario=IMPORT,
+        manifest=RunManifest(backend=about.backend, scenario=scenario, versions=versions),
+    )
+    with run.writing():
+        full = about.model_copy(update={"scenario": scenario, "versions": versions, "repeat": 0})
+        Trace.write(run.repeat_path(0), imported.tables, full)
+        run.record(Repeat(repeat=0, seed=0, status="finished"))
+    return run
 
 
 def _html(rows: pl.DataFrame) -> str:
     """A table as HTML for a notebook, with all rows and columns."""
     with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         return rows._repr_html_()
-
-
-def _seconds(name: str, moment: Moment) -> float:
-    if not isinstance(moment, str):
-        return float(moment)
-    try:
-        return Duration.parse(moment).s
-    except FieldError as error:
-        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def _rate(name: str, text: str) -> int:

@@ -21,15 +21,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenario": {"errors"},
     "monitor": {"errors", "_native"},
     "trace": {"errors"},
-    "capture": {"errors", "monitor", "trace"},
-    "logs": {"errors", "trace", "_native"},
-    "backend": {"errors", "scenario", "monitor", "trace", "logs", "_native"},
+    "importers": {"errors", "monitor", "trace", "_native"},
+    "backend": {"errors", "scenario", "monitor", "trace", "importers", "_native"},
     "machine": {"backend", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
     "campaigns": {"errors", "processes", "scenario", "trace", "backend"},
     "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "words", "monitor", "trace", "metrics"},
-    "replays": {"errors", "logs", "monitor", "trace", "metrics", "report", "_native"},
+    "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "report"},
+    "replays": {"errors", "importers", "monitor", "trace", "metrics", "report", "_native"},
     "validate": {
         "errors",
         "processes",
@@ -75,9 +75,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "trace",
         "backend",
         "campaign",
+        "importers",
         "metrics",
         "replays",
         "report",
+        "trace_methods",
         "sweeps",
     },
     "cli": {
@@ -91,13 +93,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "scenario",
         "monitor",
         "trace",
-        "logs",
+        "importers",
         "backend",
         "campaign",
         "campaigns",
         "metrics",
         "replays",
         "report",
+        "trace_methods",
         "validate",
         "reproduce",
         "_native",
@@ -108,11 +111,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 EXCEPTIONS = {
     # Names for users; imported when first used.
-    ("__init__", "capture"),
     ("__init__", "lab"),
     ("__init__", "machine"),
     ("__init__", "scenario"),
     ("__init__", "sweeps"),
+    ("__init__", "trace_methods"),
 }
 
 SLOW_TO_IMPORT = {"matplotlib", "numpy", "polars", "pydantic", "scipy"}

@@ -20,16 +20,13 @@ import pytest
 from test_logs_getstats import FILES
 
 from rtclab import lab
-from rtclab.capture import from_pcap
 from rtclab.cli import main
-from rtclab.cli.importing import write_run as write_import
-from rtclab.logs import open_logs
 from rtclab.metrics import measure_run
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario
 from rtclab.sweeps import sweep
-from rtclab.trace import Repeat, RunManifest
+from rtclab.trace import Repeat
 from rtclab.trace import Run as TraceRun
 
 NS_PER_S = 1_000_000_000
@@ -410,15 +407,8 @@ def imports(out: Path, capture: Path) -> dict[str, TraceRun]:
     dump.write_text(FILES["internals"])
     rtcstats.write_text(FILES["version 3"])
     logs = {"event log": EVENT_LOGS[:1], "two event logs": EVENT_LOGS, "dump": [dump], "rtcstats": [rtcstats]}
-    made: dict[str, TraceRun] = {
-        name: write_import(open_logs(files, None), files, out) for name, files in logs.items()
-    }
-    names = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
-    trace = from_pcap(capture, names=names)
-    run = TraceRun.create(out, scenario="captured", manifest=RunManifest(backend="capture"))
-    trace.save(run.repeat_path(0))
-    run.record(Repeat(0, seed=0, status="finished"))
-    made["capture"] = run
+    made: dict[str, TraceRun] = {name: lab.import_files(files, out=out) for name, files in logs.items()}
+    made["capture"] = lab.import_files(capture, names={"10.0.0.1": "alice", "10.0.0.2": "bob"}, out=out)
     return made
 
 

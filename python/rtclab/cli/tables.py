@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from rtclab import trace
     from rtclab.backend.live.doctor import Check
-    from rtclab.lab import Moment, Run
+    from rtclab.lab import Run
     from rtclab.scenario import Scenario, Video
+    from rtclab.trace_methods import Moment
 
 Heading = tuple[str, Literal["left", "right"]]
 
@@ -143,8 +144,8 @@ def subject(
 
     ``repeats`` is the number of repeats in the table, by default all that finished.
     """
-    from rtclab.lab import window
     from rtclab.scenario.units import Duration
+    from rtclab.trace_methods import window
 
     over = str(run.scenario["duration"])
     limits = window(begin, end, run_end_s=Duration.parse(over).s)

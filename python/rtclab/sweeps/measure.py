@@ -9,7 +9,7 @@ from math import isnan
 
 import polars as pl
 
-from rtclab.backend.together import own_name
+from rtclab.backend.sim_batch import own_name
 from rtclab.metrics import Metric
 from rtclab.metrics.setup import call_failures
 from rtclab.trace import Repeat, Trace

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import rtclab
-from rtclab.backend.together import simulate_together
+from rtclab.backend.sim_batch import simulate_together
 from rtclab.errors import RtclabError
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS, Metric
