@@ -9,7 +9,7 @@ import pytest
 from rtclab.campaign import run_scenario
 
 from rtclab.backend.sim import SimBackend
-from rtclab.backend.together import simulate_together
+from rtclab.backend.sim_batch import simulate_together
 from rtclab.errors import CallFailed
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
