@@ -18,6 +18,9 @@ from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Repeat, Trace
 
+NOT_MEASURED = "not measured: "
+"""Begin of the note of a finished repeat that could not be measured; the reason follows."""
+
 
 @dataclass(frozen=True)
 class OneRepeat:
