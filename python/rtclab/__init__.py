@@ -14,12 +14,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.capture import Trace
     from rtclab.experiment import Experiment, Results
-    from rtclab.lab import Comparison, compare, link, list_metrics, list_scenarios, replay, run, sweep
+    from rtclab.lab import (
+        Comparison,
+        compare,
+        import_files,
+        link,
+        list_metrics,
+        list_runs,
+        list_scenarios,
+        replay,
+        run,
+        sweep,
+    )
     from rtclab.lab import open_results as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
+    from rtclab.trace_methods import Trace
 
 __version__ = "0.1.0"
 
@@ -32,8 +43,10 @@ __all__ = [
     "__version__",
     "compare",
     "doctor",
+    "import_files",
     "link",
     "list_metrics",
+    "list_runs",
     "list_scenarios",
     "open",
     "replay",
@@ -46,11 +59,13 @@ _HOME = {
     "Experiment": ("rtclab.experiment", "Experiment"),
     "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
-    "Trace": ("rtclab.capture", "Trace"),  # this module adds from_pcap
+    "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "import_files": ("rtclab.lab", "import_files"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
+    "list_runs": ("rtclab.lab", "list_runs"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
     "open": ("rtclab.lab", "open_results"),
     "replay": ("rtclab.lab", "replay"),

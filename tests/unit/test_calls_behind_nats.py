@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from rtclab.backend.sim import SimBackend
-from rtclab.backend.together import simulate_together
+from rtclab.backend.sim_batch import simulate_together
 from rtclab.errors import CallFailed
 from rtclab.experiment import Experiment
 from rtclab.metrics import METRICS

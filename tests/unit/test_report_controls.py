@@ -13,8 +13,8 @@ from synthetic_run import frame, report, second, write_run
 
 from rtclab import _native
 from rtclab.cli import main
-from rtclab.logs.control import control_values
-from rtclab.logs.event_log import read_event_log
+from rtclab.importers.logs.control import control_values
+from rtclab.importers.logs.event_log import read_event_log
 from rtclab.report import words
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.trace import Run

@@ -56,6 +56,11 @@ def complete_run(incomplete: str) -> list[str]:
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
 
 
+def complete_scenario_or_run(incomplete: str) -> list[str]:
+    """Completes names of shipped scenarios and of runs in the default directory."""
+    return [*complete_scenario(incomplete), *complete_run(incomplete)]
+
+
 def complete_paper(incomplete: str) -> list[str]:
     """Completes names of papers."""
     from rtclab.reproduce import EVERY_PAPER, NAMES
@@ -210,11 +215,36 @@ def list_metrics(
 
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
-def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -> None:
-    """Show a scenario with all defaults filled in: participants, paths and flows."""
-    from rtclab.cli import tables
-    from rtclab.scenario import Scenario
+def show(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO|RUN",
+            help="A name from `rtclab list` or a TOML file; a name from `rtclab runs`, a path, or `latest`.",
+            autocompletion=complete_scenario_or_run,
+        ),
+    ],
+    changes: Set = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show a scenario with all defaults filled in, or how a run was made.
 
+    Of a scenario: participants, paths and flows. Of a run: its scenario, backend, versions and machine, its
+    outcomes, and what happened to it.
+    """
+    from rtclab.cli import keeping, tables
+    from rtclab.experiment import find_store
+    from rtclab.scenario import Scenario, shipped
+
+    run = find_store(scenario, out)
+    if run is not None and scenario not in shipped() and not Path(scenario).is_file():
+        if changes:
+            raise BadInput(f"--set changes a scenario, and `{scenario}` is a run")
+        keeping.show_run(run, as_json=as_json)
+        return
+    if run is not None:
+        print(f"there is a run `{scenario}`, too: `rtclab show {run.resolve()}` shows it", file=sys.stderr)
     loaded = Scenario.load(scenario, changes or [])
     if as_json:
         flows = [flow.as_dict() for flow in loaded.flows()]
@@ -417,6 +447,35 @@ def report(
     report_and_show(name, out, svg, png, drawn, as_json=as_json)
 
 
+@app.command("runs", epilog="Example: rtclab runs --out runs")
+def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+    """List the runs, sweeps and imports below --out, the newest last."""
+    from rtclab.cli.keeping import list_and_show
+
+    list_and_show(out, as_csv=as_csv, as_json=as_json)
+
+
+@app.command(epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
+def delete(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN …", help="A name below --out, a path, or `latest`.", autocompletion=complete_run
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    out: Out = RUNS,
+) -> None:
+    """Delete runs, sweeps or imports with their traces and reports.
+
+    Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
+    written, are refused, and then nothing is deleted.
+    """
+    from rtclab.cli.keeping import delete_runs
+
+    delete_runs(names, out, yes=yes)
+
+
 @app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-live-1")
 def compare(
     a: RunName,
@@ -436,32 +495,45 @@ def compare(
     compare_and_show((a, b), out, begin, end, metrics or [], html, Output(all_metrics, as_csv, as_json))
 
 
-@app.command(
-    "import", epilog="Example: rtclab import runs/first-call-live-1/repeat-0/event-log-alice-bob.log"
-)
-def import_logs(
-    logs: Annotated[
+@app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
+def import_files(
+    files: Annotated[
         list[Path],
-        typer.Argument(metavar="LOG [LOG]", help="A log, or the event logs of both ends; also with gzip."),
+        typer.Argument(
+            metavar="FILE [FILE]",
+            help="A capture (pcap, pcapng) or a log; or two captures, near the sender and near the receiver; "
+            "or the event logs of both ends.",
+        ),
     ],
     names: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Participant that wrote the first event log, and the other end: alice,bob.",
+            help="The two ends: alice,bob. In captures, the sender and the receiver of the first RTP packet, "
+            "or names by address: 10.0.0.1=alice,10.0.0.2=bob. Of event logs, the participant that wrote the "
+            "first log, and the other end.",
         ),
     ] = None,
+    sdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+    ] = None,
+    corrected: Annotated[
+        bool,
+        typer.Option(
+            "--corrected", help="Subtract the estimated difference of the clocks of two captures from delays."
+        ),
+    ] = False,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of an RTC event log of Chromium, with one trace, to measure and to report.
+    """Make a run of captures or of logs of a call that rtclab did not run, to measure and to report.
 
-    `chromium --webrtc-event-logging=DIR` writes a log for each connection; live calls keep theirs beside
-    their traces.
+    Captures are pcap or pcapng, from tcpdump or Wireshark. Logs are RTC event logs of Chromium, dumps of
+    chrome://webrtc-internals and files of rtcstats, also with gzip. The content of a file tells what it is.
     """
     from rtclab.cli.importing import ImportRequest, import_and_show
 
-    import_and_show(ImportRequest(logs, names, out, as_json))
+    import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
 
 
 @app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")

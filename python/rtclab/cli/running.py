@@ -144,8 +144,9 @@ def show_summary(
     if len(made.conditions) == 1:
         tables.show_measured(rows, made.run, begin, end, all_metrics=all_metrics or bool(metrics))
         return
-    shown = rows if metrics or all_metrics else essential(rows)
-    tables.show_points(shown, list(keys) or made.fields or ["condition"], MAX_ROWS)
+    every = all_metrics or bool(metrics)
+    shown = rows if every else essential(rows)
+    tables.show_points(shown, list(keys) or made.fields or ["condition"], MAX_ROWS, all_metrics=every)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

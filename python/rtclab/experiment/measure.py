@@ -11,7 +11,7 @@ from math import isnan
 from pathlib import Path
 
 import rtclab.metrics
-from rtclab.backend.together import own_name
+from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Window

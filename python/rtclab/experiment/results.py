@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""
+MEASURED: dict[str, pl.DataType] = {
+    "repeat": pl.Int64(),
+    "metric": pl.String(),
+    "flow": pl.String(),
+    "value": pl.Float64(),
+    "deviation": pl.Float64(),
+}
 
 
 class Results:
@@ -160,10 +167,16 @@ class Results:
         Columns: ``condition``, the varied fields, ``repeat``, ``seed``, ``status`` (finished, failed, error
         or interrupted), ``reason``, ``note``, ``attempt``, ``disturbed``, and ``older``, whether another
         build of rtclab made it. ``failed`` means that the call failed, ``error`` that the laboratory did.
+        If the field ``seed`` was varied, the seed of the repeat is in ``repeat_seed``.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).outcomes()["status"].to_list()
+            ['finished', 'finished']
         """
         older = (pl.col("code") != build()).alias("older")
-        columns = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
-        rows = self._labelled(self._outcomes())
+        seed = "repeat_seed" if "seed" in self.fields else "seed"
+        columns = ("repeat", seed, "status", "reason", "note", "attempt", "disturbed")
+        rows = self._labelled(self._outcomes().rename({"seed": seed}))
         return rows.select("condition", *self._field_columns, *columns, older)
 
     def failures(self) -> pl.DataFrame:
@@ -218,7 +231,12 @@ class Results:
         return [trace for run in self.runs for trace in run.traces]
 
     def repeat_path(self, repeat: int) -> Path:
-        """The directory of the trace of a repeat of the only condition."""
+        """The directory of the trace of a repeat of the only condition.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).repeat_path(1).name
+            'repeat-1'
+        """
         return self.run.repeat_path(repeat)
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
@@ -477,15 +495,7 @@ class Results:
                     trace = run.trace(outcome.repeat)
                 numbers = measured(outcome, trace, [METRICS[name] for name in metrics], window)
                 rows += [(condition, outcome.repeat, *number) for number in numbers]
-        schema = {
-            "number": pl.Int64(),
-            "repeat": pl.Int64(),
-            "metric": pl.String(),
-            "flow": pl.String(),
-            "value": pl.Float64(),
-            "deviation": pl.Float64(),
-        }
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return pl.DataFrame(rows, schema={"number": pl.Int64(), **MEASURED}, orient="row")
 
     def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
         if begin is None and end is None:
@@ -501,6 +511,24 @@ class Results:
         heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
         rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         return f"<p>{escape(heading)}</p>{as_html(rows)}"
+
+
+def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
+    label = str(run.scenario.get("name") or run.name)
+    rows = [
+        (label, outcome.repeat, *number)
+        for outcome in run.repeats
+        for number in measured(
+            outcome,
+            run.trace(outcome.repeat) if outcome.status == "finished" else None,
+            METRICS.values(),
+            window,
+        )
+    ]
+    table = pl.DataFrame(rows, schema={"condition": pl.String(), **MEASURED}, orient="row")
+    about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
+    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shlex
 import shutil
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
@@ -85,6 +87,10 @@ def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
         items = _ordered(unfinished(store, backend, renew=how.renew), how.order)
         size = len(store.conditions) * store.about.repeats
         how.advance(size - len(items))
+        if not items:
+            return {}
+        begun = "continued" if store.events() else "began"
+        store.note(f"{begun}: {len(items)} of {size} repeats to run, by `{_command()}`, build {build()}")
         keeper = _Keeper(store, how.advance)
         try:
             if store.about.traces:
@@ -94,7 +100,15 @@ def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
         except KeyboardInterrupt:
             _mark_interrupted(store, items)
             raise
+        store.note(f"ended: {store.statuses().get('finished', 0)} of {size} repeats are finished")
     return keeper.traces
+
+
+def _command() -> str:
+    """The command line of this process."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return shlex.join([name or "python", *sys.argv[1:]])
 
 
 def unfinished(store: Store, backend: Backend, *, renew: bool = False) -> list[Item]:

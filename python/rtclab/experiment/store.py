@@ -283,6 +283,11 @@ class Store:
             ).fetchall()
         return pl.DataFrame(rows, schema=columns, orient="row")
 
+    def statuses(self) -> dict[str, int]:
+        """The number of repeats with each status, such as ``finished``."""
+        with self._reading() as database:
+            return dict(database.execute("SELECT status, count(*) FROM latest GROUP BY status"))
+
     def run(self, condition: int = 0) -> Run:
         """The repeats of one condition, with their outcomes and traces."""
         return self.runs([condition])[0]
@@ -494,20 +499,26 @@ def open_store(name_or_path: str | Path, out: Path) -> Store:
     Raises:
         TraceError: there are no such results.
     """
-    text = str(name_or_path)
-    for path in (Path(text), out / text):
-        if _is_store(path):
-            return Store(path)
-    known = {path.name: path for path in subdirectories(out) if _is_store(path)}
-    if text == "latest" and known:
-        return Store(max(known.values(), key=_changed_ns))
+    path = find_store(name_or_path, out)
+    if path is not None:
+        return Store(path)
     import difflib
 
-    near = difflib.get_close_matches(text, known, n=1)
+    text = str(name_or_path)
+    near = difflib.get_close_matches(text, [path.name for path in stores(out)], n=1)
     raise TraceError(
         f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",
         hint=f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`",
     )
+
+
+def find_store(name_or_path: str | Path, out: Path) -> Path | None:
+    """The directory of results with a path or a name as in :func:`open_store`; None if there is none."""
+    for path in (Path(name_or_path), out / name_or_path):
+        if _is_store(path):
+            return path
+    known = stores(out)
+    return known[-1] if str(name_or_path) == "latest" and known else None
 
 
 def stores(out: Path) -> list[Path]:
@@ -526,6 +537,7 @@ def _changed_ns(path: Path) -> int:
 def _take_over(path: Path) -> None:
     """Makes the store of a run whose outcomes an earlier rtclab wrote into ``run.json``."""
     was = read_manifest(path / RUN_FILE, RunManifest)
+    changed_ns = (path / RUN_FILE).stat().st_mtime_ns
     name = str(was.scenario.get("name") or path.name)
     planned = max([was.scenario.get("repeats", 0), *(one.repeat + 1 for one in was.repeats)])
     about = About(
@@ -536,6 +548,9 @@ def _take_over(path: Path) -> None:
         capture=was.capture,
         versions=was.versions,
         machine=was.machine,
+        created=datetime.fromtimestamp(changed_ns / 1e9, UTC).isoformat(timespec="seconds"),
     )
     made = Store.create(path, about, Listed({name: was.scenario}), was.repeats)
-    os.utime(made.file, ns=(_changed_ns(path), (path / RUN_FILE).stat().st_mtime_ns))
+    made.note(f"taken over from {RUN_FILE}, without values: they are measured from the traces")
+    # It stays as old as it was, so that it does not become the latest.
+    os.utime(made.file, ns=(changed_ns, changed_ns))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import ceil
 
 import rtclab
-from rtclab.backend.together import simulate_together
+from rtclab.backend.sim_batch import simulate_together
 from rtclab.errors import RtclabError
 from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.measure import measured
