@@ -282,7 +282,7 @@ def test_an_error_in_the_simulator_fails_only_its_repeat(
     monkeypatch.setattr(sim_batch._native, "simulate", sometimes)
     grid = sweep(**what, jobs=1, out=tmp_path)
     reason = "ValueError: goog-cc of alice: no target at 1 s"
-    assert grid.failures().select("repeat", "status", "reason").rows() == [(1, "failed", reason)]
+    assert grid.failures().select("repeat", "status", "reason").rows() == [(1, "error", reason)]
     assert_frame_equal(grid.metrics().filter(pl.col("repeat") != 1), whole.filter(pl.col("repeat") != 1))
 
 
@@ -466,6 +466,13 @@ def test_the_seed_cannot_be_varied(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def live(stub: StubBackend) -> StubBackend:
+    """A backend named ``stub`` that runs one call at a time."""
+    stub.parallel = False
+    return stub
+
+
 LIVE: dict[str, Any] = {
     "scenario": "first-call",
     "vary": {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"]},
@@ -476,10 +483,10 @@ LIVE: dict[str, Any] = {
 
 
 def test_each_live_repeat_leaves_a_trace_in_the_directory_of_its_condition(
-    tmp_path: Path, stub: StubBackend
+    tmp_path: Path, live: StubBackend
 ) -> None:
     grid = sweep(**LIVE, out=tmp_path)
-    assert [repeat for repeat, _ in stub.ran] == [0, 1, 0, 1]
+    assert [repeat for repeat, _ in live.ran] == [0, 1, 0, 1]
     capacities = [run.scenario["link"]["up"]["capacity"] for run in grid.runs]
     assert capacities == ["500 kbit/s", "1 Mbit/s"]
     places = [trace.path.relative_to(grid.path).as_posix() for trace in grid.traces]
@@ -491,23 +498,23 @@ def test_each_live_repeat_leaves_a_trace_in_the_directory_of_its_condition(
     ]
 
 
-def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, stub: StubBackend) -> None:
-    stub.failing = {1}
+def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, live: StubBackend) -> None:
+    live.failing = {1}
     grid = sweep(**LIVE, out=tmp_path)
     reason = "alice: the page reported `no camera`\n  hint: plug one in"
     assert grid.failures().select("status", "reason").rows() == [("failed", reason)] * 2
-    stub.failing.clear()
-    stub.ran.clear()
+    live.failing.clear()
+    live.ran.clear()
     grid = sweep(resume=grid.path)
-    assert [repeat for repeat, _ in stub.ran] == [1, 1]
+    assert [repeat for repeat, _ in live.ran] == [1, 1]
     assert grid.failures().is_empty()
     assert grid.metrics().filter(metric="sending_rate", flow="alice->bob").height == 4
 
 
 def test_a_fault_of_the_laboratory_in_a_sweep_is_listed_and_is_no_failed_call(
-    tmp_path: Path, stub: StubBackend
+    tmp_path: Path, live: StubBackend
 ) -> None:
-    stub.crashing = {1}
+    live.crashing = {1}
     grid = sweep(**LIVE, out=tmp_path)
     assert (
         grid.failures().select("status", "reason").rows()
@@ -515,12 +522,11 @@ def test_a_fault_of_the_laboratory_in_a_sweep_is_listed_and_is_no_failed_call(
     )
     calls = grid.summary().filter(metric="call_failures")
     assert calls.select("mean", "repeats").rows() == [(0, 1)] * 2
-    stub.crashing.clear()
+    live.crashing.clear()
     assert sweep(resume=grid.path).failures().is_empty()
 
 
-def test_a_live_sweep_refuses_executors_threads_and_no_traces(tmp_path: Path, stub: StubBackend) -> None:
-    stub.parallel = False
+def test_a_live_sweep_refuses_executors_threads_and_no_traces(tmp_path: Path, live: StubBackend) -> None:
     with pytest.raises(BadInput, match="executor: the stub backend runs one call at a time"):
         sweep(**LIVE, executor=Here(), out=tmp_path)
     with pytest.raises(BadInput, match="jobs: the stub backend runs one call at a time"):
@@ -528,5 +534,5 @@ def test_a_live_sweep_refuses_executors_threads_and_no_traces(tmp_path: Path, st
     with pytest.raises(BadInput, match="executor: repeats that leave traces run in this process"):
         sweep("first-call", VARY, traces=True, executor=Here(), out=tmp_path)
     with pytest.raises(BadInput, match="traces: live calls are measured from their traces"):
-        Experiment([Scenario.load("first-call")], backend=stub, traces=False)
+        Experiment([Scenario.load("first-call")], backend=live, traces=False)
     assert list(tmp_path.iterdir()) == []
