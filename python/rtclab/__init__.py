@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.capture import Trace
     from rtclab.experiment import Experiment, Results
     from rtclab.lab import (
         Comparison,
         compare,
+        import_files,
         link,
         list_metrics,
         list_runs,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rtclab.lab import open_results as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
+    from rtclab.trace_methods import Trace
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "__version__",
     "compare",
     "doctor",
+    "import_files",
     "link",
     "list_metrics",
     "list_runs",
@@ -57,9 +59,10 @@ _HOME = {
     "Experiment": ("rtclab.experiment", "Experiment"),
     "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
-    "Trace": ("rtclab.capture", "Trace"),  # this module adds from_pcap
+    "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "import_files": ("rtclab.lab", "import_files"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
     "list_runs": ("rtclab.lab", "list_runs"),

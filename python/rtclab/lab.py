@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rtclab import __version__
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
 from rtclab.experiment import (
     Experiment,
@@ -17,17 +18,20 @@ from rtclab.experiment import (
     Results,
     Store,
     essential,
+    keep_trace,
     open_store,
     resumed,
     stores,
     window,
 )
 from rtclab.experiment.results import as_html
+from rtclab.importers import Imported, Names, read_files
 from rtclab.metrics import METRICS, compare_runs
-from rtclab.metrics.series import Window
+from rtclab.metrics.series import NS_PER_S, Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
+from rtclab.trace import Trace
 
 if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay
@@ -37,6 +41,8 @@ Changes = Mapping[str, object] | Sequence[str | Change]
 """Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
+IMPORT = "import"
+"""The name of the scenario of imported runs, with which their names begin."""
 
 
 class Comparison:
@@ -453,6 +459,47 @@ def bytes_of(path: Path) -> int:
     return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
 
 
+def import_files(
+    files: str | Path | Sequence[str | Path],
+    *,
+    names: Names | None = None,
+    sdp: str | None = None,
+    corrected: bool = False,
+    out: str | Path = RUNS,
+) -> Results:
+    """Makes a run with one repeat of captures or logs of a call that rtclab did not run.
+
+    The kind of a file is recognised by its content: captures are pcap or pcapng, logs are RTC event logs of
+    Chromium, dumps of ``chrome://webrtc-internals`` and files of rtcstats. The run is called
+    ``import-capture-<n>`` or ``import-log-<n>``. Metrics that the files do not know are null.
+
+    Args:
+        files: a capture or a log; or two captures of one call, the first near the sender and the second near
+            the receiver; or the event logs of both ends of a connection.
+        names: two names of participants. In captures, the first is the sender of the first RTP packet, and
+            the second its receiver; of two captures, of the first RTP packet from the first to the second. Of
+            event logs, the first is the participant that wrote the first log. For captures also names by
+            address (``{"10.0.0.1": "alice"}``), or by address and port (``10.0.0.1:5004``).
+        sdp: text of the session descriptions of a captured call, for its codecs.
+        corrected: subtract the estimated difference of the clocks of two captures from the delays.
+        out: directory of runs, in which a new directory is made.
+
+    Raises:
+        BadInput: a file cannot be read or is of no known format, files are of different kinds, or an argument
+            does not apply to them; nothing was written.
+        TraceError: nothing was captured.
+
+    Example:
+        >>> call = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
+        >>> run = rtclab.import_files(call.path / "repeat-0/capture.pcapng", names=["bob", "alice"])
+        >>> run.name, run.traces[0].flows
+        ('import-capture-1', ['bob->alice', 'alice->bob'])
+    """
+    paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
+    return _keep(imported, paths, Path(out))
+
+
 def list_scenarios() -> pl.DataFrame:
     """The scenarios that come with rtclab: ``name``, ``title`` and ``source``.
 
@@ -482,6 +529,20 @@ def list_metrics() -> pl.DataFrame:
 def _overrides(changes: Changes, shorthands: Mapping[str, object]) -> list[Change]:
     given = [Change(field, value, field) for field, value in shorthands.items() if value is not None]
     return [*as_changes(changes), *given]
+
+
+def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Results:
+    """Keeps the imported trace as the only repeat of a run."""
+    about = imported.manifest
+    scenario = {
+        "name": IMPORT,
+        "title": f"Imported from {' and '.join(file.name for file in files)}",
+        "duration": f"{about.duration_ns / NS_PER_S:.3f} s",
+        "participants": {name: {} for name in about.participants},
+    }
+    known = {"scenario": scenario, "versions": {"rtclab": __version__}, "repeat": 0}
+    trace = Trace.in_memory(imported.tables, about.model_copy(update=known))
+    return keep_trace(trace, scenario, f"{IMPORT}-{about.backend}", out)
 
 
 def _rate(name: str, text: str) -> int:

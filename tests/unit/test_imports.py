@@ -21,9 +21,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenario": {"errors"},
     "monitor": {"errors", "_native"},
     "trace": {"errors"},
-    "capture": {"errors", "monitor", "trace"},
-    "logs": {"errors", "trace", "_native"},
-    "backend": {"errors", "scenario", "monitor", "trace", "logs", "_native"},
+    "importers": {"errors", "monitor", "trace", "_native"},
+    "backend": {"errors", "scenario", "monitor", "trace", "importers", "_native"},
     "machine": {"backend", "_native"},
     "metrics": {"errors", "trace", "_native"},
     "experiment": {
@@ -38,7 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "campaigns": {"errors", "processes", "scenario", "trace", "backend", "experiment"},
     "report": {"errors", "words", "monitor", "trace", "metrics", "experiment"},
-    "replays": {"errors", "logs", "monitor", "trace", "metrics", "report", "_native"},
+    "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
+    "replays": {"errors", "importers", "monitor", "trace", "metrics", "report", "_native"},
     "validate": {
         "errors",
         "processes",
@@ -69,10 +69,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "scenario",
         "trace",
         "backend",
+        "importers",
         "metrics",
         "experiment",
         "replays",
         "report",
+        "trace_methods",
     },
     "cli": {
         "errors",
@@ -85,12 +87,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "scenario",
         "monitor",
         "trace",
-        "logs",
+        "importers",
         "backend",
         "campaigns",
         "metrics",
         "replays",
         "report",
+        "trace_methods",
         "validate",
         "reproduce",
         "_native",
@@ -101,11 +104,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 EXCEPTIONS = {
     # Names for users; imported when first used.
-    ("__init__", "capture"),
     ("__init__", "lab"),
     ("__init__", "machine"),
     ("__init__", "scenario"),
     ("__init__", "experiment"),
+    ("__init__", "trace_methods"),
     # Methods that draw; the report is imported when one is called.
     ("experiment", "report"),
 }

@@ -20,11 +20,9 @@ import pytest
 from test_logs_getstats import FILES
 
 import rtclab
-from rtclab.capture import from_pcap
+from rtclab import lab
 from rtclab.cli import main
-from rtclab.cli.importing import write_run as write_import
-from rtclab.experiment import Result, Store, keep_trace
-from rtclab.logs import open_logs
+from rtclab.experiment import Result, Store
 from rtclab.metrics import measure_run
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
@@ -412,17 +410,8 @@ def imports(out: Path, capture: Path) -> dict[str, Run]:
     dump.write_text(FILES["internals"])
     rtcstats.write_text(FILES["version 3"])
     logs = {"event log": EVENT_LOGS[:1], "two event logs": EVENT_LOGS, "dump": [dump], "rtcstats": [rtcstats]}
-    made: dict[str, Run] = {
-        name: write_import(open_logs(files, None), files, out).run for name, files in logs.items()
-    }
-    names = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
-    trace = from_pcap(capture, names=names)
-    scenario = {
-        "name": "captured",
-        "duration": f"{trace.manifest.duration_ns / NS_PER_S:.3f} s",
-        "participants": {name: {} for name in trace.manifest.participants},
-    }
-    made["capture"] = keep_trace(trace, scenario, "captured", out).run
+    made: dict[str, Run] = {name: lab.import_files(files, out=out).run for name, files in logs.items()}
+    made["capture"] = lab.import_files(capture, names={"10.0.0.1": "alice", "10.0.0.2": "bob"}, out=out).run
     return made
 
 

@@ -26,7 +26,7 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab import backend as backends
-from rtclab.backend import together
+from rtclab.backend import sim_batch as together
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput, DiskFull
 from rtclab.metrics import METRICS, metric

@@ -495,32 +495,45 @@ def compare(
     compare_and_show((a, b), out, begin, end, metrics or [], html, Output(all_metrics, as_csv, as_json))
 
 
-@app.command(
-    "import", epilog="Example: rtclab import runs/first-call-live-1/repeat-0/event-log-alice-bob.log"
-)
-def import_logs(
-    logs: Annotated[
+@app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
+def import_files(
+    files: Annotated[
         list[Path],
-        typer.Argument(metavar="LOG [LOG]", help="A log, or the event logs of both ends; also with gzip."),
+        typer.Argument(
+            metavar="FILE [FILE]",
+            help="A capture (pcap, pcapng) or a log; or two captures, near the sender and near the receiver; "
+            "or the event logs of both ends.",
+        ),
     ],
     names: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Participant that wrote the first event log, and the other end: alice,bob.",
+            help="The two ends: alice,bob. In captures, the sender and the receiver of the first RTP packet, "
+            "or names by address: 10.0.0.1=alice,10.0.0.2=bob. Of event logs, the participant that wrote the "
+            "first log, and the other end.",
         ),
     ] = None,
+    sdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+    ] = None,
+    corrected: Annotated[
+        bool,
+        typer.Option(
+            "--corrected", help="Subtract the estimated difference of the clocks of two captures from delays."
+        ),
+    ] = False,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of an RTC event log of Chromium, with one trace, to measure and to report.
+    """Make a run of captures or of logs of a call that rtclab did not run, to measure and to report.
 
-    `chromium --webrtc-event-logging=DIR` writes a log for each connection; live calls keep theirs beside
-    their traces.
+    Captures are pcap or pcapng, from tcpdump or Wireshark. Logs are RTC event logs of Chromium, dumps of
+    chrome://webrtc-internals and files of rtcstats, also with gzip. The content of a file tells what it is.
     """
     from rtclab.cli.importing import ImportRequest, import_and_show
 
-    import_and_show(ImportRequest(logs, names, out, as_json))
+    import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
 
 
 @app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")

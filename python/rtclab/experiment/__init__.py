@@ -7,7 +7,7 @@ from rtclab.experiment.conditions import Conditions, Listed, Product
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
-from rtclab.experiment.results import Moment, Results, check_names, essential, window
+from rtclab.experiment.results import Moment, Results, check_names, essential, metrics_of, window
 from rtclab.experiment.runner import Stopped
 from rtclab.experiment.store import STORE_FILE, About, Number, Result, Store, find_store, open_store, stores
 from rtclab.experiment.work import OtherVersion
@@ -34,6 +34,7 @@ __all__ = [
     "essential",
     "find_store",
     "keep_trace",
+    "metrics_of",
     "open_store",
     "parse_vary",
     "resumed",

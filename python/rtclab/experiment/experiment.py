@@ -16,8 +16,7 @@ from rtclab.experiment.conditions import Conditions, Listed, check, listed, prod
 from rtclab.experiment.measure import measured, metrics_digest
 from rtclab.experiment.results import Moment, Results, check_names, window
 from rtclab.experiment.runner import How, Order
-from rtclab.experiment.store import About, Result, Store, open_store
-from rtclab.experiment.work import build
+from rtclab.experiment.store import About, Result, Store, build, open_store
 from rtclab.metrics import METRICS
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario

@@ -11,12 +11,15 @@ from math import isnan
 from pathlib import Path
 
 import rtclab.metrics
-from rtclab.backend.together import own_name
+from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Repeat, Trace
+
+NOT_MEASURED = "not measured: "
+"""Begin of the note of a finished repeat that could not be measured; the reason follows."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -10,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rtclab.errors import BadInput, FieldError, TraceError
+from rtclab.errors import BadInput, DiskFull, FieldError, TraceError
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.fields import Field
-from rtclab.experiment.measure import measured, metrics_digest
-from rtclab.experiment.store import Result, Store
+from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.store import Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
-from rtclab.experiment.work import build
 from rtclab.metrics import METRICS, essentials
 from rtclab.metrics.series import Window
 from rtclab.scenario.table import closest
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""
+MEASURED: dict[str, pl.DataType] = {
+    "repeat": pl.Int64(),
+    "metric": pl.String(),
+    "flow": pl.String(),
+    "value": pl.Float64(),
+    "deviation": pl.Float64(),
+}
 
 
 class Results:
@@ -190,7 +197,7 @@ class Results:
     @cached_property
     def runs(self) -> list[Run]:
         """The repeats of each condition, with their traces."""
-        found = [self._store.run(number) for number in self._table["number"]]
+        found = self._store.runs(self._table["number"].to_list())
         if len(found) == 1:
             found[0]._opened.update(self._known)
         return found
@@ -431,33 +438,48 @@ class Results:
         about, window = self._store.about, self._window(begin, end)
         wanted = list(METRICS) if metrics is None else list(metrics)
         if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
-            self._measure_again()
+            if not self._measure_again():
+                return self._from_traces(list(about.metrics) if metrics is None else wanted, window)
             outcomes = self._outcomes().select("outcome", "number", "repeat")
             numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
             return outcomes.join(numbers, on="outcome", maintain_order="left").drop("outcome")
         return self._from_traces(wanted, window)
 
-    def _measure_again(self) -> None:
-        """Measures the repeats again that were measured by other definitions, if their traces were kept."""
+    def _measure_again(self) -> bool:
+        """Measures repeats whose traces were kept, if other definitions measured them or if they were not.
+
+        Returns whether the values could be kept.
+        """
         about = self._store.about
-        known = [name for name in about.metrics if name in METRICS]
-        digest = metrics_digest(known)
-        old = self._outcomes().filter((pl.col("metrics") != digest) & (pl.col("status") == "finished"))
-        for code, part in old.group_by("code", maintain_order=True):
+        if not about.traces or not METRICS.keys() >= set(about.metrics):
+            return True
+        digest, metrics = metrics_digest(about.metrics), [METRICS[name] for name in about.metrics]
+        old = self._outcomes().filter(
+            pl.col("metrics") != digest, pl.col("status").is_in(["finished", "failed"])
+        )
+        if old.is_empty():
+            return True
+        runs = dict(zip(self._table["number"], self.runs, strict=True))
+        for (code,), part in old.group_by("code", maintain_order=True):
             results = []
             for row in part.iter_rows(named=True):
-                run = self._run_of(row["number"])
-                if not run.has_trace(row["repeat"]):
+                run, outcome, trace = runs[row["number"]], repeat_of(row), None
+                if outcome.status == "finished":
+                    if not run.has_trace(outcome.repeat):
+                        continue
+                    trace = run.trace(outcome.repeat)
+                try:
+                    numbers = measured(outcome, trace, metrics, about.window)
+                except Exception:  # the note says why
                     continue
-                outcome = next(one for one in run.repeats if one.repeat == row["repeat"])
-                trace = run.trace(row["repeat"])
-                numbers = measured(outcome, trace, [METRICS[name] for name in known], about.window)
-                results.append(Result(row["number"], outcome, numbers))
-            if results:
-                self._store.add(results, code=str(code[0]), metrics=digest)
-
-    def _run_of(self, number: int) -> Run:
-        return self.runs[self._table["number"].to_list().index(number)]
+                note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
+                results.append(Result(row["number"], replace(outcome, note=note), numbers))
+            try:
+                if results:
+                    self._store.add(results, code=str(code), metrics=digest, changed=False)
+            except (BadInput, DiskFull):
+                return False
+        return True
 
     def _from_traces(self, metrics: Sequence[str], window: Window | None) -> pl.DataFrame:
         rows = []
@@ -473,15 +495,7 @@ class Results:
                     trace = run.trace(outcome.repeat)
                 numbers = measured(outcome, trace, [METRICS[name] for name in metrics], window)
                 rows += [(condition, outcome.repeat, *number) for number in numbers]
-        schema = {
-            "number": pl.Int64(),
-            "repeat": pl.Int64(),
-            "metric": pl.String(),
-            "flow": pl.String(),
-            "value": pl.Float64(),
-            "deviation": pl.Float64(),
-        }
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return pl.DataFrame(rows, schema={"number": pl.Int64(), **MEASURED}, orient="row")
 
     def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
         if begin is None and end is None:
@@ -497,6 +511,24 @@ class Results:
         heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
         rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         return f"<p>{escape(heading)}</p>{as_html(rows)}"
+
+
+def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
+    label = str(run.scenario.get("name") or run.name)
+    rows = [
+        (label, outcome.repeat, *number)
+        for outcome in run.repeats
+        for number in measured(
+            outcome,
+            run.trace(outcome.repeat) if outcome.status == "finished" else None,
+            METRICS.values(),
+            window,
+        )
+    ]
+    table = pl.DataFrame(rows, schema={"condition": pl.String(), **MEASURED}, orient="row")
+    about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
+    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:

@@ -19,9 +19,9 @@ from rtclab.backend import Backend
 from rtclab.backend.turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.disturbance import disturbances
-from rtclab.experiment.measure import measured, metrics_digest
-from rtclab.experiment.store import Result, Store
-from rtclab.experiment.work import Item, build, run_task, tasks_of
+from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.store import Result, Store, build
+from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.metrics import METRICS, Metric
 from rtclab.processes import cores
 from rtclab.trace import Repeat, Trace, write_text
@@ -61,6 +61,14 @@ class How:
     renew: bool = False
     advance: Advance = lambda repeats: None
 
+    def __post_init__(self) -> None:
+        """Raises BadInput for an argument with an impossible value."""
+        if self.order not in get_args(Order):
+            raise BadInput(f"order: got `{self.order}`; expected {', '.join(get_args(Order))}")
+        for name, number in (("jobs", self.jobs), ("tries", self.tries)):
+            if number is not None and number < 1:
+                raise BadInput(f"{name}: got {number}; expected at least 1")
+
 
 def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
     """Runs what has not finished. Live repeats wait until no other process of this machine runs live calls.
@@ -75,8 +83,6 @@ def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
         DiskFull: an outcome could not be written.
         KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept, the others are marked.
     """
-    if how.order not in get_args(Order):
-        raise BadInput(f"order: got `{how.order}`; expected {', '.join(get_args(Order))}")
     with store.only_writer():
         items = _ordered(unfinished(store, backend, renew=how.renew), how.order)
         size = len(store.conditions) * store.about.repeats
@@ -92,7 +98,7 @@ def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
             else:
                 _run_in_memory(store, items, how, keeper)
         except KeyboardInterrupt:
-            _mark_interrupted(store, items, keeper.ended)
+            _mark_interrupted(store, items)
             raise
         store.note(f"ended: {store.statuses().get('finished', 0)} of {size} repeats are finished")
     return keeper.traces
@@ -134,20 +140,21 @@ class _Keeper:
 
     def __init__(self, store: Store, advance: Advance) -> None:
         self._store, self._advance = store, advance
-        self._key = {"code": build(), "metrics": metrics_digest(store.about.metrics)}
+        self._code, self._metrics = build(), metrics_digest(store.about.metrics)
         self.ended: set[Item] = set()
         self.traces: dict[int, Trace] = {}
 
     def keep(self, results: Sequence[Result]) -> None:
         """Keeps the results of a task."""
-        self._store.add(results, **self._key)
+        self._store.add(results, code=self._code, metrics=self._metrics)
         self.ended |= {(one.condition, one.outcome.repeat) for one in results}
         self._advance(len(results))
 
 
-def _mark_interrupted(store: Store, items: Sequence[Item], ended: set[Item]) -> None:
-    """Marks the repeats that Ctrl-C stopped or kept from beginning."""
-    left = [item for item in items if item not in ended]
+def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
+    """Marks the repeats that Ctrl-C stopped or kept from beginning, unless they have an earlier outcome."""
+    known = set(store.outcomes().select("condition", "repeat").iter_rows())
+    left = [item for item in items if item not in known]
     seeds = {
         number: store.conditions.scenario(number).seed_of for number in {condition for condition, _ in left}
     }
@@ -273,16 +280,18 @@ def _run_one(store: Store, backend: Backend, item: Item, attempt: int) -> tuple[
     place = store.repeat_path(condition, repeat)
     unfinished = place.with_name(f".{place.name}")
     try:
-        for left_behind in (unfinished, place):
-            shutil.rmtree(left_behind, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         trace = backend.run(scenario, seed=seed, repeat=repeat, out=unfinished)
+        # Until here, the trace or the logs of an earlier try are kept.
+        shutil.rmtree(place, ignore_errors=True)
         unfinished.rename(place)
     except Exception as error:
         _keep_logs(unfinished, place, error)
         status: Literal["failed", "error"] = "failed" if isinstance(error, CallFailed) else "error"
         outcome = Repeat(repeat, seed, status, reason_of(error), attempt=attempt)
-        return Result(condition, outcome, measured(outcome, None, _metrics(store))), None
+        numbers = measured(outcome, None, _metrics(store), store.about.window)
+        return Result(condition, outcome, numbers), None
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -293,8 +302,8 @@ def _run_one(store: Store, backend: Backend, item: Item, attempt: int) -> tuple[
     try:
         numbers = measured(outcome, trace, _metrics(store), store.about.window)
     except Exception as error:  # the trace is kept, and can be measured when the reason is removed
-        outcome = replace(outcome, note="; ".join(filter(None, [note, f"not measured: {reason_of(error)}"])))
-        return Result(condition, outcome), trace
+        reasons = filter(None, [note, f"{NOT_MEASURED}{reason_of(error)}"])
+        return Result(condition, replace(outcome, note="; ".join(reasons)), measured=False), trace
     return Result(condition, outcome, numbers), trace
 
 
@@ -307,6 +316,7 @@ def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:
     try:
         if not isinstance(error, RtclabError):
             write_text(unfinished / "traceback.txt", "".join(traceback.format_exception(error)))
+        shutil.rmtree(place, ignore_errors=True)
         if any(unfinished.iterdir()):
             unfinished.rename(place)
     except (OSError, DiskFull):

@@ -18,14 +18,17 @@ from typing import Any, NamedTuple, Self
 
 import polars as pl
 
-from rtclab.errors import BadInput, DiskFull, OtherSchema, ScenarioError, TraceError
+from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
 from rtclab.experiment.conditions import Conditions, Listed, digest_of, from_json, table_of
+from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS
 from rtclab.trace import (
+    LOCK_FILE,
     Machine,
     Repeat,
     Run,
     RunManifest,
+    one_after_another,
     only_writer,
     read_manifest,
     subdirectories,
@@ -40,6 +43,7 @@ BUSY_S = 30.0
 """How long to wait for another process that is writing."""
 CHUNK = 20_000
 """Rows that are read at once."""
+DAMAGED = "it is damaged; traces beside it are not"
 
 TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -66,6 +70,11 @@ CREATE VIEW results AS
 """The tables, and views for other programs: ``results`` has a row for every value of the latest repeats."""
 
 
+def build() -> str:
+    """Identifies the code that simulates and measures."""
+    return code_digest()[:12]
+
+
 class Number(NamedTuple):
     """A value of a metric in a repeat, and the standard deviation of its one-second samples, if any."""
 
@@ -82,6 +91,8 @@ class Result:
     condition: int
     outcome: Repeat
     numbers: Sequence[Number] = ()
+    measured: bool = True
+    """Whether it was measured. Otherwise it is measured when its values are read, if its trace was kept."""
 
 
 @dataclass(frozen=True)
@@ -146,20 +157,24 @@ class Store:
         if not self.file.is_file():
             if not (path / RUN_FILE).is_file():
                 raise TraceError(f"{path} has no results: it has no {STORE_FILE}")
-            _take_over(path)
+            with one_after_another(path / LOCK_FILE, lambda owner: None):
+                if not self.file.is_file():
+                    _take_over(path)
         with self._reading() as database:
-            known = {key: json.loads(value) for key, value in database.execute("SELECT * FROM about")}
-            self._check_schema(known.get("schema"))
-            self.digests = [
-                row[0] for row in database.execute("SELECT digest FROM conditions ORDER BY condition")
-            ]
-        self.about = About.from_json(known["about"])
-        self.conditions: Conditions = from_json(known["conditions"])
+            texts = dict(database.execute("SELECT key, value FROM about").fetchall())
+            self._check_schema(str(texts.get("schema")))
+            digests = database.execute("SELECT digest FROM conditions ORDER BY condition").fetchall()
+        self.digests = [digest for (digest,) in digests]
+        try:
+            self.about = About.from_json(json.loads(texts["about"]))
+            self.conditions: Conditions = from_json(json.loads(texts["conditions"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(f"{self.file}: cannot be read: {error!r}", hint=DAMAGED) from None
 
-    def _check_schema(self, number: object) -> None:
-        if number == SCHEMA:
+    def _check_schema(self, number: str) -> None:
+        if number == str(SCHEMA):
             return
-        newer = isinstance(number, int) and number > SCHEMA
+        newer = number.isdecimal() and int(number) > SCHEMA
         raise OtherSchema(
             f"{self.file}: written by {'a newer' if newer else 'another'} rtclab, with schema {number}; "
             f"this one reads schema {SCHEMA}",
@@ -167,8 +182,14 @@ class Store:
         )
 
     @classmethod
-    def create(cls, path: Path, about: About, conditions: Conditions) -> Self:
+    def create(cls, path: Path, about: About, conditions: Conditions, repeats: Sequence[Repeat] = ()) -> Self:
         """Writes a new store into an existing directory.
+
+        Args:
+            path: the directory.
+            about: what holds for all repeats.
+            conditions: the scenarios.
+            repeats: outcomes of the first condition that are known already, without values.
 
         Raises:
             DiskFull: no space is left. Nothing is left behind.
@@ -177,7 +198,8 @@ class Store:
         temporary.unlink(missing_ok=True)
         try:
             with _errors(path / STORE_FILE), closing(sqlite3.connect(temporary)) as database, database:
-                _write_conditions(database, conditions)
+                digests = _write_conditions(database, conditions)
+                _insert(database, digests, [Result(0, one) for one in repeats], "", "")
                 rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
                 database.executemany(
                     "INSERT INTO about VALUES (?, ?)",
@@ -210,49 +232,24 @@ class Store:
             database.execute("UPDATE about SET value = ? WHERE key = 'about'", [json.dumps(known)])
         self.about = About.from_json(known)
 
-    def add(self, results: Iterable[Result], *, code: str, metrics: str) -> None:
+    def add(self, results: Iterable[Result], *, code: str, metrics: str, changed: bool = True) -> None:
         """Adds repeats with their values in one transaction; earlier ones of the same key are replaced.
 
         Args:
             results: the repeats.
             code: identifies the build of rtclab that ran them.
             metrics: identifies the definitions by which they were measured.
+            changed: whether this makes the results newer. Measuring old repeats again does not.
 
         Raises:
             DiskFull: no space is left. What was there is unchanged.
             BadInput: another process locks the file for long, or it cannot be written.
         """
+        before = self.file.stat()
         with self._writing() as database:
-            of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
-            for result in results:
-                one = result.outcome
-                key = (result.condition, one.repeat, self.digests[result.condition], code)
-                database.execute(
-                    "DELETE FROM numbers WHERE outcome IN (SELECT outcome FROM outcomes WHERE condition = ? "
-                    "AND repeat = ? AND digest = ? AND code = ?)",
-                    key,
-                )
-                number = database.execute(
-                    "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
-                    "note, attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        *key,
-                        one.seed,
-                        one.status,
-                        one.reason.strip(),
-                        one.note,
-                        one.attempt,
-                        one.disturbed,
-                        metrics,
-                    ),
-                ).lastrowid
-                database.executemany(
-                    "INSERT INTO numbers VALUES (?, ?, ?, ?, ?)",
-                    [
-                        (number, of_metric[one.metric], of_flow[one.flow], one.value, one.deviation)
-                        for one in result.numbers
-                    ],
-                )
+            _insert(database, self.digests, results, code, metrics)
+        if not changed:
+            os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def note(self, what: str) -> None:
         """Adds an event, with the time: who ran what, what was interrupted or tried again."""
@@ -266,7 +263,7 @@ class Store:
             return list(database.execute("SELECT at, what FROM events ORDER BY event"))
 
     def outcomes(self) -> pl.DataFrame:
-        """The latest outcome of each repeat whose scenario is that of its condition.
+        """The outcome of each repeat: that of this build of rtclab, otherwise the latest of any build.
 
         Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
         ``reason``, ``note``, ``attempt``, ``disturbed``, ``code`` and ``metrics``.
@@ -279,7 +276,10 @@ class Store:
         }
         with self._reading() as database:
             rows = database.execute(
-                f"SELECT {', '.join(columns)} FROM latest ORDER BY condition, repeat"
+                f"SELECT {', '.join(columns)} FROM (SELECT o.*, max((o.code = ?) << 62 | outcome) "
+                "FROM outcomes o JOIN conditions c USING (condition) WHERE o.digest = c.digest "
+                "GROUP BY o.condition, o.repeat) ORDER BY condition, repeat",
+                [build()],
             ).fetchall()
         return pl.DataFrame(rows, schema=columns, orient="row")
 
@@ -290,19 +290,29 @@ class Store:
 
     def run(self, condition: int = 0) -> Run:
         """The repeats of one condition, with their outcomes and traces."""
-        rows = self.outcomes().filter(pl.col("condition") == condition).iter_rows(named=True)
+        return self.runs([condition])[0]
+
+    def runs(self, conditions: Sequence[int]) -> list[Run]:
+        """The repeats of each of some conditions, with their outcomes and traces."""
+        repeats: dict[int, list[Repeat]] = {number: [] for number in conditions}
+        for row in self.outcomes().iter_rows(named=True):
+            if row["condition"] in repeats:
+                repeats[row["condition"]].append(repeat_of(row))
         alone = len(self.conditions) == 1
-        return Run(
-            self.repeat_path(condition, 0).parent,
-            self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
-            self.about.backend,
-            self.conditions.data(condition) | {"repeats": self.about.repeats},
-            [_repeat(row) for row in rows],
-            self.about.repeats,
-            self.about.versions,
-            self.about.machine,
-            self.about.traces,
-        )
+        return [
+            Run(
+                self.repeat_path(condition, 0).parent,
+                self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
+                self.about.backend,
+                self.conditions.data(condition) | {"repeats": self.about.repeats},
+                of_condition,
+                self.about.repeats,
+                self.about.versions,
+                self.about.machine,
+                self.about.traces,
+            )
+            for condition, of_condition in repeats.items()
+        ]
 
     def repeat_path(self, condition: int, repeat: int) -> Path:
         """The directory of the trace of a repeat."""
@@ -337,21 +347,19 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with (
-            _errors(self.file),
-            closing(sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=ro", BUSY_S, uri=True)) as database,
-        ):
+        # Also a reader must be able to write, because it rolls back what a killed process has half written.
+        # Of a file that cannot be written, SQLite reads without.
+        uri = f"{self.file.resolve().as_uri()}?mode=rw"
+        with _errors(self.file), closing(sqlite3.connect(uri, BUSY_S, uri=True)) as database:
             yield database
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with (
-            _errors(self.file),
-            closing(sqlite3.connect(f"{self.file.resolve().as_uri()}?mode=rw", BUSY_S, uri=True)) as database,
-            database,
-        ):
-            # The commit of a killed process is rolled back. Without the last fsync, a power cut may lose it.
+        with self._reading() as database, database:
+            # Without the last fsync, a power cut may lose the latest commit, but the file stays consistent.
             database.execute("PRAGMA synchronous = NORMAL")
+            # A transaction that first reads and then writes would fail if another process wrote in between.
+            database.execute("BEGIN IMMEDIATE")
             yield database
 
 
@@ -381,12 +389,53 @@ class _Names(dict[str, int]):
         return number
 
 
-def _repeat(row: Mapping[str, Any]) -> Repeat:
+def repeat_of(row: Mapping[str, Any]) -> Repeat:
+    """The outcome of a repeat from a row of :meth:`Store.outcomes`."""
     names = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
     return Repeat(**{name: row[name] for name in names})
 
 
-def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> None:
+def _insert(
+    database: sqlite3.Connection,
+    digests: Sequence[str],
+    results: Iterable[Result],
+    code: str,
+    metrics: str,
+) -> None:
+    of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
+    for result in results:
+        one = result.outcome
+        key = (result.condition, one.repeat, digests[result.condition], code)
+        database.execute(
+            "DELETE FROM numbers WHERE outcome IN (SELECT outcome FROM outcomes WHERE condition = ? "
+            "AND repeat = ? AND digest = ? AND code = ?)",
+            key,
+        )
+        number = database.execute(
+            "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
+            "note, attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *key,
+                one.seed,
+                one.status,
+                one.reason.strip(),
+                one.note,
+                one.attempt,
+                one.disturbed,
+                metrics if result.measured else "",
+            ),
+        ).lastrowid
+        database.executemany(
+            "INSERT INTO numbers VALUES (?, ?, ?, ?, ?)",
+            [
+                (number, of_metric[one.metric], of_flow[one.flow], one.value, one.deviation)
+                for one in result.numbers
+            ],
+        )
+
+
+def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> list[str]:
+    """Makes the tables, fills in the conditions, and returns their digests."""
     table = table_of(conditions).drop("number")
     columns = [name for name in table.columns if name != "condition"]
     types = {name: "REAL" if table[name].dtype == pl.Float64 else "TEXT" for name in columns}
@@ -406,6 +455,7 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> N
             for number, (digest, (label, *values)) in enumerate(zip(digests, table.iter_rows(), strict=True))
         ],
     )
+    return digests
 
 
 def _digest(conditions: Conditions, number: int) -> str:
@@ -420,29 +470,27 @@ def _errors(file: Path) -> Iterator[None]:
     """Says what is wrong with a store in a sentence."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        text = str(error)
-        if "disk is full" in text:
-            raise DiskFull(file) from error
-        if "locked" in text:
-            raise BadInput(
-                f"{file}: another process has been writing for {BUSY_S:g} s", hint="wait until it has ended"
-            ) from None
-        if "readonly" in text or "unable to open" in text:
-            raise BadInput(
-                f"{file}: cannot be written: {text}", hint="copy the directory to a writable place"
-            ) from None
-        if "no such" in text:
-            raise TraceError(f"{file}: not a store of rtclab: {text}") from None
-        if "I/O" in text:
-            raise DiskFull(file) from error
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # faults of the caller
         raise
-    except (sqlite3.DatabaseError, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, sqlite3.IntegrityError):
-            raise
-        raise TraceError(
-            f"{file}: cannot be read: {error}", hint="it is damaged; traces beside it are not"
-        ) from None
+    except sqlite3.DatabaseError as error:
+        raise _in_words(file, error) from error
+
+
+def _in_words(file: Path, error: sqlite3.DatabaseError) -> RtclabError:
+    match getattr(error, "sqlite_errorname", "").split("_")[1:]:
+        case ["FULL", *_] | ["IOERR", "WRITE" | "FSYNC" | "TRUNCATE", *_]:
+            return DiskFull(file)
+        case ["BUSY" | "LOCKED", *_]:
+            return BadInput(
+                f"{file}: another process has been writing for {BUSY_S:g} s", hint="wait until it has ended"
+            )
+        case ["READONLY" | "CANTOPEN" | "PERM", *_]:
+            return BadInput(
+                f"{file}: cannot be written: {error}", hint="copy the directory to a writable place"
+            )
+        case ["ERROR"]:
+            return TraceError(f"{file}: not a store of rtclab: {error}")
+    return TraceError(f"{file}: cannot be read: {error}", hint=DAMAGED)
 
 
 def open_store(name_or_path: str | Path, out: Path) -> Store:
@@ -496,13 +544,13 @@ def _take_over(path: Path) -> None:
         name,
         was.backend,
         planned,
+        tuple(METRICS),
         capture=was.capture,
         versions=was.versions,
         machine=was.machine,
         created=datetime.fromtimestamp(changed_ns / 1e9, UTC).isoformat(timespec="seconds"),
     )
-    made = Store.create(path, about, Listed({name: was.scenario}))
-    made.add((Result(0, one) for one in was.repeats), code="", metrics="")
+    made = Store.create(path, about, Listed({name: was.scenario}), was.repeats)
     made.note(f"taken over from {RUN_FILE}, without values: they are measured from the traces")
     # It stays as old as it was, so that it does not become the latest.
     os.utime(made.file, ns=(changed_ns, changed_ns))

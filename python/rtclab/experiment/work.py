@@ -10,12 +10,11 @@ from functools import lru_cache
 from math import ceil
 
 import rtclab
-from rtclab.backend.together import simulate_together
+from rtclab.backend.sim_batch import simulate_together
 from rtclab.errors import RtclabError
 from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.measure import measured
-from rtclab.experiment.store import About, Result
-from rtclab.fingerprint import code_digest
+from rtclab.experiment.store import About, Result, build
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat
@@ -42,11 +41,6 @@ class Task:
 
     size: int
     text: str
-
-
-def build() -> str:
-    """Identifies the code that simulates and measures."""
-    return code_digest()[:12]
 
 
 def versions() -> dict[str, object]:

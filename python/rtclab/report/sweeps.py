@@ -31,6 +31,8 @@ class Swept(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def fields(self) -> list[str]: ...
+    @property
     def varied(self) -> tuple[Field, ...]: ...
     @property
     def conditions(self) -> list[str]: ...
@@ -146,7 +148,7 @@ def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
 def _facts(results: Swept) -> list[tuple[str, str]]:
     """The facts at the top of the report, as pairs of label and value."""
     run = results.runs[0]
-    repeats = f"{run.planned} of each"
+    repeats = f"{run.planned} of each" + (", with the same seeds" if results.fields else "")
     facts = [
         ("Scenario", str(run.scenario["name"])),
         ("Backend", "simulated (virtual time)" if run.backend == "sim" else run.backend),

@@ -10,7 +10,7 @@ from rtclab.trace.files import (
     write_text,
 )
 from rtclab.trace.getstats import flattened
-from rtclab.trace.lock import one_after_another, only_writer
+from rtclab.trace.lock import LOCK_FILE, one_after_another, only_writer
 from rtclab.trace.manifest import (
     SCHEMA,
     CallInfo,
@@ -37,6 +37,7 @@ from rtclab.trace.sums import (
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
+    "LOCK_FILE",
     "MANIFEST",
     "NULLABLE",
     "OPTIONAL_TABLES",
