@@ -246,7 +246,7 @@ def test_a_scenario_that_the_backend_cannot_run_leaves_no_directory(tmp_path: Pa
     with pytest.raises(UnsupportedScenario, match="audio: the stub has no microphone"):
         ran(StubBackend(), tmp_path, Scenario.load("first-call", ["audio={}"]))
     named = {"a": THREE, "b": Scenario.load("first-call", ["audio={}"])}
-    with pytest.raises(BadInput, match="^b: audio: the stub has no microphone"):
+    with pytest.raises(BadInput, match=r"^b: audio: the stub has no microphone"):
         Experiment(named, backend=StubBackend())
     assert list(tmp_path.iterdir()) == []
 
@@ -332,7 +332,7 @@ def test_conditions_have_their_own_values_traces_and_outcomes(tmp_path: Path) ->
         results.metrics(begin="2 s")
     with pytest.raises(BadInput, match=r"^two-1 has 2 conditions; expected one"):
         _ = results.run
-    with pytest.raises(BadInput, match="^no condition `c` in two-1"):
+    with pytest.raises(BadInput, match=r"^no condition `c` in two-1"):
         _ = results["c"]
 
 

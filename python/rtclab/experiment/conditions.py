@@ -25,7 +25,8 @@ VARY = "vary"
 """Origin, in errors, of the values of varied fields."""
 NOT_VARIED = {
     "name": "the experiment's directory is named after it",
-    "repeats": "all points have the same number of repeats; use --repeats",
+    "repeats": "all conditions have the same number of repeats; use --repeats",
+    "seed": "repeats differ in their seeds, which all conditions share; use --repeats",
 }
 UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""

@@ -17,7 +17,7 @@ from rtclab.experiment.measure import measured
 from rtclab.experiment.store import About, Result, build
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
-from rtclab.trace import SCHEMA, Repeat
+from rtclab.trace import SCHEMA, Repeat, Status
 
 TOGETHER_S = 4000
 """Simulated seconds, summed over flows, that are measured together: half a second of work, usually a task."""
@@ -107,10 +107,12 @@ def run_task(text: str) -> list[Result]:
         for condition, _, repeats in some:
             for repeat, trace in zip(repeats, traces, strict=False):
                 failure = trace.manifest.failure
+                # Without flows, not the call failed but the simulator.
+                failed: Status = "failed" if trace.manifest.flows else "error"
                 outcome = Repeat(
                     repeat,
                     trace.manifest.seed or 0,
-                    "finished" if failure is None else "failed",
+                    "finished" if failure is None else failed,
                     failure or "",
                     "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
                 )
