@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rtclab.capture import Trace
+    from rtclab.gates import GateResult, gate
     from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, replay, run
     from rtclab.lab import open_result as open
     from rtclab.machine import doctor
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
+    "GateResult",
     "Grid",
     "Run",
     "Scenario",
@@ -32,6 +34,7 @@ __all__ = [
     "__version__",
     "compare",
     "doctor",
+    "gate",
     "link",
     "list_metrics",
     "list_scenarios",
@@ -43,12 +46,14 @@ __all__ = [
 
 _HOME = {
     "Comparison": ("rtclab.lab", "Comparison"),
+    "GateResult": ("rtclab.gates", "GateResult"),
     "Grid": ("rtclab.sweeps", "Grid"),
     "Run": ("rtclab.lab", "Run"),
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Trace": ("rtclab.capture", "Trace"),  # this module adds from_pcap
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "gate": ("rtclab.gates", "gate"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from rtclab.backend import backend as backend_of
 from rtclab.campaign import Interrupted
 from rtclab.cli import tables
 from rtclab.errors import DiskFull
-from rtclab.lab import Run, run
+from rtclab.gates.checks import Check, checks_table
+from rtclab.gates.limits import Limit, parse_options
+from rtclab.lab import Run, open_run, run
 from rtclab.progress import busy
 from rtclab.scenario import Scenario, shipped
 from rtclab.words import field_trials
@@ -46,10 +48,15 @@ def print_browser_arguments(backend: str | None, scenario: str | None, changes: 
             print(f"{scenario} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
 
 
-def run_and_report(output: Output, **arguments: Any) -> int:
-    """Runs with the arguments of :func:`rtclab.lab.run`, measures, reports; returns the exit status."""
+def run_and_report(output: Output, limits: Sequence[str], **arguments: Any) -> int:
+    """Runs with the arguments of :func:`rtclab.lab.run`, measures, reports; returns the exit status.
+
+    If a limit does not hold, the status is that of a failed run.
+    """
+    wanted = _limits(limits, arguments) if limits else []
     print_browser_arguments(arguments["backend"], arguments["scenario"], arguments["changes"])
     interrupted = False
+    checks: list[Check] = []
     try:
         made = run(**arguments)
     except Interrupted as stopped:
@@ -61,10 +68,12 @@ def run_and_report(output: Output, **arguments: Any) -> int:
         if ended:
             with busy("measuring"):
                 measured = made.write_metrics()
+        if not interrupted:
+            checks = [check for limit in wanted for check in _checks(limit, made, measured)]
         if ended and output.report and not interrupted:
             with busy("drawing the report"):
                 page = made.report(measured)
-        _show(output, made, measured, page)
+        _show(output, made, measured, page, checks)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept; `rtclab report {made.path}` measures and draws them", file=sys.stderr)
         if isinstance(error, DiskFull):
@@ -79,21 +88,45 @@ def run_and_report(output: Output, **arguments: Any) -> int:
             print(f"repeat {entry.repeat}: {entry.note}", file=sys.stderr)
         if not tables.print_incomplete(made) and failed and not backend_of(made.backend).deterministic:
             print(tables.how_to_continue(made), file=sys.stderr)
-    return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if failed or any(check.fails for check in checks) else 0
 
 
-def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+def _limits(texts: Sequence[str], arguments: Mapping[str, Any]) -> list[Limit]:
+    """The limits given with ``--assert``, which are for flows of the scenario that will run."""
+    if arguments["resume"] is not None:
+        resumed = open_run(arguments["resume"], out=arguments["out"])
+        scenario = Scenario.read(resumed.scenario, resumed.name)
+    elif arguments["scenario"] is not None:
+        scenario = Scenario.load(arguments["scenario"], arguments["changes"])
+    else:
+        return []  # there is an error to come
+    return parse_options(texts, "--assert", scenario)
+
+
+def _checks(limit: Limit, run: Run, measured: pl.DataFrame | None) -> list[Check]:
+    rows = [] if measured is None else measured.filter(metric=limit.metric).select("flow", "values").rows()
+    return limit.checks(run.scenario["name"], dict(rows))
+
+
+def _show(
+    output: Output, run: Run, measured: pl.DataFrame | None, page: Path | None, checks: Sequence[Check]
+) -> None:
     if output.as_json:
         answer = {
             "run": str(run.path),
             "repeats": [asdict(entry) for entry in run.repeats],
             "metrics": [] if measured is None else measured.to_dicts(),
             "report": page and str(page),
+            "limits": checks_table(checks).to_dicts(),
         }
         tables.print_json(answer)
         return
     if measured is not None:
         tables.show_measured(measured, run, all_metrics=output.all_metrics)
+    for check in checks:
+        print(f"{'FAILED' if check.fails else 'holds'}: {check.sentence()}")
     print(f"run: {run.path} ({run.finished} of {run.planned} repeats finished)")
     if page is not None:
         print(f"report: {page}")
