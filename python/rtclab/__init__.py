@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rtclab.experiment import Experiment, Results
+    from rtclab.gates import GateResult, gate
     from rtclab.lab import (
         Comparison,
         compare,
@@ -37,12 +38,14 @@ __version__ = "0.1.0"
 __all__ = [
     "Comparison",
     "Experiment",
+    "GateResult",
     "Results",
     "Scenario",
     "Trace",
     "__version__",
     "compare",
     "doctor",
+    "gate",
     "import_files",
     "link",
     "list_metrics",
@@ -57,11 +60,13 @@ __all__ = [
 _HOME = {
     "Comparison": ("rtclab.lab", "Comparison"),
     "Experiment": ("rtclab.experiment", "Experiment"),
+    "GateResult": ("rtclab.gates", "GateResult"),
     "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "gate": ("rtclab.gates", "gate"),
     "import_files": ("rtclab.lab", "import_files"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),

@@ -279,6 +279,15 @@ def run(
             "minute of first-call takes 3 MB, kept in memory until the end. Live calls always write one.",
         ),
     ] = False,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="LIMIT",
+            help="A limit for the mean over the repeats, such as 'rtt_p95 < 150 ms' or "
+            "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
+        ),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -286,12 +295,14 @@ def run(
 ) -> None:
     """Run a scenario, print the most important metrics and write a report.
 
-    The exit status is 1 if a repeat failed; finished repeats are kept.
+    The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import Output, print_browser_arguments, run_and_report
+    from rtclab.cli.running import Output, limits_of, print_browser_arguments, run_and_report
     from rtclab.lab import run
 
     print_browser_arguments(backend, scenario, changes or ())
+    shorthands = (f"duration={duration}",) if duration else ()
+    wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
         Output(not no_report, all_metrics, as_json),
         lambda: run(
@@ -310,6 +321,7 @@ def run(
             resume=resume,
             renew=renew,
         ),
+        wanted,
     )
     raise typer.Exit(status)
 
@@ -384,6 +396,49 @@ def sweep(
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
+
+
+@app.command(epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md")
+def gate(
+    suite: Annotated[
+        Path, typer.Argument(metavar="SUITE", help="TOML file with scenarios, limits and comparisons.")
+    ],
+    update_baseline: Annotated[
+        bool,
+        typer.Option("--update-baseline", help="Write a new baseline instead of comparing with the old one."),
+    ] = False,
+    reason: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Why there is a new baseline, which is kept in its file."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML, which hosted CIs display.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of simulations in parallel; by default one per core.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Run the scenarios of a suite; check their limits, and whether a metric is worse than in the baseline.
+
+    The exit status is 1 if a check fails, because a limit does not hold, a metric is worse by more than its
+    margin and by more than chance, or something was not measured.
+    """
+    from rtclab.cli.gating import Files, gate_and_show
+
+    if update_baseline != (reason is not None):
+        raise BadInput(
+            "--update-baseline and --reason: expected both or neither",
+            hint="for example --update-baseline --reason 'frames are paced'",
+        )
+    files = Files(junit, markdown, html)
+    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json))
 
 
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
