@@ -749,7 +749,7 @@ def test_one_metric_can_be_looked_up(rtclab: Rtclab) -> None:
 
 
 def test_measure_and_report_take_a_sweep_as_they_take_a_run(rtclab: Rtclab) -> None:
-    vary = ("--vary", "link.up.loss=0 %,20 %", "--vary", "seed=1,2")
+    vary = ("--vary", "link.up.loss=0 %,20 %", "--vary", "link.up.delay=5 ms,25 ms")
     sweep = ("sweep", "first-call", *vary, "--duration", "10s", "--repeats", "2", "--no-report")
     assert rtclab(*sweep).status == 0
     assert rtclab("report", "first-call-sweep-1").out == "runs/first-call-sweep-1/report.html\n"
@@ -757,14 +757,14 @@ def test_measure_and_report_take_a_sweep_as_they_take_a_run(rtclab: Rtclab) -> N
     assert answer == {"report": "runs/first-call-sweep-1/report.html"}
     assert list(Path("plots").glob("*.svg"))
     every = json.loads(rtclab("measure", "latest", "--metric", "packet_loss", "--json").out)
-    assert len(every) == 8  # 2 losses, 2 seeds, 2 flows
+    assert len(every) == 8  # 2 losses, 2 delays, 2 flows
     averaged = ("measure", "latest", "--metric", "packet_loss", "--by", "link.up.loss")
     by = json.loads(rtclab(*averaged, "--json").out)
     found = {loss: [row["mean"] for row in by if row["link.up.loss"] == loss] for loss in ("0 %", "20 %")}
     assert found["0 %"] == [0, 0]
     assert len(found["20 %"]) == 2
     assert all(10 < mean < 30 for mean in found["20 %"])
-    one = rtclab("measure", "latest", "--where", "link.up.loss=20 %", "--where", "seed=1")
+    one = rtclab("measure", "latest", "--where", "link.up.loss=20 %", "--where", "link.up.delay=5 ms")
     assert one.out.startswith("first-call, simulated, 10 s: mean of 2 repeats")
     refused = rtclab("measure", "latest", "--from", "1s")
     assert refused.status == 2
