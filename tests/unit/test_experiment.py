@@ -122,9 +122,7 @@ def test_ctrl_c_keeps_finished_repeats_and_marks_the_rest_as_interrupted(tmp_pat
     results = caught.value.results
     assert outcomes(results) == [("finished", ""), ("interrupted", ""), ("interrupted", "")]
     assert files(results) == ["repeat-0", "results.sqlite"]
-    began, interrupted = (what for _, what in results._store.events())
-    assert began.startswith("began: 3 of 3 repeats to run, by `")
-    assert interrupted == "interrupted, 2 repeats left"
+    assert results._store.events()[-1][1] == "interrupted, 2 repeats left"
 
 
 def test_ctrl_c_that_reaches_the_repeats_themselves_marks_them_all(tmp_path: Path) -> None:
@@ -309,7 +307,7 @@ def test_a_disturbed_repeat_is_tried_again_and_says_so_if_all_tries_were(
     assert [repeat for repeat, _ in backend.ran] == [0, 0, 1, 1]
     assert results.outcomes().select("attempt", "disturbed").rows() == [(2, ""), (2, "the clock was set")]
     said = [what for _, what in results._store.events()]
-    assert said[1:-1] == [
+    assert [what for what in said if "disturbed" in what] == [
         f"first-call, repeat {repeat}: disturbed, tried again: the clock was set" for repeat in (0, 1)
     ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
+from rtclab.experiment.disturbance import SLOWEST_ENCODER_MS
 from synthetic_run import trace
 
 from rtclab.backend.sim import SimBackend

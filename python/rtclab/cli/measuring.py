@@ -73,7 +73,7 @@ def report_and_show(
     chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flow, tuple(drawn.average))
     with busy("drawing the report"):
         summary = results.summary()
-        alone = len(results.conditions) == 1
+        alone = results.is_run
         if alone and chosen != Chosen():
             raise BadInput(
                 f"{results.name} has one condition; the options that choose what is drawn are for sweeps"

@@ -228,6 +228,11 @@ class Results:
         """
         return [trace for run in self.runs for trace in run.traces]
 
+    @property
+    def is_run(self) -> bool:
+        """Whether these are the results of one condition whose repeats left traces, so that they are drawn."""
+        return len(self._table) == 1 and self._store.about.traces
+
     def repeat_path(self, repeat: int) -> Path:
         """The directory of the trace of a repeat of the only condition.
 
@@ -385,7 +390,7 @@ class Results:
             >>> run.plot("rate").save("rate.svg").name
             'rate.svg'
         """
-        if len(self._table) == 1:
+        if len(self._table) == 1 and name not in METRICS:
             from rtclab.report.plots import run_plot
 
             return run_plot(self.run, name, flow)
@@ -409,7 +414,7 @@ class Results:
             'report.html'
         """
         measured = self.summary() if measured is None else measured
-        if len(self._table) == 1:
+        if self.is_run:
             from rtclab.report.runs import write_report
 
             return write_report(self.run, measured)
