@@ -167,16 +167,14 @@ class Results:
         Columns: ``condition``, the varied fields, ``repeat``, ``seed``, ``status`` (finished, failed, error
         or interrupted), ``reason``, ``note``, ``attempt``, ``disturbed``, and ``older``, whether another
         build of rtclab made it. ``failed`` means that the call failed, ``error`` that the laboratory did.
-        If the field ``seed`` was varied, the seed of the repeat is in ``repeat_seed``.
 
         Example:
             >>> rtclab.run("first-call", duration="10 s", repeats=2).outcomes()["status"].to_list()
             ['finished', 'finished']
         """
         older = (pl.col("code") != build()).alias("older")
-        seed = "repeat_seed" if "seed" in self.fields else "seed"
-        columns = ("repeat", seed, "status", "reason", "note", "attempt", "disturbed")
-        rows = self._labelled(self._outcomes().rename({"seed": seed}))
+        columns = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
+        rows = self._labelled(self._outcomes())
         return rows.select("condition", *self._field_columns, *columns, older)
 
     def failures(self) -> pl.DataFrame:
