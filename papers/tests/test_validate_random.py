@@ -13,11 +13,11 @@ from synthetic_run import trace
 from rtclab.backend.sim import SimBackend
 from rtclab.campaign import run_scenario
 from rtclab.errors import BadInput
+from rtclab.experiment.disturbance import SLOWEST_ENCODER_MS
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run, only_writer
 from rtclab.trace.manifest import SCHEMA
-from rtclab_papers.campaigns.disturbance import SLOWEST_ENCODER_MS
 from rtclab_papers.validate.campaign import disturbance
 from rtclab_papers.validate.conditions import DURATION_S, GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept

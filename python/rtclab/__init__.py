@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtclab.backend.sim import simulate
+    from rtclab.backend.together import simulate_together
     from rtclab.capture import Trace
     from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, replay, run
     from rtclab.lab import open_result as open
@@ -38,6 +40,8 @@ __all__ = [
     "open",
     "replay",
     "run",
+    "simulate",
+    "simulate_together",
     "sweep",
 ]
 
@@ -54,6 +58,8 @@ _HOME = {
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
     "open": ("rtclab.lab", "open_result"),
     "replay": ("rtclab.lab", "replay"),
+    "simulate": ("rtclab.backend.sim", "simulate"),
+    "simulate_together": ("rtclab.backend.together", "simulate_together"),
     "run": ("rtclab.lab", "run"),
     "sweep": ("rtclab.sweeps", "sweep"),
 }

@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backend": {"errors", "scenario", "monitor", "trace", "logs", "_native"},
     "machine": {"backend", "_native"},
     "campaign": {"errors", "scenario", "trace", "backend"},
+    "experiment": {"trace"},
     "metrics": {"errors", "trace", "_native"},
     "report": {"errors", "words", "monitor", "trace", "metrics"},
     "replays": {"errors", "logs", "monitor", "trace", "metrics", "report", "_native"},
@@ -83,6 +84,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 EXCEPTIONS = {
     # Names for users; imported when first used.
+    ("__init__", "backend"),
     ("__init__", "capture"),
     ("__init__", "lab"),
     ("__init__", "machine"),

@@ -5,7 +5,7 @@ many scenarios, marks and repeats the ones that the machine disturbed, and appen
 file as soon as a repeat has ended.
 """
 
-from rtclab_papers.campaigns.disturbance import MAX_TRIES, disturbances
+from rtclab.experiment import MAX_TRIES, disturbances
 from rtclab_papers.campaigns.order import Item, encoders_at_once, items_of, shuffled
 from rtclab_papers.campaigns.rows import Key, Record, RowFile
 from rtclab_papers.campaigns.runner import Campaign, Tally

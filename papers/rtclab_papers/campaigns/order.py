@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rtclab.scenario import Scenario
-from rtclab.scenario.topology import encoders
+from rtclab.scenario import Scenario, encoders
 from rtclab_papers.campaigns.rows import Key
 
 UNRELATED = {"name", "title", "source", "repeats"}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
 from rtclab.errors import BadInput, DiskFull, is_disk_full
-from rtclab.trace.files import write_bytes
+from rtclab.trace import write_bytes
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
 OUTCOME, REASON = "outcome", "reason"

@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rtclab.backend import Backend, backend
-from rtclab.backend.turns import turn
+from rtclab.backend import Backend, backend, turn
 from rtclab.errors import (
     BackendUnavailable,
     DiskFull,
@@ -23,11 +22,10 @@ from rtclab.errors import (
     UnsupportedScenario,
     reason_of,
 )
+from rtclab.experiment import MAX_TRIES, disturbances
 from rtclab.processes import cores, process_pool
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace, only_writer
-from rtclab.trace.trace import MANIFEST
-from rtclab_papers.campaigns.disturbance import MAX_TRIES, disturbances
+from rtclab.trace import MANIFEST, Trace, only_writer
 from rtclab_papers.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab_papers.campaigns.rows import Key, Record, RowFile, Value
 

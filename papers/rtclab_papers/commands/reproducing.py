@@ -9,8 +9,7 @@ from pathlib import Path
 
 import typer
 
-from rtclab.cli import tables
-from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+from rtclab.cli import EXIT_FAILED, EXIT_INTERRUPTED, new_table, print_json, print_table, right
 from rtclab.progress import progress
 from rtclab.scenario import shipped
 from rtclab_papers.reproduce import EVERY_PAPER, NAMES, paper, plan_of, repeats_of
@@ -64,17 +63,17 @@ def show_papers(*, as_json: bool) -> None:
     """Prints name, title, source and numbers of tables and scenarios of each paper."""
     papers = [paper(name) for name in NAMES]
     if as_json:
-        tables.print_json(
+        print_json(
             [
                 {"name": one.name, "title": one.title, "source": one.source, "scenarios": one.scenarios}
                 for one in papers
             ]
         )
         return
-    table = tables.new_table("paper", "title", *tables.right("tables", "scenarios"), "source")
+    table = new_table("paper", "title", *right("tables", "scenarios"), "source")
     for one in papers:
         table.add_row(one.name, one.title, str(len(one.tables)), str(len(one.scenarios)), one.source)
-    tables.print_table(table)
+    print_table(table)
 
 
 def plans_of(papers: Sequence[Paper], repeats: int | None, *, every_reading: bool = False) -> list[Plan]:
@@ -101,7 +100,7 @@ def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
 
 def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
     if request.as_json:
-        tables.print_json(
+        print_json(
             [one.as_dict() | {"report": str(page)} for one, page in zip(comparisons, pages, strict=True)]
         )
         return
@@ -114,15 +113,15 @@ def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: S
 
 def _show_comparison(comparison: Comparison) -> None:
     print(f"{comparison.paper.name}: {comparison.paper.title}")
-    table = tables.new_table("measurements", *tables.right("within", "of", "%", "null model"))
+    table = new_table("measurements", *right("within", "of", "%", "null model"))
     for score in scores([comparison]):
         of = score.all
         table.add_row(score.kind, str(of.within), str(of.all), f"{of.percent:.0f}", str(of.null))
-    tables.print_table(table)
-    trends = tables.new_table("", "statement", "ours")
+    print_table(table)
+    trends = new_table("", "statement", "ours")
     for trend, finding in comparison.trends:
         trends.add_row(finding.outcome, trend.statement, finding.figures)
-    tables.print_table(trends)
+    print_table(trends)
 
 
 def _show_failures(failures: Sequence[Failure]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from rtclab.cli import tables
-from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+from rtclab.cli import EXIT_FAILED, EXIT_INTERRUPTED, print_json
+from rtclab.cli import count as number_of
 from rtclab.progress import progress
 from rtclab_papers.campaigns import Campaign, Item, Record, RowFile, Tally
 from rtclab_papers.reproduce import EVERY_PAPER, NAMES, paper
@@ -86,7 +86,7 @@ def _run(campaign: Campaign) -> Tally:
 
 def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str, Tally]) -> None:
     if request.as_json:
-        tables.print_json(
+        print_json(
             {
                 "page": str(page),
                 "runs": {
@@ -110,7 +110,7 @@ def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str
         for condition, why in tallies[LIVE].unsupported.items():
             _say(f"{condition}: not run: {why}")
         if outdated := tallies[LIVE].outdated:
-            count = tables.count(len(outdated), "kept call")
+            count = number_of(len(outdated), "kept call")
             _say(f"{count} of another rtclab cannot be measured again; earlier rows of them stay")
             _say(f"  the first: {next(iter(outdated.values()))}")
             _say("  hint: --retry-failed runs these calls again")

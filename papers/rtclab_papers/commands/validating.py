@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rtclab.cli import tables
+from rtclab.cli import print_json
 
 if TYPE_CHECKING:
     from rtclab_papers.validate.outcomes import Outcome
@@ -33,7 +33,7 @@ def validate_and_show(
         pairs = write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=_say)
         numbers = [pair.as_dict() for pair in pairs]
     if as_json:
-        tables.print_json({"page": str(page), "compared": numbers})
+        print_json({"page": str(page), "compared": numbers})
     else:
         print(page)
 
@@ -135,7 +135,7 @@ def _write_twin(page: Path, found: Sequence[Outcome], *, as_json: bool) -> None:
         name: [asdict(score(metric, own)) for metric in COMPARED] for name, own in by_group.items() if own
     }
     pairs = [asdict(pair) for one in found for pair in one.pairs]
-    tables.print_json({"page": str(page), "scores": scores, "compared": pairs})
+    print_json({"page": str(page), "scores": scores, "compared": pairs})
 
 
 def _say(text: str) -> None:

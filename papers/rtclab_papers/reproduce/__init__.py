@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from rtclab.errors import BadInput
-from rtclab.scenario.table import closest
+from rtclab.scenario import closest
 from rtclab_papers.reproduce.measures import MEDIA
 from rtclab_papers.reproduce.paper import Paper, read_paper
 from rtclab_papers.reproduce.runner import Plan

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, InstanceOf
 
-from rtclab.scenario.table import Table
+from rtclab.scenario import Table
 from rtclab_papers.reproduce.measures import none_if_nan
 from rtclab_papers.reproduce.results import Results
 from rtclab_papers.reproduce.trends import Need, Quantity

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.table import Table, closest
+from rtclab.scenario import Table, closest
 from rtclab_papers.reproduce.equations import EQUATIONS
 from rtclab_papers.reproduce.estimate import Estimate
 from rtclab_papers.reproduce.measures import DELAY, EQUATION, LOSS, MEASURES

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rtclab.metrics.statistics import Summary, summarise
-from rtclab.scenario.table import Table
+from rtclab.metrics import Summary, summarise
+from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import Metric
 from rtclab_papers.reproduce.chance import share_of_samples
 from rtclab_papers.reproduce.estimate import SMALLEST, Outcome, estimate_of

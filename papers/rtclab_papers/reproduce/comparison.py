@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isnan, nan
 
-from rtclab.metrics.statistics import summarise
-from rtclab.report.words import number
+from rtclab.metrics import summarise
+from rtclab.report import number
 from rtclab_papers.reproduce.ambiguities import Ambiguity, Row
 from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict, verdict
 from rtclab_papers.reproduce.changes import Changes

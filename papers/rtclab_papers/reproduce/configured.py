@@ -8,11 +8,17 @@ from functools import cache
 from itertools import pairwise
 from math import inf, prod
 
-from rtclab.scenario import Scenario
-from rtclab.scenario.network import Routes
-from rtclab.scenario.participant import CORE
-from rtclab.scenario.path import DelayCourse, DelaySteps, LossSteps
-from rtclab.scenario.units import Bitrate, Duration, Ratio
+from rtclab.scenario import (
+    CORE,
+    Bitrate,
+    DelayCourse,
+    DelaySteps,
+    Duration,
+    LossSteps,
+    Ratio,
+    Scenario,
+    route,
+)
 from rtclab_papers.reproduce.variants import split
 
 
@@ -50,8 +56,7 @@ def configured(scenario: str) -> Configured:
     sender, receiver = list(read.participants)[:2]
     call = read.calls[0] if read.calls else None
     hops = [(sender, CORE), (CORE, receiver)] if call and call.relay == CORE else [(sender, receiver)]
-    routes = Routes(read)
-    names = [name for hop in hops for name in routes.between(*hop) if name in read.bottlenecks]
+    names = [name for hop in hops for name in route(read, *hop) if name in read.bottlenecks]
     crossed = [read.bottlenecks[name] for name in names]
     capacities = [path.capacity.bps / 1000 for path in crossed if isinstance(path.capacity, Bitrate)]
     end_ns = read.duration.ns

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtclab.report.format import NARROW
-from rtclab.report.picture import as_svg
-from rtclab.report.plot import Plot
+from rtclab.report import NARROW, Plot, as_svg
 from rtclab.trace import write_text
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.figures import Figure

@@ -10,9 +10,8 @@ from math import ceil, inf, isnan, nan, sqrt
 
 import numpy as np
 
-from rtclab.metrics.series import Array
-from rtclab.metrics.statistics import Proportion, Summary, t_quantile
-from rtclab.report.words import number
+from rtclab.metrics import Array, Proportion, Summary, t_quantile
+from rtclab.report import number
 
 
 class Outcome(StrEnum):

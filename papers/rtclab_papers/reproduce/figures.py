@@ -9,14 +9,25 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.metrics.statistics import summarise
-from rtclab.report import forms
-from rtclab.report.bands import band, points_per_line, thinned
-from rtclab.report.drawing import Look
-from rtclab.report.forms import Bars, Curve, Distribution, Panel, Points
-from rtclab.report.plot import Plot
-from rtclab.report.words import flow_in_words
-from rtclab.scenario.table import Table
+from rtclab.metrics import summarise
+from rtclab.report import (
+    Bars,
+    Curve,
+    Distribution,
+    Look,
+    Panel,
+    Plot,
+    Points,
+    band,
+    bars,
+    distributions,
+    flow_in_words,
+    over_time,
+    per_repeat,
+    points_per_line,
+    thinned,
+)
+from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import Metric
 from rtclab_papers.reproduce.measures import MEASURES
 from rtclab_papers.reproduce.results import Results
@@ -218,7 +229,7 @@ def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axi
         return Curve(looks[line.name], band(repeats, points), filled=False)
 
     panels = [Panel(title, [curve(line) for line in lines]) for title, lines in figure.groups.items()]
-    return forms.over_time(*words, panels, axis)
+    return over_time(*words, panels, axis)
 
 
 def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
@@ -231,7 +242,7 @@ def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, 
         return Distribution(looks[line.name], thinned(values, POINTS), thinned(share, POINTS))
 
     panels = [(title, [distribution(line) for line in lines]) for title, lines in figure.groups.items()]
-    return forms.distributions(*words, panels, axis)
+    return distributions(*words, panels, axis)
 
 
 def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
@@ -244,7 +255,7 @@ def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, ax
         shown = slice(MOST_REPEATS)
         series.append(Points(looks[line.name], means[shown], deviations[shown], summarise(means)))
     longest = max(len(one.values) for one in series)
-    return forms.per_repeat(*words, series, range(1, longest + 1), axis)
+    return per_repeat(*words, series, range(1, longest + 1), axis)
 
 
 def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
@@ -262,7 +273,7 @@ def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: st
         of_groups = [[line for line in lines if line.name == name] for lines in figure.groups.values()]
         heights = [height(lines[0]) if lines else (nan, 0.0) for lines in of_groups]
         series.append(Bars(look, [mean for mean, _ in heights], [error for _, error in heights]))
-    return forms.bars(*words, series, list(figure.groups), axis)
+    return bars(*words, series, list(figure.groups), axis)
 
 
 def _bars_per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
@@ -276,7 +287,7 @@ def _bars_per_repeat(figure: Figure, looks: Looks, results: Results, words: Word
     for line, values in zip(figure.lines, of_lines, strict=True):
         single = [*values[:shown], *[nan] * (shown - len(values))]
         series.append(Bars(looks[line.name], [*single, summarise(values).mean]))
-    return forms.bars(*words, series, [*map(str, range(1, shown + 1)), MEAN], axis)
+    return bars(*words, series, [*map(str, range(1, shown + 1)), MEAN], axis)
 
 
 def _or_nan(value: float | None) -> float:

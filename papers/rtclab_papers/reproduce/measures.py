@@ -9,21 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from rtclab.backend.together import own_name
-from rtclab.metrics import METRICS, arrivals, delay, rate, related, tools
-from rtclab.metrics.series import NO_SAMPLES, Array, Samples, counter, increase, samples_in_window
-from rtclab.metrics.statistics import mean_within_sd
+from rtclab.metrics import (
+    METRICS,
+    NO_SAMPLES,
+    Array,
+    Samples,
+    arrivals,
+    counter,
+    delay,
+    increase,
+    mean_within_sd,
+    rate,
+    samples_in_window,
+)
 from rtclab.trace import Trace
+from rtclab_papers.reproduce import related, tools
 
 Value = tuple[float | None, float | None]
 """Mean over a repeat and standard deviation of its one-second samples; None if not measured."""
 Values = dict[str, dict[str, Value]]
 """Values of one repeat by name and flow."""
+
+MEASURING = tuple(Path(__file__).with_name(f"{name}.py") for name in ("measures", "related", "tools"))
+"""Source files, besides rtclab's own, that affect how a repeat is measured."""
 
 RATE, DELAY, LOSS, OTHER = KINDS = ("rate", "delay", "loss", "other")
 """Kinds of quantities, which are counted separately."""
@@ -86,7 +100,12 @@ def _series(trace: Trace, measure: Measure, flow: str) -> Samples:
 
 def measure(trace: Trace, names: Iterable[str]) -> Values:
     """Measures values of every flow by name. ``name@20`` is the value from 20 s on; see :class:`Measure`."""
-    return {name: {own_name(flow): _value(trace, flow, name) for flow in trace.flows} for name in names}
+    return {name: {_own_name(flow): _value(trace, flow, name) for flow in trace.flows} for name in names}
+
+
+def _own_name(flow: str) -> str:
+    """The name of a flow without the repeat that ``rtclab.simulate_together`` puts before it."""
+    return flow.rpartition(":")[2]
 
 
 def _value(trace: Trace, flow: str, name: str) -> Value:

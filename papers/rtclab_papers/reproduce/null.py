@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from math import nan
 from typing import Literal
 
-from rtclab.scenario.table import Table
+from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import Cell, Metric
 from rtclab_papers.reproduce.configured import configured
 

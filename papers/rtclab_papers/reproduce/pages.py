@@ -8,9 +8,7 @@ from math import isnan
 from pathlib import Path
 
 from rtclab.backend import machine, versions
-from rtclab.report.page import load_template, render
-from rtclab.report.words import machine as machine_in_words
-from rtclab.report.words import number
+from rtclab.report import load_template, machine_in_words, number, render
 from rtclab.trace import write_json, write_text
 from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict
 from rtclab_papers.reproduce.comparison import Compared, Comparison

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import InstanceOf
 
 from rtclab.errors import BadInput
-from rtclab.scenario.table import Table, closest
+from rtclab.scenario import Table, closest
 from rtclab_papers.reproduce.ambiguities import Ambiguity, ambiguity_of
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Metric
 from rtclab_papers.reproduce.changes import Changes

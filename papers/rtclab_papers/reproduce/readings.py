@@ -12,7 +12,7 @@ from math import isnan
 
 from pydantic import Field
 
-from rtclab.scenario.table import Table
+from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import OVERALL, Cell
 from rtclab_papers.reproduce.trends import Need
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rtclab.metrics.statistics import Summary, summarise
+from rtclab.metrics import Summary, summarise
 from rtclab.trace import Trace
 from rtclab_papers.reproduce.estimate import Statistic
 from rtclab_papers.reproduce.measures import MEDIA, Value, Values, none_if_nan

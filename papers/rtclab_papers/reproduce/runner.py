@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from time import process_time
 
+from rtclab import simulate, simulate_together
+from rtclab.backend import backend
 from rtclab.errors import reason_of
-from rtclab.metrics.series import NS_PER_S
 from rtclab.processes import cores, process_pool
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer
@@ -90,7 +91,7 @@ def unfinished(plan: Plan, out: Path) -> list[Batch]:
         for repeat in range(plan.repeats)
         if repeat not in finished or (repeat < plan.traced and not store.has_trace(repeat))
     ]
-    size = max(int(BATCH_S * NS_PER_S / plan.scenario.duration.ns), 1)
+    size = max(int(BATCH_S / plan.scenario.duration.s), 1)
     return [Batch(plan, store, todo[begin : begin + size]) for begin in range(0, len(todo), size)]
 
 
@@ -176,15 +177,12 @@ def _run_batch(batch: Batch) -> list[Failure]:
 
 def _traces(batch: Batch) -> dict[int, Trace]:
     """Simulates the repeats of a batch: one by one if their full traces are kept, the others together."""
-    from rtclab.backend.sim import SimBackend
-    from rtclab.backend.together import simulate_together
-
-    scenario, draws, backend = batch.plan.scenario, batch.plan.draws, SimBackend()
-    backend.check(scenario)
+    scenario, draws = batch.plan.scenario, batch.plan.draws
+    backend("sim").check(scenario)
     traces = {}
     for repeat in [repeat for repeat in batch.repeats if repeat < batch.plan.traced]:
         own = drawn(scenario, draws, repeat)
-        traces[repeat] = backend.simulate(own, seed=scenario.seed_of(repeat), repeat=repeat)
+        traces[repeat] = simulate(own, repeat)
         traces[repeat].save(batch.store.trace_path(repeat))
     others = [repeat for repeat in batch.repeats if repeat not in traces]
     if draws:

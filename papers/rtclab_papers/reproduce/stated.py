@@ -14,8 +14,7 @@ from math import isnan
 
 import numpy as np
 
-from rtclab.report.drawing import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Look, Mark
-from rtclab.report.plot import Plot
+from rtclab.report import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Look, Mark, Plot
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell
 from rtclab_papers.reproduce.figures import Figure
 from rtclab_papers.reproduce.figures import Line as FigureLine

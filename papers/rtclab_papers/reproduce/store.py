@@ -18,13 +18,8 @@ from pathlib import Path
 
 from rtclab.fingerprint import code_digest
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
-from rtclab.trace.files import subdirectories, write_bytes
-from rtclab.trace.trace import MANIFEST
-from rtclab_papers.reproduce.measures import Values
-
-MEASURING = (Path(__file__).with_name("measures.py"),)
-"""Source files of this package that affect how a repeat is measured."""
+from rtclab.trace import MANIFEST, Trace, subdirectories, write_bytes
+from rtclab_papers.reproduce.measures import MEASURING, Values
 
 KEPT = 3
 """Number of fingerprints of a scenario whose repeats are kept: those used last."""

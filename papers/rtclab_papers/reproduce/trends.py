@@ -17,8 +17,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.metrics.series import Array
-from rtclab.scenario.table import Table
+from rtclab.metrics import Array
+from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import RELATIVE, Metric
 from rtclab_papers.reproduce.estimate import (
     SMALLEST,

@@ -12,8 +12,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario import Scenario
-from rtclab.scenario.table import Table
+from rtclab.scenario import Scenario, Table
 
 SEPARATOR = "+"
 """Separates the names of variants."""

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.backend import backend
-from rtclab.campaign import run_scenario
+import rtclab
 from rtclab.metrics import compare_runs
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run, write_text
@@ -79,9 +78,9 @@ def notes_of(file: Path) -> str:
 
 
 def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bool) -> Pair:
-    sim = run_scenario(scenario, backend("sim"), out=runs, repeats=repeats)
+    sim = rtclab.run(scenario, backend="sim", out=runs, repeats=repeats)
     kept = _newest_live(scenario, runs) if keep_live else None
-    live = kept or run_scenario(scenario, backend("live"), out=runs, repeats=repeats)
+    live = kept or rtclab.run(scenario, backend="live", out=runs, repeats=repeats)
     window = (scenario.duration.s / 2, scenario.duration.s)
     return Pair(scenario, live, sim, compare_runs(live, sim, window))
 

@@ -10,9 +10,8 @@ from statistics import median
 import numpy as np
 
 from rtclab.fingerprint import code_digest
-from rtclab.metrics import METRICS
-from rtclab.metrics.statistics import holm
-from rtclab.report.drawing import DASHED, SOLID, Axes, Axis, Drawing, Line, Look
+from rtclab.metrics import METRICS, holm
+from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Look
 from rtclab.trace import Trace
 from rtclab_papers.campaigns.order import Item
 from rtclab_papers.campaigns.rows import Record, RowFile, Value

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtclab.backend import backend
-from rtclab.campaign import run_scenario
+import rtclab
+from rtclab.experiment import MAX_TRIES, disturbances
 from rtclab.trace import Run
-from rtclab_papers.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab_papers.validate.conditions import Condition
 
 
@@ -46,7 +45,7 @@ def live_run(
                 return None
             say(f"{condition.scenario.name}: {condition.words}")
             shutil.rmtree(place, ignore_errors=True)
-            made = run_scenario(condition.scenario, backend("live"), out=folder, repeats=1)
+            made = rtclab.run(condition.scenario, backend="live", out=folder, repeats=1)
             if made.path != place:
                 made.path.rename(place)
             run = Run.open(place)

@@ -7,8 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from rtclab.scenario import Scenario
-from rtclab.scenario.path import GilbertElliott
+from rtclab.scenario import GilbertElliott, Scenario
 
 DURATION_S = 45
 SIZES = (("640x360", 640, 360, 0.3), ("640x480", 640, 480, 0.5), ("1280x720", 1280, 720, 0.2))

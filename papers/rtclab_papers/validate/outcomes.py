@@ -10,7 +10,8 @@ from math import isnan, nan
 
 import numpy as np
 
-from rtclab.backend.sim import SimBackend
+from rtclab import simulate
+from rtclab.backend import backend
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -251,7 +252,7 @@ def simulated_of(scenario: Scenario, executor: Executor, repeats: int = SIMULATE
     Raises:
         UnsupportedScenario: the simulator cannot run the scenario.
     """
-    SimBackend().check(scenario)
+    backend("sim").check(scenario)
     calls = [*executor.map(partial(_simulated_call, scenario), range(repeats))]
     values = {
         key: replace(expected(found), by_chance=errors_by_chance(key[0], _by_repeat(calls, key)))
@@ -266,5 +267,4 @@ def _by_repeat(calls: Iterable[Call], key: Key) -> list[float]:
 
 
 def _simulated_call(scenario: Scenario, repeat: int) -> Call:
-    simulated = SimBackend().simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
-    return call_of(simulated, COMPARED)
+    return call_of(simulate(scenario, repeat), COMPARED)

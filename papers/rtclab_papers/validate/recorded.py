@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput
-from rtclab.scenario import Scenario
-from rtclab.scenario.path import BYTES_PER_OPPORTUNITY, read_mahimahi
+from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
 from rtclab_papers.validate.conditions import Condition
 
 GROUP = "recorded"

@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from rtclab.backend.sim import SimBackend
-from rtclab.backend.turns import turn
+from rtclab.backend import backend, turn
 from rtclab.scenario import Scenario
 from rtclab.trace import write_text
 from rtclab_papers.validate import notes_of
@@ -97,7 +96,7 @@ def simulated(condition: Condition, duration_s: int) -> Figures:
     """The figures of the simulator's TCP."""
     scenario = condition.scenario(duration_s)
     with TemporaryDirectory(prefix="rtclab-tcp-") as out:
-        table = SimBackend().run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
+        table = backend("sim").run(scenario, seed=1, repeat=0, out=Path(out)).table("packets")
         packets = table.filter(pl.col("flow").str.contains(r"^upload(\.\d+)?$"))
     received = (
         packets.drop_nulls("delivered_ns").group_by("flow").agg(pl.col("size_bytes").sum()).sort("flow")
@@ -116,7 +115,7 @@ class Lateness:
 
 def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
     """The figures of the kernel's TCP through the emulator, and the emulator's lateness."""
-    from rtclab.backend.live.tcp import kernel_tcp
+    from rtclab.backend.live import kernel_tcp
 
     network: Any = condition.scenario(duration_s).native(seed=1)["network"]
     paths = {path["name"]: path for path in network["paths"]}

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rtclab.metrics import METRICS
-from rtclab.report.picture import as_svg
+from rtclab.report import as_svg
 from rtclab.trace import write_text
 from rtclab_papers.validate import again, notes_of, sections
 from rtclab_papers.validate.chance import Chances, chance_file, read_chances

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rtclab.metrics import METRICS
-from rtclab.metrics.series import Array
-from rtclab.report.drawing import QUIET, Axes, Axis, Dots, Drawing, Line, Look
+from rtclab.metrics import METRICS, Array
+from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Look
 from rtclab_papers.validate.outcomes import COMPARED, Outcome, Pair
 from rtclab_papers.validate.tables import errors_of
 

@@ -8,7 +8,7 @@ from math import comb
 
 import numpy as np
 
-from rtclab.metrics.series import Array
+from rtclab.metrics import Array
 
 POWER = 0.8
 """Probability with which a difference is seen that counts as visible."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from math import isnan
 from statistics import median
 
-from rtclab.report.words import number
+from rtclab.report import number
 from rtclab_papers.reproduce.measures import MEASURES
 from rtclab_papers.reproduce.today.measured import COMPARED, FAIRNESS, ONE_WAY_DELAY, TCP_SHARE
 from rtclab_papers.reproduce.today.numbers import Numbers, Pair

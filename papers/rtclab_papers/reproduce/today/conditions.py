@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import InstanceOf
 
 from rtclab.errors import BadInput
-from rtclab.scenario import Duration, Scenario
-from rtclab.scenario.table import Table
+from rtclab.scenario import Duration, Scenario, Table
 from rtclab_papers.reproduce import paper
 from rtclab_papers.reproduce.cells import OVERALL, UNUSABLE, Cell
 from rtclab_papers.reproduce.measures import WINDOW_S

@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rtclab.report.drawing import Axes, Axis, Drawing, Line, Look
-from rtclab.report.words import number
+from rtclab.report import Axes, Axis, Drawing, Line, Look, number
 from rtclab.scenario import Scenario
-from rtclab.scenario.mixing import MIXING
 from rtclab_papers.campaigns import Record
 from rtclab_papers.reproduce.today.measured import (
     CONNECTIONS,
@@ -25,6 +23,7 @@ from rtclab_papers.reproduce.today.measured import (
 )
 from rtclab_papers.reproduce.today.numbers import Numbers
 from rtclab_papers.reproduce.today.run import LIVE
+from rtclab_papers.reproduce.today.translate import MIXING
 
 ABOUT = """\
 Live calls by topology, over all conditions, repeats and flows. Topologies ran in different networks, so

@@ -10,10 +10,10 @@ from typing import Literal
 
 import polars as pl
 
+from rtclab.experiment import encode_ms
 from rtclab.metrics import METRICS
 from rtclab.trace import Trace
 from rtclab_papers.campaigns import Item
-from rtclab_papers.campaigns.disturbance import encode_ms
 from rtclab_papers.campaigns.rows import Value
 from rtclab_papers.reproduce.measures import MEDIA, measure
 from rtclab_papers.reproduce.results import EVERY_FLOW

@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan
+from math import inf, isnan, nan
 from statistics import fmean
 
-from rtclab.metrics.registry import NOT_NEGATIVE
-from rtclab.metrics.statistics import Summary, summarise
-from rtclab.report.words import number
+from rtclab.metrics import Summary, summarise
+from rtclab.report import number
 from rtclab.trace import Trace
 from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values
@@ -33,7 +32,7 @@ class Estimate:
 
     @cached_property
     def _summary(self) -> Summary:
-        return summarise(self.values, NOT_NEGATIVE)
+        return summarise(self.values, (0.0, inf))
 
     @property
     def mean(self) -> float:

@@ -10,11 +10,9 @@ from math import isnan
 from pathlib import Path
 from statistics import median
 
-from rtclab.backend.sim import SimBackend
+from rtclab.backend import backend
 from rtclab.errors import UnsupportedScenario
-from rtclab.report.drawing import Drawing
-from rtclab.report.picture import as_svg
-from rtclab.report.words import janus_caution, number
+from rtclab.report import Drawing, as_svg, janus_caution, number
 from rtclab.trace import write_text
 from rtclab_papers.campaigns import MAX_TRIES, Record
 from rtclab_papers.reproduce.cells import UNUSABLE
@@ -234,7 +232,7 @@ def _is_simulated(names: Iterable[str], numbers: Numbers) -> bool:
     """Whether the simulator has models of everything in the scenarios of 2026."""
     try:
         for name in names:
-            SimBackend().check(numbers.plan.today[name].scenario)
+            backend("sim").check(numbers.plan.today[name].scenario)
     except UnsupportedScenario:
         return False
     return True

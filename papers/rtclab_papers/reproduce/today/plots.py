@@ -7,8 +7,8 @@ from math import isnan, nan
 
 import numpy as np
 
-from rtclab.metrics.series import Array
-from rtclab.report.drawing import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Look, largest
+from rtclab.metrics import Array
+from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Look, largest
 from rtclab_papers.reproduce.today.conditions import Line, Section
 from rtclab_papers.reproduce.today.numbers import Numbers
 from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN

@@ -11,11 +11,9 @@ from pathlib import Path
 from rtclab.fingerprint import code_digest
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Campaign, Item, Key, Record, RowFile, items_of
+from rtclab_papers.reproduce.measures import MEASURING
 from rtclab_papers.reproduce.today.conditions import Plan
 from rtclab_papers.reproduce.today.measured import More, Need, measured
-
-MEASURING = (Path(__file__).parents[1] / "measures.py", Path(__file__).with_name("measured.py"))
-"""Source files that affect how a repeat is measured."""
 
 THEN, SIM, LIVE = "then", "sim", "live"
 """The three campaigns, as the column ``backend`` of the rows names them."""
@@ -45,7 +43,7 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
 
     Simulated repeats run again if rtclab's code has changed, and all if the papers need other numbers.
     """
-    chosen, code = plan.conditions, code_digest(MEASURING)
+    chosen, code = plan.conditions, code_digest((*MEASURING, Path(__file__).with_name("measured.py")))
     needs = {
         today: {name: plan.need(name, today=today) for name in plan.scenarios} for today in (False, True)
     }

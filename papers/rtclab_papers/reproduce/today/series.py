@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from rtclab.backend.sim import SimBackend
+from rtclab import simulate
 from rtclab.errors import TraceError
-from rtclab.metrics.series import Array, Samples
-from rtclab.report.drawing import Axes, Axis, Drawing, Line, largest
+from rtclab.metrics import Array, Samples
+from rtclab.report import Axes, Axis, Drawing, Line, largest
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, write_text
 from rtclab_papers.campaigns import Item, Key, Record
@@ -169,7 +169,7 @@ def _middles(parts: int) -> Array:
 def _simulated(name: str, repeats: int) -> Iterator[Trace]:
     scenario = Scenario.load(name, {"record": "seconds"})
     for repeat in range(repeats):
-        yield SimBackend().simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
+        yield simulate(scenario, repeat)
 
 
 def _live(name: str, digest: str, records: Mapping[Key, Record], traces: Path) -> Iterator[Trace]:

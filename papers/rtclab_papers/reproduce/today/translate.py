@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, get_args
 
-from rtclab.scenario import Duration, Scenario, Video
-from rtclab.scenario.device import CAMERAS, native_video
-from rtclab.scenario.mixing import MIXING
-from rtclab.scenario.topology import encoders
+from rtclab.scenario import Duration, Scenario, Video, encoders, native_video
 
 TODAY = "goog-cc"
 """The congestion control of Chromium of 2026; its default stack is the newest browser known."""
 
+MIXING = "mixing-mcu"
+"""The kind of calls over an MCU that mixes."""
 OVER_MIXING_MCU = "remb"
 """The congestion control of Chromium of 2026 over an MCU that mixes, which sends and reads REMB alone."""
 
@@ -132,7 +131,7 @@ def codecs_of_today() -> tuple[str, ...]:
 
 def _replace_device(was: Video, video: dict[str, Any], changes: list[str]) -> None:
     """A phone of the past becomes a desktop with the pictures of the phone's camera."""
-    if was.device not in CAMERAS:
+    if was.device == "desktop":
         return
     camera = native_video(was)
     video |= {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from synthetic_run import report, second, trace
 
-from rtclab.metrics import related
 from rtclab.metrics.series import Samples
 from rtclab.trace import Trace
+from rtclab_papers.reproduce import related
 
 FLOW = "alice->bob"
 

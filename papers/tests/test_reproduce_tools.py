@@ -8,8 +8,8 @@ from math import isnan
 import pytest
 from synthetic_run import ALICE_TO_BOB, TWO_WAY, report, second, trace
 
-from rtclab.metrics import tools
 from rtclab.trace import Trace
+from rtclab_papers.reproduce import tools
 
 FLOW = "alice->bob"
 

@@ -10,17 +10,19 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import delay, wire
-from rtclab.metrics.rate import KBIT_PER_BYTE, REACHED
-from rtclab.metrics.series import NS_PER_S, Samples, counter, gauge, mean_slope, slopes
+from rtclab.metrics import Samples, counter, delay, gauge, mean_slope, rate, slopes, wire
 from rtclab.trace import Trace
 
+NS_PER_S = 1_000_000_000
+KBIT_PER_BYTE = rate.KBIT_PER_BYTE
 HEADERS_BYTES = 20 + 8 + 10
 """Bytes of a packet that getStats does not count: IPv4 header, UDP header, SRTP tag (RFC 3711, 80 bits)."""
 CHANNEL_DATA_BYTES = 4
 """Size of a TURN channel data header (RFC 8656, section 12.4)."""
 MINUTE_S = 60
 PEAK_WINDOW_S = 10
+REACHED = 0.9
+"""A rate has reached a level at this share of it."""
 SPIKE = 1.5
 """A round-trip time above this multiple of the call's median is a spike."""
 
