@@ -25,6 +25,7 @@ from rtclab.metrics import (
     delay,
     increase,
     mean_within_sd,
+    media_flows,
     rate,
     samples_in_window,
 )
@@ -125,12 +126,8 @@ def _is_media(trace: Trace, flow: str) -> float:
     Other flows are legs to and from a server, flows with only feedback, and cross traffic.
     """
     about, people = trace.manifest.flows[flow], trace.manifest.participants
-    is_seen = flow in trace.cached(_flows_with_reports)
+    is_seen = flow in media_flows(trace)
     return 1.0 if is_seen and about.sender in people and about.receiver in people else nan
-
-
-def _flows_with_reports(trace: Trace) -> set[str]:
-    return {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
 
 
 def _first_call_share(trace: Trace, flow: str, begin_s: int = 30) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-import rtclab
+from rtclab.experiment import Experiment, Results, stores
 from rtclab.metrics import compare_runs
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run, write_text
@@ -78,17 +78,16 @@ def notes_of(file: Path) -> str:
 
 
 def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bool) -> Pair:
-    sim = rtclab.run(scenario, backend="sim", out=runs, repeats=repeats)
+    sim = Experiment([scenario], repeats=repeats).run(out=runs, progress=False).run
     kept = _newest_live(scenario, runs) if keep_live else None
-    live = kept or rtclab.run(scenario, backend="live", out=runs, repeats=repeats)
+    live = kept or Experiment([scenario], repeats=repeats, backend="live").run(out=runs, progress=False).run
     window = (scenario.duration.s / 2, scenario.duration.s)
     return Pair(scenario, live, sim, compare_runs(live, sim, window))
 
 
 def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
-    found = runs.glob(f"{scenario.name}-live-*/run.json")
-    newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
-    return Run.open(newest.parent) if newest else None
+    found = [path for path in stores(runs) if path.name.startswith(f"{scenario.name}-live-")]
+    return Results(found[-1]).run if found else None
 
 
 def _page(pairs: list[Pair]) -> Iterator[str]:
@@ -172,10 +171,10 @@ def _finished(pair: Pair) -> str:
 
 
 def _machine(run: Run) -> str:
-    programs = [f"{name} {version}" for name, version in run.manifest.versions.items()]
+    programs = [f"{name} {version}" for name, version in run.versions.items()]
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
     if browsers:
         programs.append(f"browser {browsers[0]}")
-    known = run.manifest.machine
+    known = run.machine
     hardware = f"{known.cores} cores, {known.processor}, {known.system} {known.kernel}; " if known else ""
     return f"Machine: {hardware}{', '.join(programs)}."

@@ -8,6 +8,7 @@ a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
 from rtclab.metrics import fairness, tcp  # isort: skip
+from rtclab.metrics.flows import media_flows
 from rtclab.metrics.measure import (
     compare_runs,
     flows_of,
@@ -62,6 +63,7 @@ __all__ = [
     "measure_repeats",
     "measure_run",
     "media",
+    "media_flows",
     "metric",
     "paired_repeats",
     "prepare",

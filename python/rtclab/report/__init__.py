@@ -39,8 +39,10 @@ from rtclab.report.forms import (
 )
 from rtclab.report.page import load_template, render
 from rtclab.report.plot import Plot
-from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot
-from rtclab.report.runs import write_comparison, write_plots, write_report
+from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot, run_plots
+from rtclab.report.runs import write_comparison, write_report
+from rtclab.report.sweep_plots import sweep_plot
+from rtclab.report.sweeps import Chosen, sweep_plots, write_sweep_report
 from rtclab.report.words import flow_in_words, janus_caution, number
 from rtclab.report.words import machine as machine_in_words
 
@@ -61,6 +63,7 @@ __all__ = [
     "Axis",
     "Band",
     "Bars",
+    "Chosen",
     "Columns",
     "Curve",
     "Distribution",
@@ -88,10 +91,13 @@ __all__ = [
     "points_per_line",
     "render",
     "run_plot",
+    "run_plots",
+    "sweep_plot",
+    "sweep_plots",
     "thinned",
     "write_comparison",
-    "write_plots",
     "write_report",
+    "write_sweep_report",
 ]
 
 

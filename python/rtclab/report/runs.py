@@ -22,7 +22,7 @@ from rtclab.metrics import (
 )
 from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.report import words
+from rtclab.report import imported, words
 from rtclab.report.lines import main_flows
 from rtclab.report.page import render
 from rtclab.report.plots import comparison_plots, run_plots
@@ -62,8 +62,8 @@ class Spread:
     highest: tuple[float, str]
 
 
-def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
-    """Writes ``report.html`` into the run's directory; returns the page's path.
+def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | None = None) -> Path:
+    """Writes the report of a run to ``page``, by default ``report.html`` in its directory; returns the path.
 
     ``measured`` is the result of ``measure_run``, if the caller already has it. If no repeat finished, the
     page says why.
@@ -93,7 +93,8 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         metrics=METRICS.values(),
         streams=_streams(run, shown),
     )
-    page = run.path / "report.html"
+    page = page or run.path / "report.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
     write_text(page, text)
     return page
 
@@ -133,14 +134,6 @@ def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) ->
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
     return out
-
-
-def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
-    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png, .pdf or .html.
-
-    Returns the files.
-    """
-    return [plot.save(directory / f"{plot.name}{suffix}") for plot in run_plots(run)]
 
 
 def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
@@ -203,7 +196,7 @@ def _cautions(run: Run) -> list[str]:
     """What a reader must know of the results, beginning with the repeats that are missing."""
     incomplete = words.incomplete(run)
     resume = f"{incomplete} `rtclab run --resume {run.path}` runs them."
-    return [*([resume] if incomplete else []), *words.cautions(run)]
+    return [*([resume] if incomplete else []), *words.cautions(run), *imported.cautions(run.traces)]
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
@@ -216,15 +209,16 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         "capture": "imported capture",
     }
     facts = [
-        ("Scenario", str(scenario.get("name", ""))),
+        ("Scenario", "" if run.backend in words.IMPORTED else str(scenario.get("name", ""))),
         ("Source", str(scenario.get("source") or "")),
         ("Backend", backends.get(run.backend, run.backend)),
         ("Repeats", f"{run.finished} of {run.planned} finished"),
         ("Duration", str(scenario.get("duration", ""))),
+        *imported.facts(run.traces),
         ("Seed", str(scenario.get("seed", ""))),
         *words.controls(run),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
-        ("Machine", words.machine(run.manifest.machine)),
+        ("Machine", words.machine(run.machine)),
     ]
     return [(name, value) for name, value in facts if value]
