@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtclab.backend.sim import simulate
+    from rtclab.backend.sim_batch import simulate_together
     from rtclab.experiment import Experiment, Results
     from rtclab.gates import GateResult, gate
     from rtclab.lab import (
@@ -54,6 +56,8 @@ __all__ = [
     "open",
     "replay",
     "run",
+    "simulate",
+    "simulate_together",
     "sweep",
 ]
 
@@ -74,6 +78,8 @@ _HOME = {
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
     "open": ("rtclab.lab", "open_results"),
     "replay": ("rtclab.lab", "replay"),
+    "simulate": ("rtclab.backend.sim", "simulate"),
+    "simulate_together": ("rtclab.backend.sim_batch", "simulate_together"),
     "run": ("rtclab.lab", "run"),
     "sweep": ("rtclab.lab", "sweep"),
 }

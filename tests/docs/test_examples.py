@@ -23,7 +23,8 @@ RUN = {"console", "python", "pycon", "toml"}
 NOT_RUN = {"rust", "text"}
 """Rust is compiled by `cargo test`; text is for reading."""
 MOST_TEXTS = 17
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 EXAMPLES = {file: examples_of(file) for file in PAGES}
 
 

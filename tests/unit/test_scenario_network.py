@@ -90,13 +90,6 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_without_limit
     ]
 
 
-def test_the_comparison_scenarios_put_their_whole_limit_on_the_uplink() -> None:
-    for name in ("1mbit", "500kbit", "100mbit", "loss"):
-        link = Scenario.load(f"sim-vs-live/{name}").link
-        assert link.down == PathSpec()
-        assert link.up.capacity is not None
-
-
 def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
     (tmp_path / "two.mahimahi").write_text("5\n10\n")
     loaded = scenario(

@@ -593,7 +593,7 @@ def test_the_page_of_a_sweep_counts_its_points_and_repeats(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/wifi", "examples/mobile-3g", "abello2013/calls-2-10mbit", "first-call"]
+    "path", ["examples/wifi", "examples/mobile-3g", "examples/parallel-calls", "first-call"]
 )
 def test_a_path_is_called_unlimited_only_if_nothing_limits_it(
     path: str, capsys: pytest.CaptureFixture[str]

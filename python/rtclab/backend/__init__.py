@@ -13,6 +13,7 @@ from typing import Protocol
 import polars as pl
 
 import rtclab
+from rtclab.backend.turns import turn
 from rtclab.errors import BackendUnavailable, BadInput
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import route
@@ -27,6 +28,8 @@ from rtclab.trace import (
     Trace,
     TraceManifest,
 )
+
+__all__ = ["NAMES", "Backend", "backend", "machine", "turn", "versions"]
 
 
 class Backend(Protocol):

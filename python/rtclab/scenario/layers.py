@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rtclab import plugins
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario.files import located
 from rtclab.scenario.participant import SENT
@@ -229,15 +230,25 @@ def _element(place: dict[str, Any] | list[Any], key: str, parents: list[str], ch
     return key
 
 
+def shipped_file(name: str) -> Path | None:
+    """The file of a shipped scenario or profile; None if there is none. Files of rtclab itself come first."""
+    own = SHIPPED / f"{name}.toml"
+    if own.is_file():
+        return own
+    others = (directory / f"{name}.toml" for directory in plugins.scenario_directories())
+    return next(filter(Path.is_file, others), None)
+
+
 def _extended(name: str, file: Path, origin: str) -> tuple[Path, str]:
     """The file that ``file`` extends by this name, and the file's name in errors.
 
     A file beside it comes before a shipped one.
     """
-    for directory, named in ((file.parent, Path(origin).parent), (SHIPPED, Path())):
-        found = directory / f"{name}.toml"
-        if found.is_file():
-            return found, (named / f"{name}.toml").as_posix()
+    beside = file.parent / f"{name}.toml"
+    if beside.is_file():
+        return beside, (Path(origin).parent / f"{name}.toml").as_posix()
+    if shipped := shipped_file(name):
+        return shipped, f"{name}.toml"
     without = name.removesuffix(".toml")
     raise _wrong(
         origin,
