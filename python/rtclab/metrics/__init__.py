@@ -8,7 +8,9 @@ the definition that users see.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
 from rtclab.metrics import fairness, tcp  # isort: skip
 from rtclab.metrics.measure import (
+    MARGIN_PERCENT,
     compare_runs,
+    compare_with,
     flows_of,
     measure_repeats,
     measure_run,
@@ -20,12 +22,14 @@ from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essenti
 
 __all__ = [
     "ESSENTIAL",
+    "MARGIN_PERCENT",
     "METRICS",
     "SOURCES",
     "Metric",
     "arrivals",
     "audio",
     "compare_runs",
+    "compare_with",
     "delay",
     "essentials",
     "fairness",
