@@ -14,26 +14,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rtclab.capture import Trace
-    from rtclab.lab import Comparison, Run, compare, link, list_metrics, list_scenarios, replay, run
-    from rtclab.lab import open_result as open
+    from rtclab.experiment import Experiment, Results
+    from rtclab.lab import (
+        Comparison,
+        compare,
+        import_files,
+        link,
+        list_metrics,
+        list_runs,
+        list_scenarios,
+        replay,
+        run,
+        sweep,
+    )
+    from rtclab.lab import open_results as open
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
-    from rtclab.sweeps import Grid, sweep
+    from rtclab.trace_methods import Trace
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
-    "Grid",
-    "Run",
+    "Experiment",
+    "Results",
     "Scenario",
     "Trace",
     "__version__",
     "compare",
     "doctor",
+    "import_files",
     "link",
     "list_metrics",
+    "list_runs",
     "list_scenarios",
     "open",
     "replay",
@@ -43,19 +56,21 @@ __all__ = [
 
 _HOME = {
     "Comparison": ("rtclab.lab", "Comparison"),
-    "Grid": ("rtclab.sweeps", "Grid"),
-    "Run": ("rtclab.lab", "Run"),
+    "Experiment": ("rtclab.experiment", "Experiment"),
+    "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
-    "Trace": ("rtclab.capture", "Trace"),  # this module adds from_pcap
+    "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "import_files": ("rtclab.lab", "import_files"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
+    "list_runs": ("rtclab.lab", "list_runs"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
-    "open": ("rtclab.lab", "open_result"),
+    "open": ("rtclab.lab", "open_results"),
     "replay": ("rtclab.lab", "replay"),
     "run": ("rtclab.lab", "run"),
-    "sweep": ("rtclab.sweeps", "sweep"),
+    "sweep": ("rtclab.lab", "sweep"),
 }
 """Module of each public name, and its name there."""
 

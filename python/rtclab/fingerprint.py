@@ -21,7 +21,7 @@ def code_digest(more: tuple[Path, ...] = ()) -> str:
     native = Path(str(_native.__file__))
     parts = ("scenario", "trace", "metrics")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
-    single = (PACKAGE / "backend" / f"{name}.py" for name in ("__init__", "sim", "together"))
+    single = (PACKAGE / "backend" / f"{name}.py" for name in ("__init__", "sim", "sim_batch"))
     digest = hashlib.sha256(rtclab.__version__.encode())
     for path in (native, *own, *single, *more):
         digest.update(path.read_bytes())

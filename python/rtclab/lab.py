@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from concurrent.futures import Executor
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -12,174 +11,39 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rtclab import trace
-from rtclab.backend import Backend
-from rtclab.backend import backend as backend_of
-from rtclab.campaign import run_scenario
-from rtclab.errors import BackendUnavailable, BadInput, FieldError, TraceError
-from rtclab.metrics import METRICS, compare_with, essentials, measure_repeats, measure_run, prepare
-from rtclab.metrics.series import Window
-from rtclab.processes import cores
-from rtclab.progress import progress as progress_bar
+from rtclab import __version__
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
+from rtclab.experiment import (
+    Experiment,
+    Moment,
+    Results,
+    Store,
+    essential,
+    keep_trace,
+    open_store,
+    resumed,
+    stores,
+    window,
+)
+from rtclab.experiment.results import as_html
+from rtclab.importers import Imported, Names, read_files
+from rtclab.metrics import METRICS, compare_with
+from rtclab.metrics.series import NS_PER_S, Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
-from rtclab.trace import Repeat, Trace, write_json
+from rtclab.trace import Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
-Moment = str | float
-"""A time as in a scenario (``"20 s"``), or in seconds."""
 Changes = Mapping[str, object] | Sequence[str | Change]
 """Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
-METRICS_FILE = "metrics.json"
-
-
-class Run(trace.Run):
-    """All repeats of a scenario: a directory with ``run.json``, one trace per repeat, metrics and a report.
-
-    Example:
-        >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> run.overview()["metric"][0]
-        'receiving_rate'
-    """
-
-    def metrics(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-        """The value of every metric for every flow and finished repeat.
-
-        Returns the columns ``metric``, ``unit``, ``better``, ``flow``, ``repeat`` and ``value``. ``flow`` is
-        empty for a metric of the whole repeat, and ``repeat`` is null for one of all repeats together.
-        ``value`` is null where nothing could be measured.
-
-        Args:
-            begin: measure from this time on; by default from the beginning.
-            end: measure up to this time; by default to the end.
-
-        Raises:
-            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
-            TraceError: a trace cannot be read.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.metrics(begin="5 s").filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
-            [0, 1]
-        """
-        return measure_repeats(self, self._window(begin, end))
-
-    def summary(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-        """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
-
-        Arguments and errors are the same as for :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes
-        the columns.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
-            ['%']
-        """
-        return measure_run(self, self._window(begin, end))
-
-    def overview(self) -> pl.DataFrame:
-        """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.overview().height < run.summary().height
-            True
-        """
-        return essential(self.summary())
-
-    def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
-        """A table of one repeat, or of all finished repeats with the additional first column ``repeat``.
-
-        Raises:
-            BadInput: there is no finished repeat with that number.
-            TraceError: there is no such table, or it was not recorded.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.table("packets", repeat=0).columns[:2]
-            ['sent_ns', 'delivered_ns']
-        """
-        if name not in trace.SCHEMAS:
-            raise TraceError(f"no table `{name}`; expected {', '.join(trace.SCHEMAS)}")
-        finished = [entry.repeat for entry in self.repeats if entry.status == "finished"]
-        if repeat is not None and repeat not in finished:
-            known = ", ".join(map(str, finished)) or "none"
-            raise BadInput(f"repeat: {self.name} has no finished repeat {repeat}; finished: {known}")
-        traces = dict(zip(finished, self.traces, strict=True))
-        if repeat is not None:
-            return traces[repeat].table(name)
-        tables = [
-            one.table(name).select(pl.lit(number, pl.Int64).alias("repeat"), pl.all())
-            for number, one in traces.items()
-        ]
-        empty = pl.Schema({"repeat": pl.Int64(), **trace.SCHEMAS[name]}).to_frame()
-        return pl.concat([empty, *tables])
-
-    def report(self, measured: pl.DataFrame | None = None) -> Path:
-        """Writes ``report.html`` into the run's directory; returns its path.
-
-        Args:
-            measured: the result of :meth:`summary`, if the caller already has it.
-
-        Raises:
-            DiskFull: a file could not be written.
-
-        Example:
-            >>> rtclab.run("first-call", duration="10 s", repeats=2).report().name
-            'report.html'
-        """
-        from rtclab.report import write_report
-
-        return write_report(self, measured)
-
-    def write_metrics(self) -> pl.DataFrame:
-        """Writes :meth:`summary` as ``metrics.json`` into the run's directory, and returns it.
-
-        Raises:
-            DiskFull: the file could not be written; an earlier one is unchanged.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.write_metrics().height == run.summary().height
-            True
-        """
-        measured = self.summary()
-        write_json(self.path / METRICS_FILE, measured.to_dicts())
-        return measured
-
-    def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
-        """A plot of the report. A notebook displays it; ``save`` writes it as SVG, PNG, PDF or HTML.
-
-        Args:
-            name: the plot's name, such as "rate" or "delay".
-            flow: the only flow to draw, such as "alice->bob"; by default all flows of the report.
-
-        Raises:
-            BadInput: there is no such plot or flow, or this run has no data for it.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.plot("rate").save("rate.svg").name
-            'rate.svg'
-        """
-        from rtclab.report import run_plot
-
-        return run_plot(self, name, flow)
-
-    def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
-        return window(begin, end, run_end_s=Duration.parse(self.scenario["duration"]).s)
-
-    def _repr_html_(self) -> str:
-        heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
-        rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
-        return f"<p>{escape(heading)}</p>{_html(rows)}"
+IMPORT = "import"
+"""The name of the scenario of imported runs, with which their names begin."""
 
 
 class Comparison:
@@ -194,7 +58,7 @@ class Comparison:
 
     def __init__(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[Results],
         labels: Sequence[str],
         window: Window | None = None,
         *,
@@ -218,8 +82,8 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        others = dict(zip(self.labels[1:], self.runs[1:], strict=True))
-        return compare_with(self.runs[0], others, self.window, pair_repeats=self.paired)
+        baseline, *others = self._by_label().items()
+        return compare_with(baseline[1], dict(others), self.window, pair_repeats=self.paired)
 
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
@@ -233,7 +97,7 @@ class Comparison:
         """
         from rtclab.report.differences import scenario_differences
 
-        rows = [(field, *values) for field, values in scenario_differences(self.runs)]
+        rows = [(field, *values) for field, values in scenario_differences([*self._by_label().values()])]
         return pl.DataFrame(rows, schema=dict.fromkeys(["field", *self.labels], pl.String), orient="row")
 
     def report(self, path: str | Path | None = None) -> Path:
@@ -271,8 +135,8 @@ class Comparison:
 
         return comparison_plot(self._by_label(), name, flow, self.window)
 
-    def _by_label(self) -> dict[str, trace.Run]:
-        return dict(zip(self.labels, self.runs, strict=True))
+    def _by_label(self) -> dict[str, Run]:
+        return {label: one.run for label, one in zip(self.labels, self.runs, strict=True)}
 
     def _page_name(self) -> str:
         """The names of two runs; of more, the first name and a digest, because file names are short."""
@@ -287,7 +151,7 @@ class Comparison:
         columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
         rows = essential(self.table()).select("metric", "flow", *columns, "unit")
         labels = ", ".join(map(escape, self.labels[1:]))
-        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{_html(rows)}"
+        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(rows)}"
 
 
 def run(
@@ -299,111 +163,181 @@ def run(
     seed: int | None = None,
     record: str | None = None,
     changes: Changes = (),
+    begin: Moment | None = None,
+    end: Moment | None = None,
     jobs: int | None = None,
     capture: bool = False,
     out: str | Path = RUNS,
     resume: str | Path | None = None,
+    renew: bool = False,
     progress: bool = True,
-) -> Run:
-    """Runs all repeats of a scenario, or the unfinished ones of an earlier run.
+) -> Results:
+    """Runs all repeats of a scenario, or the unfinished ones of an earlier run or sweep.
 
-    A repeat that fails is marked with its reason, and the others go on.
+    A repeat that fails is marked with its reason, and the others go on; see :meth:`Results.failures`.
 
     Args:
         scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
         duration: length of the run, such as ``"20 s"`` or 20 (seconds), instead of the scenario's own.
-        repeats: number of repeats, instead of the scenario's own.
+        repeats: number of repeats, instead of the scenario's own. With ``resume``, the number that there
+            should be in the end.
         seed: seed from which the seed of each repeat is derived.
         record: ``packets`` records every packet, ``seconds`` only sums per second.
         changes: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
+        begin: measure from this time on, such as ``"10 s"``; by default from the beginning.
+        end: measure up to this time.
         jobs: number of repeats to run in parallel; by default one per core.
         capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace; a resumed run
             that began so does it anyway.
         out: directory of runs, in which a new directory is made.
-        resume: a run to continue with the same scenario and backend.
+        resume: a run or sweep to continue with the same scenario and backend.
+        renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         progress: show a progress bar on a terminal or in a notebook.
 
     Raises:
         BadInput: an argument is invalid; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
-        Interrupted: Ctrl-C was pressed; the error's attribute ``run`` has the finished repeats.
+        Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
         >>> [repeat.status for repeat in run.repeats]
         ['finished', 'finished']
     """
-    shorthands = {"duration": as_time(duration), "repeats": repeats, "seed": seed, "record": record}
-    overrides = [
-        *as_changes(changes),
-        *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
-    ]
-    resumed = None
+    shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
+    overrides = _overrides(changes, shorthands)
     if resume is not None:
-        if scenario is not None or overrides:
+        if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
                 "resume: the scenario of a run cannot be changed",
-                hint="leave out the scenario and its changes",
+                hint="leave out the scenario, its changes and the measured time; --repeats adds repeats",
             )
-        resumed = Run.open(resume, out=Path(out))
-        if backend not in (None, resumed.backend):
-            raise BadInput(
-                f"backend: {resumed.name} was made by backend {resumed.backend}, not {backend}",
-                hint="leave the backend out, or start a new run",
-            )
-        loaded, backend = Scenario.read(resumed.scenario, resumed.name), resumed.backend
-    elif scenario is None:
+        return resumed(
+            resume, out=out, backend=backend, repeats=repeats, jobs=jobs, renew=renew, progress=progress
+        )
+    if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
-    else:
-        loaded = Scenario.load(scenario, overrides)
-    capture = capture or (resumed is not None and resumed.manifest.capture)
-    made = _backend(backend or DEFAULT_BACKEND, capture=capture)
-    return _run(loaded, made, jobs, Path(out), resumed, progress=progress)
+    if repeats is not None:
+        overrides.append(Change("repeats", repeats, "repeats"))
+    loaded = Scenario.load(scenario, overrides)
+    experiment = Experiment(
+        [loaded], backend=backend or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
+    )
+    return experiment.run(out=out, jobs=jobs, progress=progress)
 
 
-def is_sweep(name: str | Path, out: str | Path) -> bool:
-    """Whether there is a sweep of this path, or of this name below ``out``."""
-    return any((place / SWEEP_FILE).is_file() for place in (Path(name), Path(out) / name))
+def sweep(
+    scenario: str | Path | Scenario | None = None,
+    vary: Mapping[str, object] | None = None,
+    *,
+    repeats: int | None = None,
+    backend: str | None = None,
+    seed: int | None = None,
+    duration: Moment | None = None,
+    changes: Changes = (),
+    metrics: Sequence[str] | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+    traces: bool = False,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    out: str | Path = RUNS,
+    resume: str | Path | None = None,
+    renew: bool = False,
+    progress: bool = True,
+) -> Results:
+    """Runs a scenario with every combination of values of some fields, each combination several times.
 
+    All conditions use the same seeds, so two conditions differ only in the varied fields. Finished repeats
+    are kept however a sweep ends, and ``resume`` continues it.
 
-def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
-    """Opens a run by its path or by its name below ``out``; ``latest`` is the newest run.
+    Args:
+        scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
+        vary: for each field, a list of values or a text such as ``"0 %, 2 %"`` or ``"0.2..5 Mbit/s x8 log"``.
+        repeats: number of repeats of each combination, instead of the scenario's own. With ``resume``, the
+            number that there should be in the end.
+        backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
+        seed: seed from which the seed of each repeat is derived.
+        duration: length of each run, such as ``"20 s"`` or 20 (seconds).
+        changes: other fields to set, in every condition.
+        metrics: metrics to measure, by default all.
+        begin: measure from this time on, such as ``"10 s"``, to leave out the warm-up.
+        end: measure up to this time.
+        traces: keep the trace of each simulated repeat, so that other times can be measured later. Live
+            calls always leave traces.
+        executor: runs the simulated repeats: any ``concurrent.futures`` executor, such as Dask's
+            ``Client.get_executor()``. By default they run in threads of this process.
+        jobs: number of threads, if no executor is given; by default one per core.
+        out: directory of runs, in which a new directory is made.
+        resume: a sweep to continue, with the same scenario, values and backend.
+        renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
+        progress: show a progress bar on a terminal or in a notebook.
 
     Raises:
-        TraceError: there is no such run.
+        BadInput: an argument is invalid; nothing was started.
+        BackendUnavailable: live calls need something that this machine lacks.
+        OtherVersion: a worker runs another build of rtclab.
+        Stopped: a worker died, or the executor failed.
+        DiskFull: no disk space is left for a result.
+        Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
 
     Example:
-        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> rtclab.lab.open_run("latest").name == made.name
-        True
+        >>> swept = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+        >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
+        ['0 %', '5 %']
     """
-    if is_sweep(name, out):
-        raise BadInput(
-            f"{name} is a sweep, not a run",
-            hint=f"`rtclab report {name}` writes its page; `rtclab.open` in Python has its tables",
+    overrides = _overrides(changes, {"duration": as_time(duration), "seed": seed})
+    if resume is not None:
+        if scenario is not None or vary or overrides or metrics or begin is not None or end is not None:
+            raise BadInput(
+                "resume: the scenario of a sweep cannot be changed",
+                hint="leave out the scenario, its changes, the varied fields, metrics and the measured time",
+            )
+        return resumed(
+            resume,
+            out=out,
+            backend=backend,
+            repeats=repeats,
+            executor=executor,
+            jobs=jobs,
+            renew=renew,
+            progress=progress,
         )
-    return Run.open(name, out=Path(out))
+    if scenario is None:
+        raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
+    experiment = Experiment.product(
+        scenario,
+        vary or {},
+        changes=overrides,
+        repeats=repeats,
+        backend=backend or DEFAULT_BACKEND,
+        traces=traces,
+        metrics=metrics,
+        begin=begin,
+        end=end,
+    )
+    return experiment.run(out=out, executor=executor, jobs=jobs, progress=progress)
 
 
-def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run | Grid:
-    """Opens a run or a sweep by its path or by its name below ``out``; ``latest`` is the newest run.
+def open_results(name: str | Path = "latest", *, out: str | Path = RUNS) -> Results:
+    """Opens a run, a sweep or an import by its path or by its name below ``out``; ``latest`` is the newest.
 
     Raises:
-        TraceError: there is no such run or sweep.
+        TraceError: there are no such results.
 
     Example:
         >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
         >>> rtclab.open("latest").name == made.name
         True
     """
-    return open_sweep(name, out=out) if is_sweep(name, out) else open_run(name, out=out)
+    return Results(open_store(name, Path(out)))
 
 
 def compare(
-    a: Run | str | Path,
-    b: Run | str | Path,
-    *more: Run | str | Path,
+    a: Results | str | Path,
+    b: Results | str | Path,
+    *more: Results | str | Path,
     labels: Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
@@ -432,12 +366,12 @@ def compare(
         >>> rtclab.compare(run, "latest", labels=["then", "now"]).table()["difference"].max()
         0.0
     """
-    runs = [one if isinstance(one, Run) else open_run(one, out=out) for one in (a, b, *more)]
+    runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b, *more)]
     shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
     return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
 
 
-def _labels(runs: Sequence[Run], given: Sequence[str] | None) -> list[str]:
+def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
     """The given labels, or the names of the runs; a name that several runs have is numbered.
 
     Raises:
@@ -560,6 +494,87 @@ def replay(
     raise BadInput("replay: expected either a controller or an estimator")
 
 
+def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
+    """The runs, sweeps and imports in a directory, the newest last.
+
+    Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
+    ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
+    all its files), and ``problem``. If results cannot be read, ``problem`` says why, and what is unknown is
+    null.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.list_runs().select("name", "finished", "planned").rows()[-1]
+        ('first-call-sim-1', 2, 2)
+    """
+    schema: dict[str, type[pl.DataType]] = {
+        **dict.fromkeys(("name", "backend", "created"), pl.String),
+        **dict.fromkeys(("finished", "planned", "conditions", "bytes"), pl.Int64),
+        "problem": pl.String,
+    }
+    rows = []
+    for path in stores(Path(out)):
+        row: dict[str, object] = {"name": path.name, "bytes": bytes_of(path)}
+        try:
+            store = Store(path)
+            about, conditions = store.about, len(store.conditions)
+            row |= {"backend": about.backend, "created": about.created, "conditions": conditions}
+            row |= {
+                "finished": store.statuses().get("finished", 0),
+                "planned": conditions * about.repeats,
+            }
+        except RtclabError as error:
+            row["problem"] = error.message
+        rows.append(row)
+    return pl.DataFrame(rows, schema=schema)
+
+
+def bytes_of(path: Path) -> int:
+    """Size of all files in a directory and below."""
+    return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def import_files(
+    files: str | Path | Sequence[str | Path],
+    *,
+    names: Names | None = None,
+    sdp: str | None = None,
+    corrected: bool = False,
+    out: str | Path = RUNS,
+) -> Results:
+    """Makes a run with one repeat of captures or logs of a call that rtclab did not run.
+
+    The kind of a file is recognised by its content: captures are pcap or pcapng, logs are RTC event logs of
+    Chromium, dumps of ``chrome://webrtc-internals`` and files of rtcstats. The run is called
+    ``import-capture-<n>`` or ``import-log-<n>``. Metrics that the files do not know are null.
+
+    Args:
+        files: a capture or a log; or two captures of one call, the first near the sender and the second near
+            the receiver; or the event logs of both ends of a connection.
+        names: two names of participants. In captures, the first is the sender of the first RTP packet, and
+            the second its receiver; of two captures, of the first RTP packet from the first to the second. Of
+            event logs, the first is the participant that wrote the first log. For captures also names by
+            address (``{"10.0.0.1": "alice"}``), or by address and port (``10.0.0.1:5004``).
+        sdp: text of the session descriptions of a captured call, for its codecs.
+        corrected: subtract the estimated difference of the clocks of two captures from the delays.
+        out: directory of runs, in which a new directory is made.
+
+    Raises:
+        BadInput: a file cannot be read or is of no known format, files are of different kinds, or an argument
+            does not apply to them; nothing was written.
+        TraceError: nothing was captured.
+
+    Example:
+        >>> call = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
+        >>> run = rtclab.import_files(call.path / "repeat-0/capture.pcapng", names=["bob", "alice"])
+        >>> run.name, run.traces[0].flows
+        ('import-capture-1', ['bob->alice', 'alice->bob'])
+    """
+    paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
+    return _keep(imported, paths, Path(out))
+
+
 def list_scenarios() -> pl.DataFrame:
     """The scenarios that come with rtclab: ``name``, ``title`` and ``source``.
 
@@ -586,49 +601,23 @@ def list_metrics() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def essential(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the most important metrics, in their order, without rows that have no value.
-
-    A metric that the source of the traces does not know is replaced by the nearest that it knows.
-    """
-    mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
-    known = rows.filter(mean.is_not_null())
-    order = {name: index for index, name in enumerate(essentials(known["metric"].unique()))}
-    chosen = known.filter(pl.col("metric").is_in(list(order)))
-    place = pl.col("metric").replace_strict(order, return_dtype=pl.Int64)
-    return chosen.sort(place, maintain_order=True)
+def _overrides(changes: Changes, shorthands: Mapping[str, object]) -> list[Change]:
+    given = [Change(field, value, field) for field, value in shorthands.items() if value is not None]
+    return [*as_changes(changes), *given]
 
 
-def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:
-    """Begin and end in seconds; None if neither is given.
-
-    Raises:
-        BadInput: a time cannot be read, or the end is not after the begin.
-    """
-    if begin is None and end is None:
-        return None
-    begin_s = 0.0 if begin is None else _seconds("begin", begin)
-    end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
-    if begin_s >= run_end_s:
-        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
-    if not 0 <= begin_s < end_s:
-        raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
-    return begin_s, end_s
-
-
-def _html(rows: pl.DataFrame) -> str:
-    """A table as HTML for a notebook, with all rows and columns."""
-    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
-        return rows._repr_html_()
-
-
-def _seconds(name: str, moment: Moment) -> float:
-    if not isinstance(moment, str):
-        return float(moment)
-    try:
-        return Duration.parse(moment).s
-    except FieldError as error:
-        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
+def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Results:
+    """Keeps the imported trace as the only repeat of a run."""
+    about = imported.manifest
+    scenario = {
+        "name": IMPORT,
+        "title": f"Imported from {' and '.join(file.name for file in files)}",
+        "duration": f"{about.duration_ns / NS_PER_S:.3f} s",
+        "participants": {name: {} for name in about.participants},
+    }
+    known = {"scenario": scenario, "versions": {"rtclab": __version__}, "repeat": 0}
+    trace = Trace.in_memory(imported.tables, about.model_copy(update=known))
+    return keep_trace(trace, scenario, f"{IMPORT}-{about.backend}", out)
 
 
 def _rate(name: str, text: str) -> int:
@@ -636,52 +625,3 @@ def _rate(name: str, text: str) -> int:
         return Bitrate.parse(text).bps
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
-
-
-def _backend(name: str, *, capture: bool) -> Backend:
-    if not capture or name != "sim":
-        return backend_of(name)  # live calls always write a capture
-    from rtclab.backend.sim import SimBackend
-
-    return SimBackend(capture=True)
-
-
-def _run(
-    scenario: Scenario,
-    backend: Backend,
-    jobs: int | None,
-    out: Path,
-    resumed: Run | None,
-    *,
-    progress: bool,
-) -> Run:
-    jobs = jobs or (cores() if backend.parallel else 1)
-    if jobs > 1 and not backend.parallel:
-        raise BadInput(f"jobs: the {backend.name} backend runs one repeat at a time")
-    executor = ThreadPoolExecutor(jobs) if jobs > 1 and scenario.repeats > 1 else None
-    title = f"{scenario.name} on {backend.name}"
-    with (
-        executor or nullcontext(),
-        progress_bar(title, scenario.repeats, "repeats", show=progress) as advance,
-    ):
-
-        def on_progress(outcome: Repeat) -> None:
-            advance(1)
-
-        def on_trace(finished: Trace) -> None:
-            # While other repeats are simulated. An error is raised again when the run is measured.
-            with suppress(Exception):
-                prepare(finished)
-
-        made = run_scenario(
-            scenario,
-            backend,
-            out=out,
-            executor=executor,
-            resume=resumed,
-            create=Run.create,
-            on_progress=on_progress,
-            on_trace=on_trace,
-        )
-    assert isinstance(made, Run)
-    return made

@@ -13,14 +13,13 @@ import polars as pl
 import pytest
 from conftest import undisturbed, was_late
 
-from rtclab import monitor
+from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.sim import SimBackend
-from rtclab.capture import Trace, from_pcap
-from rtclab.logs import open_logs
-from rtclab.logs.event_log import EventLog, read_event_log
-from rtclab.logs.event_packets import NS_PER_MS, received_packets, sent_packets
-from rtclab.logs.live import log_name
+from rtclab.importers.logs import open_logs
+from rtclab.importers.logs.event_log import EventLog, read_event_log
+from rtclab.importers.logs.event_packets import NS_PER_MS, received_packets, sent_packets
+from rtclab.importers.logs.live import log_name
 from rtclab.scenario import Scenario
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
@@ -174,7 +173,7 @@ def test_a_live_call_its_capture_and_its_logs_have_the_metrics_they_are_said_to_
     logs = open_logs([call.path / log_name("->".join(end)) for end in ENDS])
     traces = {
         "live": call,
-        "capture": from_pcap(call.path / "capture.pcapng"),
+        "capture": Trace.from_pcap(call.path / "capture.pcapng"),
         "event log": Trace.in_memory(logs.tables, logs.manifest),
     }
     for source, trace in traces.items():

@@ -17,11 +17,11 @@ import pytest
 
 from rtclab.cli import main
 from rtclab.errors import BadInput
-from rtclab.logs import open_log, open_logs
-from rtclab.logs.event_log import EventLog, read_event_log
-from rtclab.logs.event_packets import NS_PER_MS, send_time_offset, sent_packets
-from rtclab.logs.event_trace import trace_of
-from rtclab.logs.live import controller_rows, rows_of
+from rtclab.importers.logs import open_log, open_logs
+from rtclab.importers.logs.event_log import EventLog, read_event_log
+from rtclab.importers.logs.event_packets import NS_PER_MS, send_time_offset, sent_packets
+from rtclab.importers.logs.event_trace import trace_of
+from rtclab.importers.logs.live import controller_rows, rows_of
 from rtclab.metrics import rate
 from rtclab.trace import FlowInfo, Trace
 
@@ -117,10 +117,10 @@ def test_compressed_logs_are_read_and_may_be_cut_off_too(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a log"),
+        (b"", "the file is empty"),
         (b"\x0a\x04\x08\x01\x10\x02", "version 1"),
         (b"\x80\xd6\x80\x25\x00", "version 3"),
-        (b"\x00\x01\x02", "not a log"),
+        (b"\x00\x01\x02", "data of no known format"),
         (b"\x82\x01\x02\x10\x02", "beginning"),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_capture_is_not_taken_for_an_old_log_and_the_error_says_what_reads_it(
     with pytest.raises(BadInput) as refused:
         open_log(capture)
     assert str(refused.value).startswith(f"{capture}: a capture of packets; expected a log of a browser\n")
-    for way in ("rtclab monitor", "rtclab replay --estimator", "Trace.from_pcap"):
+    for way in ("rtclab monitor", "rtclab replay --estimator", "rtclab import"):
         assert way in str(refused.value)
 
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rtclab.errors import BadInput
-from rtclab.logs import open_log
-from rtclab.logs.getstats_rows import Imported
+from rtclab.importers import Imported
+from rtclab.importers.logs import open_log
 from rtclab.metrics import delay, loss, media, rate, setup, wire
 from rtclab.trace import Trace
 
@@ -298,7 +298,7 @@ def test_a_log_that_was_cut_off_is_read_up_to_its_end_with_a_note(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"hello", "not a log that rtclab knows"),
+        (b"hello", "a text of no known format; expected a log of a browser or a capture"),
         (b"\x82\x01", "an event log whose beginning cannot be read"),
         (b"\x1f\x8b\x07\x00garbage", "not a valid gzip file"),
         (b"{}", "no object `PeerConnections`"),
@@ -337,7 +337,7 @@ def test_a_log_of_years_is_refused(tmp_path: Path) -> None:
 def test_a_small_gzip_file_that_grows_without_bound_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtclab.logs.text.MOST_BYTES", 1_000_000)
+    monkeypatch.setattr("rtclab.importers.logs.text.MOST_BYTES", 1_000_000)
     with pytest.raises(BadInput, match="larger than 1 MB"):
         opened(tmp_path, gzip.compress(b"[" * 50_000_000))
 
@@ -345,7 +345,7 @@ def test_a_small_gzip_file_that_grows_without_bound_is_refused(
 def test_reports_that_are_repeated_without_end_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rtclab.logs.getstats_rows.MOST_REPORTS", 40)
+    monkeypatch.setattr("rtclab.importers.logs.getstats_rows.MOST_REPORTS", 40)
     with pytest.raises(BadInput, match="more than 40 reports"):
         opened(tmp_path, FILES["version 3"])
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from synthetic_run import report, second, trace
 
 import rtclab
+from rtclab import Trace
 from rtclab.backend.sim import SimBackend
-from rtclab.capture import Trace
 from rtclab.metrics import METRICS
 from rtclab.metrics.arrivals import inter_arrival_cdf
 from rtclab.scenario import Scenario

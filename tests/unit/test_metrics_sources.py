@@ -14,13 +14,13 @@ from known_metrics import registered, said_to_be_known, with_values
 from scenario_text import TWO_PEOPLE, scenario
 
 import rtclab
+from rtclab import Trace
 from rtclab.backend.sim import SimBackend
-from rtclab.capture import from_pcap
+from rtclab.importers.logs import open_log, open_logs
 from rtclab.lab import essential
-from rtclab.logs import open_log, open_logs
 from rtclab.metrics import METRICS, SOURCES, essentials
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Trace
+from rtclab.trace import Repeat
 
 LOGS = Path(__file__).parent / "event_logs"
 SCENARIO = """
@@ -90,7 +90,7 @@ def traces_of(source: str, call: Trace, folder: Path) -> list[Trace]:
         return [call]
     if source == "capture":
         sdp = (call.path / "capture.sdp").read_text()
-        return [from_pcap(call.path / "capture.pcapng", sdp=sdp)]
+        return [Trace.from_pcap(call.path / "capture.pcapng", sdp=sdp)]
     if source == "event log":
         logs = sorted(LOGS.iterdir())
         made = [open_log(logs[0]), open_logs(logs)]

@@ -13,8 +13,8 @@ import pytest
 import rtclab
 from rtclab.cli import main
 from rtclab.errors import BadInput
-from rtclab.logs.event_log import NO_VALUE, read_event_log
-from rtclab.logs.live import rows_of
+from rtclab.importers.logs.event_log import NO_VALUE, read_event_log
+from rtclab.importers.logs.live import rows_of
 from rtclab.replays import Bounds, Choice, LogReplay
 from rtclab.replays.sockets import socket_times
 from rtclab.replays.steps import Steps, agreement, first_divergence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from synthetic_run import frame, report, second, write_run
 
 from rtclab import _native
 from rtclab.cli import main
-from rtclab.logs.control import control_values
-from rtclab.logs.event_log import read_event_log
+from rtclab.importers.logs.control import control_values
+from rtclab.importers.logs.event_log import read_event_log
 from rtclab.report import words
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.trace import Run
@@ -41,9 +42,8 @@ def run_of(
         "flow_seconds": frame("flow_seconds", [second(0, 100)]),
     }
     run = write_run(out, [tables])
-    scenario = run.scenario | ({} if browser is None else {"browser": browser})
-    run.manifest = run.manifest.model_copy(update={"backend": backend, "scenario": scenario})
-    return run
+    scenario = {**run.scenario} | ({} if browser is None else {"browser": browser})
+    return replace(run, backend=backend, scenario=scenario)
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_the_control_of_a_simulated_run_is_that_of_each_participant(tmp_path: Pa
     run = run_of(tmp_path, "sim", alice={}, bob={})
     assert facts(run) == {"Congestion control": "goog-cc"}
     own = {"bob": {"congestion_control": {"name": "gcc-2016"}}, "alice": {"congestion_control": None}}
-    run.manifest = run.manifest.model_copy(update={"scenario": run.scenario | {"participants": own}})
+    run = replace(run, scenario={**run.scenario, "participants": own})
     assert facts(run) == {"Congestion control": "gcc-2016 (bob), goog-cc (alice)"}
 
 

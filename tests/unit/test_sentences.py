@@ -19,18 +19,15 @@ import polars as pl
 import pytest
 from test_logs_getstats import FILES
 
+import rtclab
 from rtclab import lab
-from rtclab.capture import from_pcap
 from rtclab.cli import main
-from rtclab.cli.importing import write_run as write_import
-from rtclab.logs import open_logs
+from rtclab.experiment import Result, Store
 from rtclab.metrics import measure_run
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario
-from rtclab.sweeps import sweep
-from rtclab.trace import Repeat, RunManifest
-from rtclab.trace import Run as TraceRun
+from rtclab.trace import Repeat, Run
 
 NS_PER_S = 1_000_000_000
 EVENT_LOGS = [
@@ -88,7 +85,7 @@ WINDOWS: tuple[Window | None, ...] = (None, (0.0, 3.0), (3.0, 6.0), (4.5, 5.0))
 class Said:
     """A run, a window of it, and what the tables say about it."""
 
-    run: TraceRun
+    run: Run
     window: Window | None = None
     told: set[str] = field(default_factory=set)
     """The flows whose rates the sentence has told so far."""
@@ -387,42 +384,38 @@ def check_verdict(sentence: str, said: Said) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TraceRun]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """A short run of each kind."""
     out = tmp_path_factory.mktemp("runs")
-    made: dict[str, TraceRun] = {}
+    made: dict[str, Run] = {}
     for name, text in SCENARIOS.items():
         file = out / f"{name.replace(' ', '-')}.toml"
         file.write_text(f"name = '{file.stem}'\n{text}")
         capture = name == "two"
-        made[name] = lab.run(file, out=out, jobs=1, progress=False, capture=capture)
-    made["partly failed"] = lab.run(out / "two.toml", out=out, jobs=1, progress=False)
-    made["partly failed"].record(Repeat(2, seed=7, status="failed", reason="died"))
-    made["failed"] = lab.run(
+        made[name] = rtclab.run(file, out=out, jobs=1, progress=False, capture=capture).run
+    partly = rtclab.run(out / "two.toml", out=out, jobs=1, progress=False).path
+    store = Store(partly)
+    store.plan(3)
+    store.add([Result(0, Repeat(2, seed=7, status="failed", reason="died"))], code="", metrics="")
+    made["partly failed"] = store.run()
+    made["failed"] = rtclab.run(
         "first-call", changes={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
-    )
+    ).run
     made |= imports(out, made["two"].repeat_path(0) / "capture.pcapng")
     return made
 
 
-def imports(out: Path, capture: Path) -> dict[str, TraceRun]:
+def imports(out: Path, capture: Path) -> dict[str, Run]:
     dump, rtcstats = out / "dump.txt", out / "stats.jsonl"
     dump.write_text(FILES["internals"])
     rtcstats.write_text(FILES["version 3"])
     logs = {"event log": EVENT_LOGS[:1], "two event logs": EVENT_LOGS, "dump": [dump], "rtcstats": [rtcstats]}
-    made: dict[str, TraceRun] = {
-        name: write_import(open_logs(files, None), files, out) for name, files in logs.items()
-    }
-    names = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
-    trace = from_pcap(capture, names=names)
-    run = TraceRun.create(out, scenario="captured", manifest=RunManifest(backend="capture"))
-    trace.save(run.repeat_path(0))
-    run.record(Repeat(0, seed=0, status="finished"))
-    made["capture"] = run
+    made: dict[str, Run] = {name: lab.import_files(files, out=out).run for name, files in logs.items()}
+    made["capture"] = lab.import_files(capture, names={"10.0.0.1": "alice", "10.0.0.2": "bob"}, out=out).run
     return made
 
 
-def page_of(run: TraceRun) -> str:
+def page_of(run: Run) -> str:
     return write_report(run).read_text(encoding="utf-8")
 
 
@@ -441,7 +434,7 @@ KINDS = (*SCENARIOS, *IMPORTS, "partly failed", "failed")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_verdict_of_a_report_says_what_the_table_says(runs: dict[str, TraceRun], kind: str) -> None:
+def test_the_verdict_of_a_report_says_what_the_table_says(runs: dict[str, Run], kind: str) -> None:
     (sentence,) = leads(page_of(runs[kind]))
     check_verdict(sentence, Said(runs[kind]))
 
@@ -452,7 +445,7 @@ PAIRS = [("two", "lossy"), ("beside tcp", "beside tcp in turn"), ("sfu", "mesh")
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_verdicts_of_a_comparison_are_about_its_window(
-    runs: dict[str, TraceRun], tmp_path: Path, pair: tuple[str, str], window: Window | None
+    runs: dict[str, Run], tmp_path: Path, pair: tuple[str, str], window: Window | None
 ) -> None:
     a, b = (runs[kind] for kind in pair)
     page = write_comparison(a, b, tmp_path / "page.html", window).read_text(encoding="utf-8")
@@ -464,7 +457,7 @@ def test_the_verdicts_of_a_comparison_are_about_its_window(
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "failed"])
 def test_the_calls_on_a_page_have_the_participants_and_the_media_of_the_tables(
-    runs: dict[str, TraceRun], kind: str
+    runs: dict[str, Run], kind: str
 ) -> None:
     run = runs[kind]
     (said,) = (value for name, value in facts(page_of(run)) if name == "Call")
@@ -508,7 +501,7 @@ def test_the_calls_on_a_page_have_the_participants_and_the_media_of_the_tables(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "failed"])
-def test_the_network_on_a_page_is_that_of_the_table_of_paths(runs: dict[str, TraceRun], kind: str) -> None:
+def test_the_network_on_a_page_is_that_of_the_table_of_paths(runs: dict[str, Run], kind: str) -> None:
     run = runs[kind]
     said = [(name, value) for name, value in facts(page_of(run)) if name.startswith("Network: ")]
     paths = run.traces[0].table("paths").sort("at_ns").unique("path", keep="first")
@@ -539,7 +532,7 @@ CONTROLS = dict.fromkeys(SCENARIOS, "goog-cc") | {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_facts_on_a_page_are_those_of_the_run(runs: dict[str, TraceRun], kind: str) -> None:
+def test_the_facts_on_a_page_are_those_of_the_run(runs: dict[str, Run], kind: str) -> None:
     run, said = runs[kind], dict(facts(page_of(runs[kind])))
     finished = [repeat for repeat in run.repeats if repeat.status == "finished"]
     assert said["Repeats"] == f"{len(finished)} of {len(run.repeats)} finished"
@@ -558,7 +551,7 @@ def test_the_facts_on_a_page_are_those_of_the_run(runs: dict[str, TraceRun], kin
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_the_command_compare_counts_repeats_tests_and_stars_right(
-    runs: dict[str, TraceRun], tmp_path: Path, capsys: pytest.CaptureFixture[str], window: Window | None
+    runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str], window: Window | None
 ) -> None:
     def said(*arguments: str) -> str:
         with pytest.raises(SystemExit):
@@ -582,7 +575,7 @@ def test_the_command_compare_counts_repeats_tests_and_stars_right(
 
 
 def test_the_page_of_a_sweep_counts_its_points_and_repeats(tmp_path: Path) -> None:
-    grid = sweep(
+    grid = rtclab.sweep(
         "first-call",
         {"link.up.loss": ["0 %", "100 %"]},
         repeats=2,
@@ -592,10 +585,8 @@ def test_the_page_of_a_sweep_counts_its_points_and_repeats(tmp_path: Path) -> No
     )
     page = grid.report().read_text(encoding="utf-8")
     said = dict(facts(page))
-    assert (
-        said["Points"] == f"{grid.metrics()['point'].n_unique()}, each repeated 2 times with the same seeds"
-    )
-    assert said["Repeats"] == "4 of 4 finished"
+    assert said["Conditions"] == str(grid.metrics()["condition"].n_unique()) == "2"
+    assert said["Repeats"] == "2 of each, with the same seeds"
     failed = grid.failures()
     assert page.count("did not connect within") == failed.height == 2
     assert set(failed["link.up.loss"]) == {"100 %"}

@@ -9,7 +9,7 @@ import pytest
 from stub_backend import StubBackend
 
 from rtclab import validate
-from rtclab.campaign import run_scenario
+from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.validate import NOTES, Pair, notes_of, page, tcp, write_validation
 from rtclab.validate.twin_page import introduction
@@ -35,7 +35,7 @@ def compared(metric: str, live: float | None, sim: float | None) -> dict[str, ob
 
 def page_of(tmp_path: Path, *rows: dict[str, object]) -> list[str]:
     scenario = Scenario.load("sim-vs-live/1mbit", ["duration=2 s"])
-    run = run_scenario(scenario, StubBackend(), out=tmp_path)
+    run = Experiment([scenario], backend=StubBackend()).run(out=tmp_path).run
     return page([Pair(scenario, run, run, pl.DataFrame(rows))]).splitlines()
 
 
@@ -77,7 +77,7 @@ def test_each_scenario_is_followed_by_its_result(tmp_path: Path, monkeypatch: py
     rows = [compared("receiving_rate", 800.0, 679.0), compared("rtt", None, 100.0)]
 
     def run_pair(scenario: Scenario, *_: object) -> Pair:
-        run = run_scenario(scenario.model_copy(), StubBackend(), out=tmp_path, repeats=1)
+        run = Experiment([scenario], repeats=1, backend=StubBackend()).run(out=tmp_path).run
         return Pair(scenario, run, run, pl.DataFrame(rows))
 
     monkeypatch.setattr(validate, "_run_pair", run_pair)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rtclab.backend.sim import SimBackend
-from rtclab.campaign import run_scenario
+from rtclab.experiment import Experiment
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
 from rtclab.validate import meetings
@@ -96,7 +96,7 @@ def test_the_two_sfus_have_the_same_simulated_call() -> None:
 def test_every_flow_of_a_meeting_has_a_value(tmp_path: Path) -> None:
     """The live call here is simulated. If its run is gone, it stays in the rows."""
     one, file, live = shortened(meeting(3, "janus")), tmp_path / "rows.csv", tmp_path / "live"
-    made = run_scenario(one.scenario, SimBackend(), out=live, repeats=1)
+    made = Experiment([one.scenario], repeats=1, backend=SimBackend()).run(out=live)
     made.path.rename(made.path.with_name(f"{one.name}-live-1"))
     [found] = outcomes([one], file, live, run_missing=False, say=print, repeats=3)
     assert (found.live.calls, found.live.connected) == (1, 1)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from rtclab.experiment.disturbance import SLOWEST_ENCODER_MS
 from synthetic_run import trace
 
 from rtclab.backend.sim import SimBackend
-from rtclab.campaign import run_scenario
-from rtclab.campaigns.disturbance import SLOWEST_ENCODER_MS
 from rtclab.errors import BadInput
+from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run, only_writer
@@ -160,7 +160,7 @@ def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats
     assert [pair.covered for pair in without.pairs] == [False, False]
     assert without.live == old
 
-    made = run_scenario(one.scenario, SimBackend(), out=tmp_path / "live" / "odd", repeats=1)
+    made = Experiment([one.scenario], repeats=1, backend=SimBackend()).run(out=tmp_path / "live" / "odd")
     made.path.rename(made.path.with_name(f"{one.scenario.name}-live-1"))
     [found] = outcomes([one], file, tmp_path / "live", run_missing=False, say=said.append, repeats=3)
     assert found.simulated.calls == found.simulated.connected == 3

@@ -5,10 +5,10 @@ many scenarios, marks and repeats the ones that the machine disturbed, and appen
 file as soon as a repeat has ended.
 """
 
-from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, items_of, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile
 from rtclab.campaigns.runner import Campaign, Tally
+from rtclab.experiment import MAX_TRIES, disturbances
 
 __all__ = [
     "MAX_TRIES",

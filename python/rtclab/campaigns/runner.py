@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rtclab.backend import Backend, backend
 from rtclab.backend.turns import turn
-from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
 from rtclab.campaigns.order import Item, encoders_at_once, shuffled
 from rtclab.campaigns.rows import Key, Record, RowFile, Value
 from rtclab.errors import (
@@ -26,6 +25,7 @@ from rtclab.errors import (
     UnsupportedScenario,
     reason_of,
 )
+from rtclab.experiment import MAX_TRIES, disturbances
 from rtclab.processes import cores, process_pool
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,14 +52,13 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Completes names of runs in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/run.json")]
+    names = [file.parent.name for file in RUNS.glob("*/results.sqlite")]
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
 
 
-def complete_sweep(incomplete: str) -> list[str]:
-    """Completes names of sweeps in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/sweep.json")]
-    return sorted(name for name in names if name.startswith(incomplete))
+def complete_scenario_or_run(incomplete: str) -> list[str]:
+    """Completes names of shipped scenarios and of runs in the default directory."""
+    return [*complete_scenario(incomplete), *complete_run(incomplete)]
 
 
 def complete_paper(incomplete: str) -> list[str]:
@@ -121,6 +121,26 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="FIELD=VALUE",
+        help="Only the conditions of a sweep with this value, as it was given.",
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Continue a run or sweep: run only the repeats that have not finished.",
+        autocompletion=complete_run,
+    ),
+]
+Renew = Annotated[
+    bool,
+    typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
+]
 RUNS = Path("runs")
 
 
@@ -182,7 +202,8 @@ def list_metrics(
 ) -> None:
     """List the metrics with unit, definition and source."""
     from rtclab.cli import tables
-    from rtclab.cli.measuring import check_names, chosen
+    from rtclab.cli.running import chosen
+    from rtclab.experiment import check_names
     from rtclab.lab import list_metrics
 
     check_names(names or [])
@@ -194,11 +215,36 @@ def list_metrics(
 
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
-def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -> None:
-    """Show a scenario with all defaults filled in: participants, paths and flows."""
-    from rtclab.cli import tables
-    from rtclab.scenario import Scenario
+def show(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO|RUN",
+            help="A name from `rtclab list` or a TOML file; a name from `rtclab runs`, a path, or `latest`.",
+            autocompletion=complete_scenario_or_run,
+        ),
+    ],
+    changes: Set = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show a scenario with all defaults filled in, or how a run was made.
 
+    Of a scenario: participants, paths and flows. Of a run: its scenario, backend, versions and machine, its
+    outcomes, and what happened to it.
+    """
+    from rtclab.cli import keeping, tables
+    from rtclab.experiment import find_store
+    from rtclab.scenario import Scenario, shipped
+
+    run = find_store(scenario, out)
+    if run is not None and scenario not in shipped() and not Path(scenario).is_file():
+        if changes:
+            raise BadInput(f"--set changes a scenario, and `{scenario}` is a run")
+        keeping.show_run(run, as_json=as_json)
+        return
+    if run is not None:
+        print(f"there is a run `{scenario}`, too: `rtclab show {run.resolve()}` shows it", file=sys.stderr)
     loaded = Scenario.load(scenario, changes or [])
     if as_json:
         flows = [flow.as_dict() for flow in loaded.flows()]
@@ -221,14 +267,10 @@ def run(
         Literal["packets", "seconds"] | None, typer.Option(help="Record every packet, or sums per second.")
     ] = None,
     jobs: Jobs = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Continue a run: run only the repeats that have not finished.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
+    begin: From = None,
+    end: To = None,
+    resume: Resume = None,
+    renew: Renew = False,
     capture: Annotated[
         bool,
         typer.Option(
@@ -246,21 +288,28 @@ def run(
 
     The exit status is 1 if a repeat failed; finished repeats are kept.
     """
-    from rtclab.cli.running import Output, run_and_report
+    from rtclab.cli.running import Output, print_browser_arguments, run_and_report
+    from rtclab.lab import run
 
+    print_browser_arguments(backend, scenario, changes or ())
     status = run_and_report(
-        Output(report=not no_report, all_metrics=all_metrics, as_json=as_json),
-        scenario=scenario,
-        backend=backend,
-        duration=duration,
-        repeats=repeats,
-        seed=seed,
-        record=record,
-        changes=changes or (),
-        jobs=jobs,
-        capture=capture,
-        out=out,
-        resume=resume,
+        Output(not no_report, all_metrics, as_json),
+        lambda: run(
+            scenario,
+            backend=backend,
+            duration=duration,
+            repeats=repeats,
+            seed=seed,
+            record=record,
+            changes=changes or (),
+            begin=begin,
+            end=end,
+            jobs=jobs,
+            capture=capture,
+            out=out,
+            resume=resume,
+            renew=renew,
+        ),
     )
     raise typer.Exit(status)
 
@@ -285,14 +334,18 @@ def sweep(
     repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
     seed: Seed = None,
     jobs: Jobs = None,
-    resume: Annotated[
-        str | None,
+    metrics: Metrics = None,
+    begin: From = None,
+    end: To = None,
+    traces: Annotated[
+        bool,
         typer.Option(
-            metavar="SWEEP",
-            help="Continue a sweep: run only its unfinished repeats.",
-            autocompletion=complete_sweep,
+            "--traces",
+            help="Keep the trace of each simulated repeat, so that other times can be measured later.",
         ),
-    ] = None,
+    ] = False,
+    resume: Resume = None,
+    renew: Renew = False,
     out: Out = RUNS,
     no_report: NoReport = False,
     as_json: AsJson = False,
@@ -302,20 +355,33 @@ def sweep(
     Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
     directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
     """
-    from rtclab.cli.sweeping import Output, sweep_and_report
+    from rtclab.cli import running
+    from rtclab.experiment import check_names, open_store
+    from rtclab.lab import sweep
 
-    status = sweep_and_report(
-        Output(report=not no_report, as_json=as_json),
-        vary or [],
-        jobs,
-        backend,
-        scenario=scenario,
+    check_names(metrics or [])
+    running.print_browser_arguments(backend, scenario, changes or ())
+    resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
+    start = partial(
+        sweep,
+        scenario,
+        running.fields_of(vary or []),
+        backend=backend,
         duration=duration,
         repeats=repeats,
         seed=seed,
         changes=changes or (),
+        metrics=metrics,
+        begin=begin,
+        end=end,
+        traces=traces,
         out=out,
         resume=resume,
+        renew=renew,
+    )
+    status = running.run_and_report(
+        running.Output(not no_report, as_json=as_json, metrics=metrics or ()),
+        lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
 
@@ -326,18 +392,28 @@ def measure(
     begin: From = None,
     end: To = None,
     metrics: Metrics = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="FIELD",
+            help="Of a sweep: a row for each value of this field, averaged over fields that are not named.",
+        ),
+    ] = None,
+    where: Where = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run from its traces: mean, standard deviation and 95 % confidence interval over repeats.
+    """Measure a run or a sweep: mean, standard deviation and 95 % confidence interval over repeats.
 
-    Unless --from or --to is given, all metrics are also written into the run, as metrics.json.
+    --from and --to need traces, which simulated sweeps keep with --traces.
     """
     from rtclab.cli.measuring import Output, measure_and_show
 
-    measure_and_show(name, out, begin, end, metrics or [], Output(all_metrics, as_csv, as_json))
+    output = Output(all_metrics, as_csv, as_json)
+    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
@@ -345,39 +421,59 @@ def report(
     name: RunName,
     svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
     png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    metrics: Metrics = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option("--lines", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
+    ] = None,
+    average: Annotated[
+        list[str] | None,
+        typer.Option("--average", metavar="FIELD", help="Of a sweep: average over the values of this field."),
+    ] = None,
+    where: Where = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="FLOW", help="Of a sweep: draw only this flow, such as alice->bob.")
+    ] = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a run or a sweep, an HTML page; for a run on request also its plots as images."""
-    from rtclab.cli import tables
-    from rtclab.progress import busy
-    from rtclab.report import write_plots, write_report
-    from rtclab.trace import Run
+    """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
+    from rtclab.cli.measuring import Drawn, report_and_show
 
-    sweep = next((place for place in (Path(name), out / name) if (place / "sweep.json").is_file()), None)
-    if sweep is not None:
-        from rtclab.sweeps import Grid
+    drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
+    report_and_show(name, out, svg, png, drawn, as_json=as_json)
 
-        if svg or png:
-            raise BadInput(
-                f"--svg and --png: {name} is a sweep",
-                hint="in Python, `rtclab.open(…).plot(…)` saves its plots",
-            )
-        with busy("drawing the report"):
-            written = Grid(sweep).report()
-    else:
-        # Not rtclab.lab's Run, because rtclab.lab would import backends and scenarios.
-        run = Run.open(name, out=out)
-        with busy("drawing the report"):
-            written = write_report(run)
-            for directory, suffix in ((svg, ".svg"), (png, ".png")):
-                if directory is not None:
-                    write_plots(run, directory, suffix)
-        tables.print_incomplete(run)
-    if as_json:
-        tables.print_json({"report": str(written)})
-    else:
-        print(written)
+
+@app.command("runs", epilog="Example: rtclab runs --out runs")
+def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+    """List the runs, sweeps and imports below --out, the newest last."""
+    from rtclab.cli.keeping import list_and_show
+
+    list_and_show(out, as_csv=as_csv, as_json=as_json)
+
+
+@app.command(epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
+def delete(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN …", help="A name below --out, a path, or `latest`.", autocompletion=complete_run
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    out: Out = RUNS,
+) -> None:
+    """Delete runs, sweeps or imports with their traces and reports.
+
+    Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
+    written, are refused, and then nothing is deleted.
+    """
+    from rtclab.cli.keeping import delete_runs
+
+    delete_runs(names, out, yes=yes)
 
 
 @app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after")
@@ -415,32 +511,45 @@ def compare(
     )
 
 
-@app.command(
-    "import", epilog="Example: rtclab import runs/first-call-live-1/repeat-0/event-log-alice-bob.log"
-)
-def import_logs(
-    logs: Annotated[
+@app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
+def import_files(
+    files: Annotated[
         list[Path],
-        typer.Argument(metavar="LOG [LOG]", help="A log, or the event logs of both ends; also with gzip."),
+        typer.Argument(
+            metavar="FILE [FILE]",
+            help="A capture (pcap, pcapng) or a log; or two captures, near the sender and near the receiver; "
+            "or the event logs of both ends.",
+        ),
     ],
     names: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Participant that wrote the first event log, and the other end: alice,bob.",
+            help="The two ends: alice,bob. In captures, the sender and the receiver of the first RTP packet, "
+            "or names by address: 10.0.0.1=alice,10.0.0.2=bob. Of event logs, the participant that wrote the "
+            "first log, and the other end.",
         ),
     ] = None,
+    sdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+    ] = None,
+    corrected: Annotated[
+        bool,
+        typer.Option(
+            "--corrected", help="Subtract the estimated difference of the clocks of two captures from delays."
+        ),
+    ] = False,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of an RTC event log of Chromium, with one trace, to measure and to report.
+    """Make a run of captures or of logs of a call that rtclab did not run, to measure and to report.
 
-    `chromium --webrtc-event-logging=DIR` writes a log for each connection; live calls keep theirs beside
-    their traces.
+    Captures are pcap or pcapng, from tcpdump or Wireshark. Logs are RTC event logs of Chromium, dumps of
+    chrome://webrtc-internals and files of rtcstats, also with gzip. The content of a file tells what it is.
     """
     from rtclab.cli.importing import ImportRequest, import_and_show
 
-    import_and_show(ImportRequest(logs, names, out, as_json))
+    import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
 
 
 @app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")

@@ -1,4 +1,4 @@
-"""``rtclab import``: makes a run of logs of calls that rtclab did not run."""
+"""``rtclab import``: makes a run of captures or logs of a call that rtclab did not run."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import rtclab
 from rtclab.cli import tables
+from rtclab.cli.sdp import sdp_text
 from rtclab.errors import BadInput
-from rtclab.logs import Imported, open_logs
+from rtclab.importers import Names
+from rtclab.lab import import_files
+from rtclab.metrics.series import NS_PER_S
 from rtclab.progress import busy
-from rtclab.trace import Repeat, Run, RunManifest, Trace
-
-SCENARIO = "import"
-"""The scenario's name in runs made from logs, with which their names begin."""
-NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class ImportRequest:
     """The options of ``rtclab import``."""
 
-    logs: Sequence[Path]
+    files: Sequence[Path]
     names: str | None
+    sdp: Path | None
+    corrected: bool
     out: Path
     as_json: bool
 
@@ -33,57 +32,41 @@ def import_and_show(request: ImportRequest) -> None:
     """Makes a run with one trace, and prints its name and notes on missing data.
 
     Raises:
-        BadInput: a log cannot be read, or the names are not two.
+        BadInput: a file cannot be read, or an option is invalid.
     """
+    names, sdp = _names(request.names), sdp_text(request.sdp)
     with busy("reading"):
-        imported = open_logs(request.logs, _names(request.names))
-        run = write_run(imported, request.logs, request.out)
+        run = import_files(request.files, names=names, sdp=sdp, corrected=request.corrected, out=request.out)
+    about = run.traces[0].manifest
+    notes = [] if about.capture is None else list(about.capture.notes_in_words)
     if request.as_json:
-        manifest = imported.manifest
         tables.print_json(
             {
                 "run": run.name,
                 "path": str(run.path),
-                "participants": list(manifest.participants),
-                "flows": list(manifest.flows),
-                "duration_s": manifest.duration_ns / NS_PER_S,
-                "notes": list(imported.notes),
+                "participants": list(about.participants),
+                "flows": list(about.flows),
+                "duration_s": about.duration_ns / NS_PER_S,
+                "notes": notes,
             }
         )
         return
-    for note in imported.notes:
+    for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    print(f"{run.path}: {_duration(imported)}, {', '.join(imported.manifest.flows)}")
+    print(f"{run.path}: {run.scenario['duration']}, {', '.join(about.flows)}")
     print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 
-def write_run(imported: Imported, logs: Sequence[Path], out: Path) -> Run:
-    """Writes the run ``import-log-<n>`` with one repeat."""
-    manifest = imported.manifest
-    scenario = {
-        "name": SCENARIO,
-        "title": f"Imported from {' and '.join(log.name for log in logs)}",
-        "duration": _duration(imported),
-        "participants": {name: {} for name in manifest.participants},
-    }
-    versions = {"rtclab": rtclab.__version__}
-    about = RunManifest(backend=manifest.backend, scenario=scenario, versions=versions)
-    run = Run.create(out, scenario=SCENARIO, manifest=about)
-    with run.writing():
-        full = manifest.model_copy(update={"scenario": scenario, "versions": versions, "repeat": 0})
-        Trace.write(run.repeat_path(0), imported.tables, full)
-        run.record(Repeat(repeat=0, seed=0, status="finished"))
-    return run
-
-
-def _duration(imported: Imported) -> str:
-    return f"{imported.manifest.duration_ns / NS_PER_S:.3f} s"
-
-
-def _names(text: str | None) -> tuple[str, str] | None:
+def _names(text: str | None) -> Names | None:
+    """``alice,bob`` as two names, ``10.0.0.1=alice,10.0.0.2=bob`` as names by address."""
     if text is None:
         return None
-    names = [name.strip() for name in text.split(",")]
-    if len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise BadInput(f"--names: got {text!r}; expected two different names, such as alice,bob")
-    return names[0], names[1]
+    parts = [part.strip() for part in text.split(",")]
+    if not any("=" in part for part in parts):
+        return parts
+    by_address = dict(part.split("=", 1) for part in parts if part.count("=") == 1)
+    if len(by_address) < len(parts) or not all([*by_address, *by_address.values()]):
+        raise BadInput(
+            f"--names: got {text!r}; expected a name for each address", hint="10.0.0.1=alice,10.0.0.2=bob"
+        )
+    return by_address

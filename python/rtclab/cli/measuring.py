@@ -10,12 +10,11 @@ from pathlib import Path
 import polars as pl
 
 from rtclab.cli import tables
-from rtclab.cli.running import print_cautions
+from rtclab.cli.running import chosen, print_cautions, show_summary
 from rtclab.errors import BadInput
-from rtclab.lab import compare, essential, open_run
-from rtclab.metrics import METRICS
+from rtclab.experiment import check_names, essential
+from rtclab.lab import compare, open_results
 from rtclab.progress import busy
-from rtclab.scenario.table import closest
 
 
 @dataclass(frozen=True)
@@ -28,18 +27,83 @@ class Output:
 
 
 def measure_and_show(
-    name: str, out: Path, begin: str | None, end: str | None, metrics: Sequence[str], output: Output
+    name: str,
+    out: Path,
+    begin: str | None,
+    end: str | None,
+    metrics: Sequence[str],
+    by: Sequence[str],
+    where: Sequence[str],
+    output: Output,
 ) -> None:
-    """Measures a run and prints the metrics; writes ``metrics.json`` if the whole run is measured."""
+    """Measures a run, a sweep or an import and prints the summary of its metrics."""
     _check(metrics, output)
-    run = open_run(name, out=out)
+    results = open_results(name, out=out)
+    if where:
+        results = results.where(**conditions_of(where))
     with busy("measuring"):
-        whole = begin is None and end is None
-        measured = run.write_metrics() if whole else run.summary(begin=begin, end=end)
-    tables.print_incomplete(run)
-    rows = chosen(measured, metrics)
-    if not _print_for_programs(rows.drop("values") if output.as_csv else rows, output):
-        tables.show_measured(rows, run, begin, end, all_metrics=output.all_metrics or bool(metrics))
+        rows = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
+    tables.print_incomplete(results)
+    if not _print_for_programs(rows, output):
+        show_summary(results, rows, metrics, by, begin, end, all_metrics=output.all_metrics)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the report of a sweep shows; see ``rtclab report``."""
+
+    metrics: Sequence[str] = ()
+    x: str | None = None
+    lines: str | None = None
+    flow: str | None = None
+    average: Sequence[str] = ()
+    where: Sequence[str] = ()
+
+
+def report_and_show(
+    name: str, out: Path, svg: Path | None, png: Path | None, drawn: Drawn, *, as_json: bool
+) -> None:
+    """Writes the report of a run or a sweep, and its plots as images if asked."""
+    from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
+
+    check_names(drawn.metrics)
+    results = open_results(name, out=out)
+    if drawn.where:
+        results = results.where(**conditions_of(drawn.where))
+    chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flow, tuple(drawn.average))
+    with busy("drawing the report"):
+        summary = results.summary()
+        alone = results.is_run
+        if alone and chosen != Chosen():
+            raise BadInput(
+                f"{results.name} has one condition; the options that choose what is drawn are for sweeps"
+            )
+        page = write_report(results.run, summary) if alone else write_sweep_report(results, summary, chosen)
+        for directory, suffix in ((svg, ".svg"), (png, ".png")):
+            if directory is not None:
+                plots = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
+                for plot in plots:
+                    plot.save(directory / f"{plot.name}{suffix}")
+    tables.print_incomplete(results)
+    if as_json:
+        tables.print_json({"report": str(page)})
+    else:
+        print(page)
+
+
+def conditions_of(where: Sequence[str]) -> dict[str, str]:
+    """The values of fields in the options ``--where``.
+
+    Raises:
+        BadInput: an option has no field or no value.
+    """
+    found = {}
+    for text in where:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise BadInput(f"--where: cannot read `{text}`; expected FIELD=VALUE")
+        found[name] = value
+    return found
 
 
 @dataclass(frozen=True)
@@ -77,7 +141,7 @@ def compare_and_show(request: CompareRequest, output: Output) -> None:
         rows = chosen(table, request.metrics)
         page = compared.report(request.html)
     for one in compared.runs:
-        print_cautions(one)
+        print_cautions(one.run)
         tables.print_incomplete(one)
     if _print_for_programs(rows, output):
         return
@@ -93,20 +157,6 @@ def _check(metrics: Sequence[str], output: Output) -> None:
     if output.as_csv and output.as_json:
         raise BadInput("--json and --csv: expected one of them")
     check_names(metrics)
-
-
-def check_names(metrics: Sequence[str]) -> None:
-    """Raises BadInput for a metric that does not exist."""
-    for name in metrics:
-        if name not in METRICS:
-            raise BadInput(
-                f"no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them"
-            )
-
-
-def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
-    """The rows of the given metrics, or all rows if none is given."""
-    return rows.filter(pl.col("metric").is_in(list(metrics))) if metrics else rows
 
 
 def _print_for_programs(rows: pl.DataFrame, output: Output) -> bool:

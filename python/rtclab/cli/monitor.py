@@ -16,6 +16,7 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.cli import monitor_tables, tables
+from rtclab.cli.sdp import sdp_text
 from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
 from rtclab.monitor import Tables
 from rtclab.progress import busy
@@ -38,26 +39,6 @@ class MonitorRequest:
     as_csv: bool
     parquet: Path | None
     plot: Path | None
-
-    @property
-    def sdp_text(self) -> str | None:
-        """Text of the SDP file; None if no file was given.
-
-        Raises:
-            BadInput: the file cannot be read, or describes no media.
-        """
-        if self.sdp is None:
-            return None
-        try:
-            text = self.sdp.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise BadInput(f"--sdp: {self.sdp}: {error.strerror}") from None
-        if not any(line.lstrip().startswith("m=") for line in text.splitlines()):
-            raise BadInput(
-                f"--sdp: {self.sdp}: no line `m=…`; expected session descriptions",
-                hint="write the text of `description.sdp` to the file, not its JSON",
-            )
-        return text
 
 
 def run_monitor(request: MonitorRequest) -> None:
@@ -97,7 +78,7 @@ def _watch(request: MonitorRequest) -> None:
     with busy(f"reading {capture}"):
         seen = monitor.watch(
             capture,
-            sdp=request.sdp_text,
+            sdp=sdp_text(request.sdp),
             packets=request.parquet is not None,
             seconds=request.parquet is not None or request.plot is not None,
             max_streams=request.max_streams,
@@ -110,7 +91,7 @@ def _watch_interface(interface: str, request: MonitorRequest) -> None:
     length_s = None if request.duration is None else _seconds(request.duration)
     live = monitor.LiveMonitor(
         interface,
-        sdp=request.sdp_text,
+        sdp=sdp_text(request.sdp),
         packets=request.parquet is not None,
         seconds=request.parquet is not None or request.plot is not None,
         max_streams=request.max_streams,
@@ -182,7 +163,7 @@ def _compare(request: MonitorRequest) -> None:
         compared = monitor.compare(
             a,
             b,
-            sdp=request.sdp_text,
+            sdp=sdp_text(request.sdp),
             packets=request.parquet is not None or request.plot is not None,
             max_streams=request.max_streams,
         )

@@ -19,10 +19,11 @@ from rtclab.words import MOST_REPEATS, decimals, field_trials, names_in_words, p
 if TYPE_CHECKING:
     import polars as pl
 
-    from rtclab import trace
     from rtclab.backend.live.doctor import Check
-    from rtclab.lab import Comparison, Moment, Run
+    from rtclab.experiment import Moment, Results
+    from rtclab.lab import Comparison
     from rtclab.scenario import Scenario, Video
+    from rtclab.trace import Run
 
 Heading = tuple[str, Literal["left", "right"]]
 
@@ -36,6 +37,22 @@ MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
 FLOWS_SIDE_BY_SIDE = 3
 METRICS_SIDE_BY_SIDE = 6
+FIRST_TO_KEEP = (
+    "receiving_rate",
+    "stats_receiving_rate",
+    "freeze_duration",
+    "packet_loss",
+    "unseen_loss",
+    "rtt",
+    "queuing_delay_p95",
+    "delay_variation_p95",
+    "utilisation",
+    "frame_rate",
+    "setup_time",
+    "freeze_count",
+    "frame_height",
+)
+"""Where there is no room for all metrics of a table, the last of these are left out first."""
 MOST_NAMES = 5
 """Flows that a table leaves out are named if they are at most this many."""
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
@@ -103,7 +120,7 @@ def show_measured(
         print(subject(run, begin, end))
         show_metrics(measured)
         return
-    from rtclab.lab import essential
+    from rtclab.experiment import essential
 
     of_tcp = measured.filter(measured["metric"] == "tcp_throughput", measured["mean"].is_not_null())
     with_tcp = of_tcp["flow"].to_list()
@@ -130,10 +147,7 @@ def show_measured(
         if not flow and cell["mean"]:
             mean = _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"])
             print(f"{metric}: {mean} {cell['unit']}")
-    print(
-        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run.name} --all`; "
-        "what they mean: `rtclab metrics`"
-    )
+    print(f"all metrics: `rtclab measure {run.name} --all`; what they mean: `rtclab metrics`")
 
 
 def subject(
@@ -143,7 +157,7 @@ def subject(
 
     ``repeats`` is the number of repeats in the table, by default all that finished.
     """
-    from rtclab.lab import window
+    from rtclab.experiment import window
     from rtclab.scenario.units import Duration
 
     over = str(run.scenario["duration"])
@@ -159,22 +173,21 @@ def subject(
     return f"{what}: mean of {finished}" if run.finished > 1 else f"{what}, {finished}"
 
 
-def print_incomplete(run: trace.Run) -> bool:
+def print_incomplete(results: Results) -> bool:
     """Says on standard error which repeats have not run to their end, and how to run them.
 
     Returns whether there are such repeats.
     """
-    from rtclab.report import words
+    if results.unfinished:
+        of = f"{results.unfinished} of {results.planned}"
+        print(f"{results.name}: {of} repeats did not run to their end.", file=sys.stderr)
+        print(how_to_continue(results), file=sys.stderr)
+    return bool(results.unfinished)
 
-    sentence = words.incomplete(run)
-    if sentence:
-        print(f"{run.name}: {sentence}\n{how_to_continue(run)}", file=sys.stderr)
-    return bool(sentence)
 
-
-def how_to_continue(run: trace.Run) -> str:
+def how_to_continue(results: Results) -> str:
     """The hint that names the command to continue a run."""
-    return f"  hint: continue with `rtclab run --resume {run.path}`"
+    return f"  hint: continue with `rtclab run --resume {results.path}`"
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:
@@ -211,14 +224,14 @@ def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], fl
 def _show_flow_by_flow(
     cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str], heading: str = "flow"
 ) -> None:
-    """Prints a row for each of the first flows, with the means of the first metrics."""
+    """Prints a row for each of the first flows, with the means of the most important metrics."""
     units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
-    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    metrics = _most_important(list(units))
     table = new_table(*whole(heading), *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
     for flow in flows[:MOST_ROWS]:
         means = [cells[metric, flow]["mean"] if (metric, flow) in cells else None for metric in metrics]
         table.add_row(flow, *map(number, means))
-    _print_first_columns(table, 1)
+    _print_columns_that_fit(table, metrics)
     if flows[MOST_ROWS:]:
         print(f"and {_more(flows[MOST_ROWS:])}")
 
@@ -241,14 +254,18 @@ def show_metrics(measured: pl.DataFrame) -> None:
     _tell_left_out(left_out)
 
 
-def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None:
-    """Prints a row for each point and flow of a sweep, with the means of the first metrics.
+def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_metrics: bool) -> None:
+    """Prints a row for each condition and flow, with the means of the most important or of all metrics.
 
-    ``most`` is the maximum number of rows.
+    Args:
+        summary: the means.
+        fields: the columns that tell conditions apart: varied fields, or the label.
+        most: maximum number of rows.
+        all_metrics: print as many metrics as there is room for.
     """
     of_flows = summary.filter(summary["flow"] != "")
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
-    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    metrics = list(units) if all_metrics else _most_important(list(units))
     lines: dict[tuple[str, ...], dict[str, float]] = {}
     for row in of_flows.iter_rows(named=True):
         line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
@@ -256,10 +273,11 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
     repeats = summary["repeats"].max()
     print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
     headings = right(*(f"{metric} ({units[metric]})" for metric in metrics))
-    table = new_table(*right(*fields), *whole("flow"), *headings)
+    keys = whole(*fields) if fields == ["condition"] else right(*fields)
+    table = new_table(*keys, *whole("flow"), *headings)
     for key, means in list(lines.items())[:most]:
         table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
-    _print_first_columns(table, len(fields) + 1)
+    _print_columns_that_fit(table, metrics)
     if len(lines) > most:
         print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
 
@@ -275,9 +293,10 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
 
     runs, labels, window = comparison.runs, comparison.labels, comparison.window
     begin, end = window or (None, None)
-    baseline, *others = runs
+    by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
+    baseline, *others = by_label.values()
     pairs = [len(paired_repeats(baseline, run)) if comparison.paired else 0 for run in others]
-    for label, run, paired in zip(labels, runs, [max(pairs), *pairs], strict=True):
+    for label, run, paired in zip(labels, by_label.values(), [max(pairs), *pairs], strict=True):
         name = "" if label == run.name else f"{run.name}, "
         print(f"{label}: {name}{subject(run, begin, end, repeats=paired or None)}")
         alone = sum(entry.status == "finished" for entry in run.repeats) - paired
@@ -285,7 +304,6 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
             print(f"{label}: {count(alone, 'repeat')} without a partner left out")
     print()
     _show_differences(comparison)
-    by_label = dict(zip(labels, runs, strict=True))
     for label, sentence in zip(labels, comparison_verdicts(by_label, compared, window), strict=True):
         print_text(f"{label}: {sentence}", hanging=2)
     print()
@@ -511,14 +529,34 @@ def columns_that_fit(table: Table, keys: int) -> int:
     return min(keys + 1, len(table.columns))
 
 
-def _print_first_columns(table: Table, keys: int) -> None:
-    """Prints as many columns as fit, and the headings of the others."""
+def _most_important(metrics: list[str]) -> list[str]:
+    """At most ``METRICS_SIDE_BY_SIDE`` of some metrics, in their order."""
+    metrics = list(metrics)
+    while len(metrics) > METRICS_SIDE_BY_SIDE:
+        metrics.remove(_least_important(metrics))
+    return metrics
+
+
+def _least_important(metrics: Sequence[str]) -> str:
+    """The metric to leave out first. Metrics without a rank go before the others, from the right."""
+    rank = {name: index for index, name in enumerate(FIRST_TO_KEEP)}
+    return max(metrics, key=lambda name: (rank.get(name, len(rank)), metrics.index(name)))
+
+
+def _print_columns_that_fit(table: Table, metrics: Sequence[str]) -> None:
+    """Prints the table, whose last columns are metrics, without those that do not fit, which are named."""
+    keys = len(table.columns) - len(metrics)
+    left_out: list[str] = []
+    shown = table
     if not fits(table):
         for column in table.columns:
             column.header = str(column.header).replace(" (", "\n(")
-    shown = columns_that_fit(table, keys)
-    print_table(part(table, range(shown)))
-    left_out = [str(column.header).partition("\n")[0] for column in table.columns[shown:]]
+        kept = list(metrics)
+        while not fits(shown) and len(kept) > 1:
+            kept.remove(_least_important(kept))
+            shown = part(table, [*range(keys), *(keys + metrics.index(metric) for metric in kept)])
+        left_out = [metric for metric in metrics if metric not in kept]
+    print_table(shown)
     if left_out:
         print(f"the terminal is too narrow for {', '.join(left_out)}; --json has all\n")
 

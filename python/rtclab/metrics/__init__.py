@@ -7,6 +7,7 @@ the definition that users see.
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
 from rtclab.metrics import fairness, tcp  # isort: skip
+from rtclab.metrics.flows import media_flows
 from rtclab.metrics.measure import (
     MARGIN_PERCENT,
     compare_runs,
@@ -39,6 +40,7 @@ __all__ = [
     "measure_repeats",
     "measure_run",
     "media",
+    "media_flows",
     "metric",
     "paired_repeats",
     "prepare",

@@ -24,8 +24,8 @@ def fairness(trace: Trace, window: Window | None = None) -> float:
     Each rate is over the time in which its flow was active, so a flow that ended early does not count as
     slow. The flows need not share a path; with fewer than two there is no value.
     """
-    carrying_media = trace.cached(_carrying_media)
-    flows = [flow for flow in trace.flows if flow in carrying_media]
+    sent = trace.cached(_sent)
+    flows = [flow for flow in trace.flows if flow in sent]
     rates = np.array([receiving_rate(trace, flow, window) for flow in flows])
     rates = rates[~np.isnan(rates)]
     if rates.size < 2 or not rates.any():
@@ -33,6 +33,9 @@ def fairness(trace: Trace, window: Window | None = None) -> float:
     return float(rates.sum() ** 2 / (rates.size * (rates**2).sum()))
 
 
-def _carrying_media(trace: Trace) -> frozenset[str]:
-    """The flows with at least one stream in the sender's reports."""
+def _sent(trace: Trace) -> frozenset[str]:
+    """The flows of media whose sender reports a stream.
+
+    A server that only forwards sends no reports, so what it forwards does not count beside its legs.
+    """
     return frozenset(trace.table("outbound_rtp")["flow"].unique())

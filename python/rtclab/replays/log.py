@@ -11,9 +11,9 @@ import polars as pl
 
 from rtclab import _native
 from rtclab.errors import BadInput
-from rtclab.logs.control import control_values
-from rtclab.logs.event_log import EventLog, event_log
-from rtclab.logs.text import read_log
+from rtclab.importers.logs.control import control_values
+from rtclab.importers.logs.event_log import EventLog, event_log
+from rtclab.importers.logs.text import read_log
 from rtclab.replays.choice import Bounds, Choice
 from rtclab.replays.sockets import socket_times
 from rtclab.replays.steps import AGREE, Agreement, Steps, agreement, first_divergence

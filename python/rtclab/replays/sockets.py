@@ -7,9 +7,9 @@ import numpy.typing as npt
 import polars as pl
 
 from rtclab.errors import RtclabError
-from rtclab.logs.control import control_values
-from rtclab.logs.event_log import NO_VALUE, EventLog
-from rtclab.logs.live import NS_PER_MS, log_name
+from rtclab.importers.logs.control import control_values
+from rtclab.importers.logs.event_log import NO_VALUE, EventLog
+from rtclab.importers.logs.live import NS_PER_MS, log_name
 from rtclab.trace import Trace
 
 _SEQ_RANGE = 2**16

@@ -8,7 +8,7 @@ from math import isnan
 
 import numpy as np
 
-from rtclab.metrics import METRICS, delay, flows_of, rate
+from rtclab.metrics import METRICS, delay, flows_of, media_flows, rate
 from rtclab.metrics.series import NS_PER_S, Samples, Window
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
@@ -43,8 +43,12 @@ def flows_in(run: Run) -> dict[str, FlowInfo]:
 def main_flows(run: Run) -> list[str]:
     """The flows between participants and the flows of TCP; all flows if neither exists.
 
-    The legs to and from a server are left out, because they are parts of flows between participants.
+    The legs to and from a server are left out, because they are parts of flows between participants. The main
+    flows of a capture are its flows of media: an interface also carries the packets of other programs.
     """
+    if run.backend == "capture":
+        media = {name for trace in run.traces for name in media_flows(trace)}
+        return [name for name in flows_of(run) if name in media] or flows_of(run)
     flows = flows_in(run)
     people = {name for trace in run.traces for name in trace.manifest.participants}
     main = [

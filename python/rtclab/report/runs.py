@@ -23,7 +23,7 @@ from rtclab.metrics import (
 )
 from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.report import words
+from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
 from rtclab.report.lines import main_flows
 from rtclab.report.page import render
@@ -88,8 +88,8 @@ class Spread:
     highest: tuple[float, str]
 
 
-def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
-    """Writes ``report.html`` into the run's directory; returns the page's path.
+def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | None = None) -> Path:
+    """Writes the report of a run to ``page``, by default ``report.html`` in its directory; returns the path.
 
     ``measured`` is the result of ``measure_run``, if the caller already has it. If no repeat finished, the
     page says why.
@@ -119,7 +119,8 @@ def write_report(run: Run, measured: pl.DataFrame | None = None) -> Path:
         metrics=METRICS.values(),
         streams=_streams(run, shown),
     )
-    page = run.path / "report.html"
+    page = page or run.path / "report.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
     write_text(page, text)
     return page
 
@@ -187,14 +188,6 @@ def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
     return [row for row in rows if row.like is not None]
 
 
-def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
-    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png, .pdf or .html.
-
-    Returns the files.
-    """
-    return [plot.save(directory / f"{plot.name}{suffix}") for plot in run_plots(run)]
-
-
 def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[Row]:
     """A row for each metric that has a value for any of the flows, in the order of the registry."""
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
@@ -255,7 +248,7 @@ def _cautions(run: Run) -> list[str]:
     """What a reader must know of the results, beginning with the repeats that are missing."""
     incomplete = words.incomplete(run)
     resume = f"{incomplete} `rtclab run --resume {run.path}` runs them."
-    return [*([resume] if incomplete else []), *words.cautions(run)]
+    return [*([resume] if incomplete else []), *words.cautions(run), *imported.cautions(run.traces)]
 
 
 def _facts(run: Run) -> list[tuple[str, str]]:
@@ -268,15 +261,16 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         "capture": "imported capture",
     }
     facts = [
-        ("Scenario", str(scenario.get("name", ""))),
+        ("Scenario", "" if run.backend in words.IMPORTED else str(scenario.get("name", ""))),
         ("Source", str(scenario.get("source") or "")),
         ("Backend", backends.get(run.backend, run.backend)),
         ("Repeats", f"{run.finished} of {run.planned} finished"),
         ("Duration", str(scenario.get("duration", ""))),
+        *imported.facts(run.traces),
         ("Seed", str(scenario.get("seed", ""))),
         *words.controls(run),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
-        ("Machine", words.machine(run.manifest.machine)),
+        ("Machine", words.machine(run.machine)),
     ]
     return [(name, value) for name, value in facts if value]

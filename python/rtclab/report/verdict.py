@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
-from rtclab.metrics import rate
+from rtclab.metrics import media_flows, rate
 from rtclab.metrics.series import Window, span_ns
 from rtclab.report.lines import flows_in, main_flows
 from rtclab.report.words import flow_in_words
@@ -26,15 +26,6 @@ MOST_RECEIVERS = 4
 TOGETHER_NS = 1_000_000_000
 """Flows whose beginnings and ends differ by less ran at the same time."""
 
-OF_MEDIA = (
-    "goodput",
-    "target_bitrate",
-    "frame_rate",
-    "stats_sending_rate",
-    "stats_receiving_rate",
-    "inter_arrival_time",
-)
-"""Metrics that only a flow with RTP packets has."""
 RATES = {
     "receiving_rate": "received {}",
     "stats_receiving_rate": "received {} of RTP",
@@ -112,7 +103,8 @@ def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | 
     between = [
         name for name in main_flows(run) if {flows[name].sender, flows[name].receiver} <= people
     ] or main_flows(run)
-    media = [name for name in between if any((metric, name) in means for metric in OF_MEDIA)]
+    carrying = {name for trace in run.traces for name in media_flows(trace)}
+    media = [name for name in between if name in carrying]
     others = [name for name in between if name not in (*media, *tcp)]
     capacities = _capacities(run, media or tcp or others)
     return Findings(

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.backend.together import own_name
-from rtclab.metrics import METRICS, arrivals, delay, rate, related, tools
+from rtclab.backend.sim_batch import own_name
+from rtclab.metrics import METRICS, arrivals, delay, media_flows, rate, related, tools
 from rtclab.metrics.series import NO_SAMPLES, Array, Samples, counter, increase, samples_in_window
 from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Trace
@@ -106,12 +106,8 @@ def _is_media(trace: Trace, flow: str) -> float:
     Other flows are legs to and from a server, flows with only feedback, and cross traffic.
     """
     about, people = trace.manifest.flows[flow], trace.manifest.participants
-    is_seen = flow in trace.cached(_flows_with_reports)
+    is_seen = flow in media_flows(trace)
     return 1.0 if is_seen and about.sender in people and about.receiver in people else nan
-
-
-def _flows_with_reports(trace: Trace) -> set[str]:
-    return {flow for table in ("outbound_rtp", "inbound_rtp") for flow in trace.table(table)["flow"].unique()}
 
 
 def _first_call_share(trace: Trace, flow: str, begin_s: int = 30) -> float:

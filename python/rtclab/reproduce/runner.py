@@ -177,7 +177,7 @@ def _run_batch(batch: Batch) -> list[Failure]:
 def _traces(batch: Batch) -> dict[int, Trace]:
     """Simulates the repeats of a batch: one by one if their full traces are kept, the others together."""
     from rtclab.backend.sim import SimBackend
-    from rtclab.backend.together import simulate_together
+    from rtclab.backend.sim_batch import simulate_together
 
     scenario, draws, backend = batch.plan.scenario, batch.plan.draws, SimBackend()
     backend.check(scenario)

@@ -148,6 +148,19 @@ class CaptureInfo(_Entry):
     corrected: bool = False
     """Whether the difference of the clocks was taken off."""
 
+    @property
+    def files_in_words(self) -> str:
+        """The names of the files, without their directories: ``a.pcap and b.pcap``."""
+        return " and ".join(Path(file).name for file in self.files)
+
+    @property
+    def notes_in_words(self) -> tuple[str, ...]:
+        """Each note, followed by its count if it has one."""
+        return tuple(
+            str(row["note"]) if row.get("count") is None else f"{row['note']}: {row['count']}"
+            for row in self.notes
+        )
+
 
 class _Manifest(_Entry):
     model_config = ConfigDict(
@@ -233,6 +246,10 @@ class Repeat:
     """Why the call or the laboratory failed."""
     note: str = ""
     """What a reader must know of a finished one, such as a pair that did not connect."""
+    attempt: int = 1
+    """Number of the attempt, from 1 on. A live repeat that the machine disturbed is tried again."""
+    disturbed: str = ""
+    """How the machine disturbed a live repeat; empty if it did not."""
 
     @property
     def about_the_call(self) -> bool:

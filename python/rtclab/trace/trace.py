@@ -26,8 +26,13 @@ Made = TypeVar("Made")
 class Trace:
     """The trace of one repeat: a directory with ``manifest.json`` and one Parquet file per table."""
 
+    # The module `rtclab.trace_methods` sets these, because a trace knows neither importers nor metrics nor
+    # reports.
     from_pcap: ClassVar[Callable[..., Trace]]
-    """See :func:`rtclab.capture.from_pcap`; the module ``capture`` sets this attribute."""
+    metrics: ClassVar[Callable[..., pl.DataFrame]]
+    summary: ClassVar[Callable[..., pl.DataFrame]]
+    plot: ClassVar[Callable[..., Any]]
+    report: ClassVar[Callable[..., Path]]
 
     def __init__(self, path: Path) -> None:
         """Opens a trace.
@@ -180,7 +185,10 @@ def _save(path: Path, frames: Mapping[str, pl.DataFrame], manifest: TraceManifes
             (writing / file).rename(path / file)
     finally:
         shutil.rmtree(writing, ignore_errors=True)
-    return Trace(path)
+    saved = Trace(path)
+    # They will be measured, and need not be read again.
+    saved._read |= {name: frame for name, frame in frames.items() if name not in OPTIONAL_TABLES}
+    return saved
 
 
 def _parquet(frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.backend import backend
-from rtclab.campaign import run_scenario
+from rtclab.experiment import Experiment, Results, stores
 from rtclab.metrics import compare_runs
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run, write_text
@@ -79,17 +78,16 @@ def notes_of(file: Path) -> str:
 
 
 def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bool) -> Pair:
-    sim = run_scenario(scenario, backend("sim"), out=runs, repeats=repeats)
+    sim = Experiment([scenario], repeats=repeats).run(out=runs, progress=False).run
     kept = _newest_live(scenario, runs) if keep_live else None
-    live = kept or run_scenario(scenario, backend("live"), out=runs, repeats=repeats)
+    live = kept or Experiment([scenario], repeats=repeats, backend="live").run(out=runs, progress=False).run
     window = (scenario.duration.s / 2, scenario.duration.s)
     return Pair(scenario, live, sim, compare_runs(live, sim, window))
 
 
 def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
-    found = runs.glob(f"{scenario.name}-live-*/run.json")
-    newest = max(found, key=lambda file: file.stat().st_mtime, default=None)
-    return Run.open(newest.parent) if newest else None
+    found = [path for path in stores(runs) if path.name.startswith(f"{scenario.name}-live-")]
+    return Results(found[-1]).run if found else None
 
 
 def _page(pairs: list[Pair]) -> Iterator[str]:
@@ -173,10 +171,10 @@ def _finished(pair: Pair) -> str:
 
 
 def _machine(run: Run) -> str:
-    programs = [f"{name} {version}" for name, version in run.manifest.versions.items()]
+    programs = [f"{name} {version}" for name, version in run.versions.items()]
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
     if browsers:
         programs.append(f"browser {browsers[0]}")
-    known = run.manifest.machine
+    known = run.machine
     hardware = f"{known.cores} cores, {known.processor}, {known.system} {known.kernel}; " if known else ""
     return f"Machine: {hardware}{', '.join(programs)}."

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtclab.backend import backend
-from rtclab.campaign import run_scenario
-from rtclab.campaigns.disturbance import MAX_TRIES, disturbances
+from rtclab.errors import TraceError
+from rtclab.experiment import MAX_TRIES, Experiment, Results, disturbances
 from rtclab.trace import Run
 from rtclab.validate.conditions import Condition
 
@@ -46,10 +45,10 @@ def live_run(
                 return None
             say(f"{condition.scenario.name}: {condition.words}")
             shutil.rmtree(place, ignore_errors=True)
-            made = run_scenario(condition.scenario, backend("live"), out=folder, repeats=1)
+            made = Experiment([condition.scenario], repeats=1, backend="live").run(out=folder, progress=False)
             if made.path != place:
                 made.path.rename(place)
-            run = Run.open(place)
+            run = Results(place).run
         disturbed = disturbance(run)
         if not disturbed or attempt == MAX_TRIES:
             return LiveRun(run, attempt, disturbed)
@@ -59,9 +58,10 @@ def live_run(
 
 def _finished(place: Path) -> Run | None:
     """The run in a directory if its only repeat has finished or its call has failed, otherwise None."""
-    if not (place / "run.json").is_file():
+    try:
+        run = Results(place).run
+    except TraceError:
         return None
-    run = Run.open(place)
     return run if any(repeat.about_the_call for repeat in run.repeats) else None
 
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rtclab.errors import OtherSchema
+from rtclab.experiment import STORE_FILE
 from rtclab.processes import cores, process_pool
-from rtclab.trace import only_writer
+from rtclab.trace import SCHEMA, only_writer
 from rtclab.validate.campaign import LiveRun, live_run
 from rtclab.validate.chance import chance_file, chances, read_chances, write_chances
 from rtclab.validate.conditions import Condition
@@ -87,13 +88,13 @@ def _live(found: LiveRun) -> Live:
     """The live side of a condition, from its run."""
     run, traces = found.run, found.run.traces
     live = live_of(traces, failed=len(run.repeats) - len(traces))
-    written = (run.path / "run.json").stat().st_mtime
+    written = (run.path / STORE_FILE).stat().st_mtime
     return replace(
         live,
         tries=found.tries,
         disturbed=found.disturbed,
         measured=datetime.fromtimestamp(written, UTC).date().isoformat(),
-        schema=run.manifest.schema_number,
+        schema=SCHEMA,
     )
 
 

@@ -34,7 +34,7 @@ from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import Traffic
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
-from rtclab.logs.live import log_name
+from rtclab.importers.logs.live import log_name
 from rtclab.scenario.participant import CORE
 from rtclab.trace import NotConnected, write_text
 

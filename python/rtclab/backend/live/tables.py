@@ -15,7 +15,7 @@ from rtclab.backend.live.forwarded import since_originals
 from rtclab.backend.live.mcu import MIXER
 from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.wire import described, entered
-from rtclab.logs.live import controller_rows
+from rtclab.importers.logs.live import controller_rows
 from rtclab.trace import (
     NULLABLE,
     SCHEMAS,

@@ -11,8 +11,8 @@ from typing import Literal
 import polars as pl
 
 from rtclab.campaigns import Item
-from rtclab.campaigns.disturbance import encode_ms
 from rtclab.campaigns.rows import Value
+from rtclab.experiment import encode_ms
 from rtclab.metrics import METRICS
 from rtclab.reproduce.measures import MEDIA, measure
 from rtclab.reproduce.results import EVERY_FLOW

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput
-from rtclab.logs.dumps import state_event
-from rtclab.logs.getstats_rows import Connection, Imported, check_size, imported, time_ns
-from rtclab.logs.rtcstats_names import METHODS, PROPERTIES, TYPES
-from rtclab.logs.text import LogBytes, in_words, parsed
+from rtclab.importers.imported import Imported
+from rtclab.importers.logs.dumps import state_event
+from rtclab.importers.logs.getstats_rows import Connection, check_size, imported, time_ns
+from rtclab.importers.logs.rtcstats_names import METHODS, PROPERTIES, TYPES
+from rtclab.importers.logs.text import LogBytes, in_words, parsed
 
 MAGIC = "RTCStatsDump"
 VERSION = 3

@@ -1,4 +1,4 @@
-"""Statistics over the repeats of every point, computed on whole columns because a sweep has many points."""
+"""Statistics over the repeats of every condition, on whole columns because an experiment may have many."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics import METRICS
-from rtclab.metrics.statistics import t_quantile
+from rtclab.metrics.statistics import Proportion, t_quantile
+
+OF_METRIC = ("metric", "flow")
 
 
-def summary_of(rows: pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Mean, standard deviation and 95 % interval per point, metric and flow; see ``metrics.statistics``.
+def summary_of(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Mean, standard deviation and 95 % interval per condition, metric and flow; see ``metrics.statistics``.
 
-    ``columns`` are further columns that are the same in all rows of a point.
+    ``keys`` are the columns that tell conditions apart. The other columns of ``rows`` are ``repeat``,
+    ``metric``, ``flow``, ``value`` and ``deviation``.
     """
-    return _statistics(rows, ["point"], columns)
+    return _statistics(rows, keys)
 
 
 def marginal_of(
-    rows: pl.LazyFrame, fields: Sequence[str], others: Sequence[str]
-) -> tuple[pl.DataFrame, dict[str, Averaged]]:
+    rows: pl.DataFrame, fields: Sequence[str], others: Sequence[str]
+) -> tuple[pl.DataFrame, dict[tuple[str, str], Averaged]]:
     """As :func:`summary_of`, for every combination of some fields, averaged over the other fields.
 
     A repeat has the same seed at all points, so the values of points are not independent. Each repeat is
     first averaged over its points, and the interval is computed from these averages.
 
     Every combination is averaged over the same repeats of the same other points, because a repeat that failed
-    would make the average look better. How many repeats that leaves is told for each flow. A combination
-    with too few values has no row.
+    would make the average look better. The second result says how many repeats remain, by metric and flow. A
+    combination with too few values has no row.
     """
     if not others:
-        return _statistics(rows, fields, ()), {}
-    known = rows.collect()
+        return _statistics(rows, fields), {}
     parts, averaged = [], {}
-    for (flow,), of_flow in known.group_by("flow", maintain_order=True):
-        part, averaged[str(flow)] = _balanced(of_flow, fields, [*others, "repeat"])
+    for (metric, flow), of_flow in rows.group_by("metric", "flow", maintain_order=True):
+        part, averaged[str(metric), str(flow)] = _balanced(of_flow, fields, [*others, "repeat"])
         parts.append(part)
-    keys = [*fields, "repeat", "metric", "unit", "flow"]
-    balanced = pl.concat(parts).lazy() if parts else rows
-    averages = balanced.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
-    return _statistics(averages, fields, ()), averaged
+    balanced = pl.concat(parts) if parts else rows
+    keys = [*fields, "repeat", *OF_METRIC]
+    averages = balanced.group_by(keys, maintain_order=True).agg(pl.col("value", "deviation").mean())
+    return _statistics(averages, fields), averaged
 
 
 @dataclass(frozen=True)
@@ -81,31 +83,52 @@ def _balanced(
     return chosen.drop("drawn", "averaged"), Averaged(complete.size, present.shape[1])
 
 
-def _statistics(rows: pl.LazyFrame, keys: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+def _statistics(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     value = pl.col("value")
     groups = (
-        rows.drop_nulls("value")
-        .group_by(*keys, "metric", "unit", "flow", maintain_order=True)
+        rows.lazy()
+        .drop_nulls("value")
+        .group_by(*keys, *OF_METRIC, maintain_order=True)
         .agg(
-            pl.col(columns).first(),
             value.mean().alias("mean"),
             # Rounding would give equal values a deviation of 1e-16.
             pl.when(value.max() == value.min()).then(value.std() * 0).otherwise(value.std()).alias("sd"),
+            pl.col("deviation").mean().alias("within_run_sd"),
             value.len().cast(pl.Int64).alias("repeats"),
         )
-        .collect(engine="streaming")
+        .collect()
     )
-    order = {name: index for index, name in enumerate(METRICS)}
-    better = {name: metric.better for name, metric in METRICS.items()}
     return (
-        groups.sort(*keys, _of_metric(order, len(order)), maintain_order=True)
-        .with_columns(_of_metric(better, "").alias("better"), *_interval(groups["repeats"]))
-        .select(
-            *keys,
-            *columns,
-            *("metric", "unit", "better", "flow", "mean", "sd", "ci95_low", "ci95_high", "repeats"),
-        )
+        groups.with_columns(pl.col("metric", "flow").cast(pl.String))
+        .with_row_index("first")
+        .with_columns(pl.col("first").min().over(keys), *_interval(groups["repeats"]))
+        .pipe(_with_shares)
+        .join(of_metrics(), on="metric", how="left", maintain_order="left")
+        .sort("first", "order", maintain_order=True, nulls_last=True)
+        .select(*keys, "metric", "unit", "better", "flow", *STATISTICS)
     )
+
+
+STATISTICS = ("mean", "sd", "ci95_low", "ci95_high", "within_run_sd", "repeats")
+
+
+def of_metrics() -> pl.DataFrame:
+    """Unit, better direction and place in the registry of every metric."""
+    rows = [(name, order, one.unit, one.better) for order, (name, one) in enumerate(METRICS.items())]
+    return pl.DataFrame(rows, schema=["metric", "order", "unit", "better"], orient="row")
+
+
+def _with_shares(groups: pl.DataFrame) -> pl.DataFrame:
+    """Replaces the interval of metrics that are shares of independent trials by Wilson's."""
+    is_share = groups["metric"].is_in([name for name, metric in METRICS.items() if metric.trials is not None])
+    shares = groups.filter(is_share)
+    known = [Proportion(repeats, mean) for mean, repeats in shares.select("mean", "repeats").iter_rows()]
+    wilson = shares.with_columns(
+        pl.lit(None, pl.Float64).alias("sd"),
+        pl.Series("ci95_low", [one.ci95_low for one in known], pl.Float64),
+        pl.Series("ci95_high", [one.ci95_high for one in known], pl.Float64),
+    )
+    return pl.concat([groups.filter(~is_share), wilson])
 
 
 def _interval(repeats: pl.Series) -> list[pl.Expr]:

@@ -1,4 +1,4 @@
-"""Logs of calls that rtclab did not run, as traces."""
+"""Makes traces of the logs of browsers: RTC event logs, dumps of webrtc-internals, files of rtcstats."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rtclab.errors import BadInput
-from rtclab.logs.dumps import read_dump
-from rtclab.logs.event_log import FIRST_BYTES, event_log
-from rtclab.logs.event_trace import Names, trace_of
-from rtclab.logs.getstats_rows import Imported
-from rtclab.logs.rtcstats import MAGIC, read_rtcstats
-from rtclab.logs.text import LogBytes, read_log
+from rtclab.importers.imported import Imported
+from rtclab.importers.logs.dumps import read_dump
+from rtclab.importers.logs.event_log import FIRST_BYTES, event_log
+from rtclab.importers.logs.event_trace import Names, trace_of
+from rtclab.importers.logs.rtcstats import MAGIC, read_rtcstats
+from rtclab.importers.logs.text import LogBytes, read_log
 
-__all__ = ["Imported", "open_log", "open_logs"]
+__all__ = ["open_log", "open_logs"]
 
 
 def open_logs(paths: Sequence[Path], names: Names | None = None) -> Imported:
@@ -40,7 +40,7 @@ def open_log(path: Path, names: Names | None = None) -> Imported:
         BadInput: the file cannot be read, or is of no known format. The message names the file and the place.
     """
     log = read_log(path)
-    if log.content.startswith(FIRST_BYTES) and not _is_json(log):
+    if log.content.startswith(FIRST_BYTES) and not _is_text(log):
         return trace_of([event_log(path, log)], names)
     if names is not None:
         raise BadInput(f"{path}: names are given, but this is not an event log, whose ends they would name")
@@ -58,12 +58,19 @@ def open_getstats_log(path: Path, log: LogBytes) -> Imported:
         return read_dump(path, log)
     if start.startswith((MAGIC.encode(), b"[")):
         return read_rtcstats(path, log)
-    raise BadInput(
-        f"{path}: not a log that rtclab knows; it begins with {log.content[:8]!r}",
-        hint="expected an RTC event log, a dump of chrome://webrtc-internals or a file of rtcstats",
-    )
+    hint = "rtclab reads RTC event logs, dumps of chrome://webrtc-internals, files of rtcstats, and captures"
+    if path.suffix == ".toml":
+        hint = f"`rtclab run {path}` runs a scenario"
+    raise BadInput(f"{path}: {_content_of(log)}; expected a log of a browser or a capture", hint=hint)
 
 
-def _is_json(log: LogBytes) -> bool:
-    """Whether it is text after a line break, the byte with which a legacy event log begins."""
-    return log.content[:200].lstrip().startswith((b"{", b"[", MAGIC.encode()))
+def _content_of(log: LogBytes) -> str:
+    if not log.content:
+        return "the file is empty"
+    return "a text of no known format" if _is_text(log) else "data of no known format"
+
+
+def _is_text(log: LogBytes) -> bool:
+    """Whether the content is text. A line break is also the byte with which a legacy event log begins."""
+    start = log.content[:200].decode("utf-8", "ignore")
+    return all(character.isprintable() or character.isspace() for character in start)

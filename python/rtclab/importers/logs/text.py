@@ -52,8 +52,8 @@ def read_log(path: Path) -> LogBytes:
     if log.content.startswith(CAPTURES):
         raise BadInput(
             f"{path}: a capture of packets; expected a log of a browser",
-            hint=f"`rtclab monitor {path}` shows a capture, `rtclab replay --estimator` feeds it to a "
-            "control, and in Python `rtclab.Trace.from_pcap` makes a trace of it",
+            hint=f"`rtclab import {path}` makes a run of a capture, `rtclab monitor` shows its streams, and "
+            "`rtclab replay --estimator` feeds it to a control",
         )
     return log
 

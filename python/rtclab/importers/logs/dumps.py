@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.errors import BadInput
-from rtclab.logs.getstats_rows import Connection, Imported, check_size, imported, time_ns
-from rtclab.logs.text import LogBytes, parsed, parsed_or_cut_off
+from rtclab.importers.imported import Imported
+from rtclab.importers.logs.getstats_rows import Connection, check_size, imported, time_ns
+from rtclab.importers.logs.text import LogBytes, parsed, parsed_or_cut_off
 
 MERGED_MS = 100
 """Reports whose times differ by less than this come from the same call of getStats."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rtclab.logs.event_log import EventLog
+from rtclab.importers.logs.event_log import EventLog
 
 DETECTOR_STATES = {"underuse": -1, "normal": 0, "overuse": 1}
 """Numbers of the detector's states, as the simulator's goog-cc records them."""

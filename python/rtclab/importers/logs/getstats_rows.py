@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.errors import BadInput
+from rtclab.importers.imported import Imported
 from rtclab.trace import NULLABLE, SCHEMAS, CallInfo, CaptureInfo, FlowInfo, TraceManifest, flattened
 
 PAGE, REMOTE = "page", "remote"
@@ -36,15 +36,6 @@ _GAUGES = dict.fromkeys(("frameWidth", "frameHeight", "framesPerSecond", "target
 
 Report = Mapping[str, Any]
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Imported:
-    """The tables and the manifest of a trace made from a log, and notes for the user about the log."""
-
-    tables: dict[str, pl.DataFrame]
-    manifest: TraceManifest
-    notes: tuple[str, ...] = ()
 
 
 class _Table:

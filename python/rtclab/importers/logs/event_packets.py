@@ -10,7 +10,7 @@ from typing import cast
 
 import polars as pl
 
-from rtclab.logs.event_log import EventLog
+from rtclab.importers.logs.event_log import EventLog
 
 NS_PER_MS = 1_000_000
 NS_PER_TICK = 250_000

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.logs.control import control_values
-from rtclab.logs.event_log import EventLog, read_event_log
+from rtclab.importers.logs.control import control_values
+from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.trace import SCHEMAS, FlowInfo
 
 NS_PER_MS = 1_000_000

@@ -1,22 +1,20 @@
-"""Traces made from captures of calls that were not run by rtclab."""
+"""Makes traces of captures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import TraceError
+from rtclab.importers.imported import Imported, Names
 from rtclab.monitor import Tables
 from rtclab.trace import (
     CaptureInfo,
     FlowInfo,
-    Trace,
     TraceManifest,
     delay_histogram_table,
     flow_seconds_table,
@@ -24,69 +22,40 @@ from rtclab.trace import (
 )
 from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S
 
-__all__ = ["Trace", "from_pcap"]
-
-Names = Mapping[str, str]
 Flows = dict[str, FlowInfo]
+Addressed = Mapping[str, str]
+"""Names by address (``10.0.0.1``) or by address and port (``10.0.0.1:5004``)."""
 MOST_SECONDS = 7 * 24 * 3600
 """A longer trace can only mean that the clocks of the two captures are unrelated."""
 
+_ADDRESS = r"^\[?(.*?)\]?:\d+$"
 _OF_RTP = ["kind", "ssrc", "payload_type", "seq", "rtp_timestamp"]
 
 
-@dataclass(frozen=True)
-class Captured:
-    """The tables and the manifest of a trace made from captures."""
-
-    tables: Tables
-    manifest: TraceManifest
-
-
-def from_pcap(
-    sender: Path | str,
-    receiver: Path | str | None = None,
-    *,
-    out: Path | None = None,
-    names: Mapping[str, str] | None = None,
-    sdp: str | None = None,
-    corrected: bool = False,
-) -> Trace:
-    """Makes a trace from captures (pcap or pcapng) for the metrics of rate, delay and loss.
-
-    The tables ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled; the others are empty. With
-    two captures, the trace has only RTP packets. A single capture gives rates and losses, but delays only if
-    it has packets both entering and leaving, as the emulator's capture does. A flow lasts from its first
-    packet until one mean packet interval after its last.
+def read_captures(
+    sender: Path, receiver: Path | None, names: Names, sdp: str | None, *, corrected: bool
+) -> Imported:
+    """The trace of one capture, or of two captures of the same call.
 
     Args:
         sender: the capture nearer to the sender, or the only one.
         receiver: the capture nearer to the receiver.
-        out: directory of the trace. By default a temporary one, which is deleted with the trace.
-        names: participants by address (``10.0.0.1``) or by address and port (``10.0.0.1:5004``). Flows are
-            named after participants, and after addresses and ports where no name is given.
-        sdp: text of the session descriptions, for the codecs.
-        corrected: subtract the estimated difference of the two clocks from the delays.
+        names: names by address, or by address and port; or two names, of the sender and of the receiver of
+            the first RTP packet. With two captures, that is the first packet from the first capture to the
+            second. Other participants are named after addresses and ports.
+        sdp: text of session descriptions, for the codecs.
+        corrected: subtract the estimated difference of the clocks of two captures.
 
     Raises:
         BadInput: a capture cannot be read.
         TraceError: nothing was captured.
     """
-    if receiver is None:
-        captured = from_one(Path(sender), names or {}, sdp)
-    else:
-        captured = from_two(Path(sender), Path(receiver), names or {}, sdp, corrected=corrected)
-    if out is not None:
-        return Trace.write(out, captured.tables, captured.manifest)
-    temporary = TemporaryDirectory(prefix="rtclab-trace-")
-    made = Trace.write(Path(temporary.name), captured.tables, captured.manifest)
-    made.temporary = temporary
-    return made
+    if receiver is not None:
+        return from_two(sender, receiver, names, sdp, corrected=corrected)
+    return from_one(sender, names, sdp)
 
 
-Trace.from_pcap = staticmethod(from_pcap)
-
-
-def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
+def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     """Everything that passed one point, in all protocols.
 
     A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as
@@ -97,9 +66,11 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
     if _passes_twice(seen["flows"]):
         return from_two(capture, None, names, sdp, corrected=False)
     begin_ns = _smallest(seen["packets"]["at_ns"], capture)
+    of_rtp = seen["packets"].filter(pl.col("protocol") == "rtp")
+    by_address = _by_address(names, seen["packets"] if of_rtp.is_empty() else of_rtp)
     packets = seen["packets"].select(
         (pl.col("at_ns") - begin_ns).alias("sent_ns"),
-        _flow("source", "destination", names),
+        _flow("source", "destination", by_address),
         "size_bytes",
         "protocol",
         *_OF_RTP,
@@ -109,14 +80,14 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Captured:
     flows = _flows(arrived)
     duration_ns = _duration_ns(flows)
     seconds = flow_seconds_table(arrived, flows, duration_ns, without_fec(arrived))
-    seconds = _with_missing(seconds, seen, names, begin_ns)
+    seconds = _with_missing(seconds, seen, by_address, begin_ns)
     about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=tuple(seen["notes"].to_dicts()))
-    return Captured({"packets": packets, "flow_seconds": seconds}, _manifest(flows, duration_ns, about))
+    return _imported({"packets": packets, "flow_seconds": seconds}, flows, duration_ns, about)
 
 
 def from_two(
     sender: Path, receiver: Path | None, names: Names, sdp: str | None, *, corrected: bool
-) -> Captured:
+) -> Imported:
     """RTP packets matched between two points; without ``receiver``, between the directions of one capture.
 
     A packet that was not seen at the second point counts as dropped at the time it was sent. Packets sent
@@ -140,6 +111,9 @@ def from_two(
     captures = [sender] if receiver is None else [sender, receiver]
     begin_ns = min(_smallest(matched[name], sender) for name in ("sent_ns", "delivered_ns"))
     seen_there = pl.col("sent_ns").filter(pl.col("delivered_ns").is_not_null())
+    forwards = matched.filter(pl.col("direction") == "a->b")
+    named_after = matched if forwards.is_empty() else forwards
+    by_address = _by_address(names, named_after.sort("sent_ns", nulls_last=True))
     both_ran = pl.col("sent_ns").is_between(seen_there.min().over("stream"), seen_there.max().over("stream"))
     packets = (
         matched.drop_nulls("sent_ns")
@@ -147,7 +121,7 @@ def from_two(
         .sort("sent_ns", maintain_order=True)
         .select(
             *((pl.col(name) - begin_ns) for name in ("sent_ns", "delivered_ns", "dropped_ns")),
-            _flow("source", "destination", names),
+            _flow("source", "destination", by_address),
             "size_bytes",
             pl.lit("rtp").alias("protocol"),
             *_OF_RTP,
@@ -168,7 +142,7 @@ def from_two(
         clock=clock,
         corrected=corrected,
     )
-    return Captured(tables, _manifest(flows, duration_ns, about))
+    return _imported(tables, flows, duration_ns, about)
 
 
 def _passes_twice(flows: pl.DataFrame) -> bool:
@@ -193,7 +167,7 @@ def _on_clock_a(packets: pl.DataFrame, clock: Mapping[str, Any]) -> pl.DataFrame
     )
 
 
-def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Names, begin_ns: int) -> pl.DataFrame:
+def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Addressed, begin_ns: int) -> pl.DataFrame:
     """Counts gaps in sequence numbers as packets sent and dropped. Removes the delays, which are all 0."""
     of_stream = seen["streams"].select("stream", _flow("source", "destination", names))
     missing = (
@@ -218,13 +192,24 @@ def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Names, begin_ns: i
     )
 
 
-def _flow(source: str, destination: str, names: Names) -> pl.Expr:
+def _by_address(names: Names, packets: pl.DataFrame) -> Addressed:
+    """Names by address. Two names are of the sender and the receiver of the first of the packets."""
+    if isinstance(names, Mapping) or packets.is_empty():
+        return dict(names) if isinstance(names, Mapping) else {}
+    first = packets.head(1)
+    ends = [first["source"].item(), first["destination"].item()]
+    addresses = pl.Series(ends).str.extract(_ADDRESS).to_list()
+    # Both ends are on one machine if they have one address.
+    return dict(zip(ends if addresses[0] == addresses[1] else addresses, names, strict=True))
+
+
+def _flow(source: str, destination: str, names: Addressed) -> pl.Expr:
     return pl.format("{}->{}", _named(source, names), _named(destination, names)).alias("flow")
 
 
-def _named(column: str, names: Names) -> pl.Expr:
+def _named(column: str, names: Addressed) -> pl.Expr:
     """The name given to the address and port, or to the address; by default the address and port."""
-    address = pl.col(column).str.extract(r"^\[?(.*?)\]?:\d+$")
+    address = pl.col(column).str.extract(_ADDRESS)
     by_port = pl.col(column).replace_strict(dict(names), default=None, return_dtype=pl.String)
     by_address = address.replace_strict(dict(names), default=None, return_dtype=pl.String)
     return pl.coalesce(by_port, by_address, column)
@@ -269,8 +254,11 @@ def _duration_ns(flows: Flows) -> int:
     return max(end_ns, 1)
 
 
-def _manifest(flows: Flows, duration_ns: int, about: CaptureInfo) -> TraceManifest:
+def _imported(
+    tables: dict[str, pl.DataFrame], flows: Flows, duration_ns: int, about: CaptureInfo
+) -> Imported:
     people = dict.fromkeys(name for flow in flows.values() for name in (flow.sender, flow.receiver))
-    return TraceManifest(
+    manifest = TraceManifest(
         backend="capture", duration_ns=duration_ns, participants=tuple(people), flows=flows, capture=about
     )
+    return Imported(tables, manifest, about.notes_in_words)

@@ -10,11 +10,12 @@ from typing import cast
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.logs import event_packets
-from rtclab.logs.control import control_values
-from rtclab.logs.event_log import EventLog
-from rtclab.logs.event_packets import NS_PER_MS
-from rtclab.logs.getstats_rows import MOST_SECONDS, NS_PER_S, PAGE, REMOTE, Imported
+from rtclab.importers.imported import Imported
+from rtclab.importers.logs import event_packets
+from rtclab.importers.logs.control import control_values
+from rtclab.importers.logs.event_log import EventLog
+from rtclab.importers.logs.event_packets import NS_PER_MS
+from rtclab.importers.logs.getstats_rows import MOST_SECONDS, NS_PER_S, PAGE, REMOTE
 from rtclab.trace import (
     SCHEMAS,
     CallInfo,

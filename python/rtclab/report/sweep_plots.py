@@ -11,19 +11,22 @@ import numpy as np
 import polars as pl
 
 from rtclab.errors import BadInput
+from rtclab.experiment.fields import Field
+from rtclab.experiment.summary import Averaged, marginal_of
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Array
-from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Look, Mark, Range, largest
+from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words, number
-from rtclab.scenario.table import closest
-from rtclab.sweeps.summary import Averaged, marginal_of
-from rtclab.sweeps.values import Field
 from rtclab.words import names_in_words
 
 INTERVAL = "95 % interval"
 MAX_FLOWS = 4
 """Maximum number of flows in a plot. Each has axes of its own; further flows are not drawn."""
+MAX_PANELS = 16
+"""Maximum number of pairs of axes of one plot."""
+MAX_LINES = 6
+"""Maximum number of lines that a plot draws unasked; with more values it is a heat map."""
 MAX_LABELS = 10
 """Maximum number of tick labels on an axis."""
 MAX_PRINTED_CELLS = 120
@@ -41,57 +44,98 @@ SCALES = {
 """Display units of each base unit, largest first, with their size."""
 
 
-def make_plot(
-    rows: pl.LazyFrame, fields: Sequence[Field], metric: str, x: str | None, by: str | None, flow: str | None
+def sweep_plot(
+    rows: pl.DataFrame,
+    fields: Sequence[Field],
+    metric: str,
+    x: str | None = None,
+    by: str | None = None,
+    flow: str | None = None,
+    average: Sequence[str] = (),
 ) -> Plot:
-    """Plots a metric; see :meth:`rtclab.sweeps.Grid.plot`.
+    """Plots a metric of a sweep; see :meth:`rtclab.Results.plot`.
+
+    ``rows`` are the values of the metric in every repeat, with the varied fields.
 
     Raises:
-        BadInput: there is no such metric, field or flow, or no repeat has a value of the metric.
+        BadInput: there is no such field or flow, or no repeat has a value of the metric.
     """
-    if metric not in METRICS:
-        raise BadInput(
-            f"no metric `{metric}`", hint=closest(metric, METRICS) or "`rtclab metrics` lists them"
-        )
+    if rows.is_empty():
+        raise BadInput(f"{metric}: no repeat of this sweep has a value")
     known = METRICS[metric]
-    first, second = _chosen(fields, x, by)
+    # Labels of conditions are plain text; the values of fields are Enums already.
+    rows = rows.with_columns(pl.col(field.name).cast(pl.Enum(field.texts)) for field in fields)
+    fields = [field for field in fields if rows[field.name].n_unique() > 1] or list(fields)[:1]
+    averaged = [_named(fields, "average", name) for name in average]
+    first, second = _chosen([field for field in fields if field not in averaged], x, by)
     chosen = [first] if second is None else [first, second]
-    others = [field.name for field in fields if field not in chosen]
-    of_metric = rows.filter(pl.col("metric") == metric)
-    measured, averaged = marginal_of(of_metric, [field.name for field in chosen], others)
-    parts = _by_flow(measured, metric, flow)
+    apart = [field for field in fields if field not in (*chosen, *averaged)]
+    names = [field.name for field in averaged]
+    keys = [field.name for field in (*chosen, *apart)]
+    measured, counted = marginal_of(rows, keys, names)
+    parts = _panels(measured, flow, apart)
     if second is not None and x is None and by is None:
         return _heat_map(known, first, second, parts)
-    notes = {name: _note(of, chosen, averaged.get(name)) for name, of in parts.items()}
-    return _lines(known, first, second, parts, others, notes)
+    notes = {title: _note(of, chosen, counted.get((metric, of["flow"][0]))) for title, of in parts.items()}
+    return _lines(known, first, second, parts, names, notes)
+
+
+def _named(fields: Sequence[Field], option: str, name: str) -> Field:
+    known = {field.name: field for field in fields}
+    if name not in known:
+        raise BadInput(f"{option}: `{name}` is not varied; expected {' or '.join(known)}")
+    return known[name]
 
 
 def _chosen(fields: Sequence[Field], x: str | None, by: str | None) -> tuple[Field, Field | None]:
-    """The field on the horizontal axis, and the field of the lines or of the vertical axis, if any."""
-    named = {field.name: field for field in fields}
-    for option, name in (("x", x), ("by", by)):
-        if name is not None and name not in named:
-            raise BadInput(f"{option}: `{name}` is not varied; expected {' or '.join(named)}")
-    if x is not None:
-        if x == by:
-            raise BadInput(f"by: `{by}` is already x; expected another field")
-        return named[x], named[by] if by else None
-    left = [field for field in fields if field.name != by]
-    if len(left) == 1:
-        return left[0], named[by] if by else None
-    if len(fields) == 2:
+    """The field on the horizontal axis, and the field of the lines or of the vertical axis, if any.
+
+    Without ``x``, of several fields the one with the most numbers is drawn along the axis.
+    """
+    along = None if x is None else _named(fields, "x", x)
+    lines = None if by is None else _named(fields, "by", by)
+    if along is not None and along == lines:
+        raise BadInput(f"by: `{by}` is already x; expected another field")
+    if x is None and by is None and len(fields) == 2:
         return fields[0], fields[1]
-    raise BadInput(f"x: no field given; expected {' or '.join(field.name for field in left)}")
+    left = sorted(
+        (field for field in fields if field not in (along, lines)),
+        key=lambda field: (bool(field.numbers), field.count),
+    )
+    if along is None:
+        along = left.pop()
+    if lines is None and x is None and left and left[0].count <= MAX_LINES:
+        lines = left[0]
+    return along, lines
 
 
-def _by_flow(measured: pl.DataFrame, metric: str, flow: str | None) -> dict[str, pl.DataFrame]:
+def _panels(measured: pl.DataFrame, flow: str | None, apart: Sequence[Field]) -> dict[str, pl.DataFrame]:
+    """The rows of each pair of axes by its title: a flow, and a value of each field that is drawn apart.
+
+    Raises:
+        BadInput: there is no such flow, or there would be too many axes.
+    """
     flows = measured["flow"].unique(maintain_order=True).to_list()
-    if not flows:
-        raise BadInput(f"{metric}: no repeat of this sweep has a value")
     if flow is not None and flow not in flows:
         raise BadInput(f"flow: no flow `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
-    shown = flows[:MAX_FLOWS] if flow is None else [flow]
-    return {name: measured.filter(measured["flow"] == name) for name in shown}
+    values = list(product(*(field.texts for field in apart)))
+    if len(values) > MAX_PANELS:
+        names = ", ".join(field.name for field in apart)
+        raise BadInput(
+            f"{len(values)} combinations of {names} would need a plot each; expected at most {MAX_PANELS}",
+            hint="choose values with `where`, or average over a field with `average`",
+        )
+    most = max(MAX_FLOWS if not apart else MAX_PANELS // len(values), 1)
+    parts = {}
+    for name in flows[:most] if flow is None else [flow]:
+        for chosen in values:
+            part = measured.filter(pl.col("flow") == name)
+            for field, text in zip(apart, chosen, strict=True):
+                part = part.filter(pl.col(field.name) == text)
+            told = [f"{field.name} = {text}" for field, text in zip(apart, chosen, strict=True)]
+            if not part.is_empty():
+                parts[", ".join(filter(None, [flow_in_words(name), *told]))] = part
+    return parts
 
 
 @dataclass(frozen=True)
@@ -169,14 +213,14 @@ def _lines(
     along = _Ticks.of(first, as_numbers=True)
     texts = [None] if second is None else list(second.texts)
     axes = []
-    for flow, rows in parts.items():
+    for title, rows in parts.items():
         marks: list[Mark] = []
         for index, text in enumerate(texts):
             look = Look.numbered(index, metric.label if second is None else f"{second.name} = {text}")
             line = rows if second is None else rows.filter(rows[second.name] == text)
             shift = (index - (len(texts) - 1) / 2) * GROUP_WIDTH / len(texts)
             marks.append(_line(look, along, line) if first.numbers else _dots(look, along, line, shift))
-        axes.append(Axes(flow_in_words(flow), marks, notes[flow]))
+        axes.append(Axes(title, marks, notes[title]))
     ends = [rows["ci95_high"].fill_null(rows["mean"]).to_numpy() for rows in parts.values()]
     margin = 0.02 * float(np.ptp(along.at)) if first.numbers else 0.5
     caption = "Mean over repeats with its 95 % confidence interval (Student's t)"
@@ -218,12 +262,12 @@ def _heat_map(metric: Metric, first: Field, second: Field, parts: dict[str, pl.D
     look = Look.numbered(0, metric.label)
     written = first.count * second.count <= MAX_PRINTED_CELLS
     axes = []
-    for flow, rows in parts.items():
+    for title, rows in parts.items():
         mean = rows["mean"].to_numpy()
         texts = [number(value) for value in mean] if written else []
         positions = along.of_rows(rows), up.of_rows(rows)
         cells = Cells(look, *positions, mean, *_interval(rows), between, metric.unit, texts)
-        axes.append(Axes(flow_in_words(flow), [cells], scale))
+        axes.append(Axes(title, [cells], scale))
     return Plot(
         f"{metric.name}-map",
         f"{metric.label} over {first.name} and {second.name}",

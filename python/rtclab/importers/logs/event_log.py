@@ -13,7 +13,7 @@ import polars as pl
 
 from rtclab import _native
 from rtclab.errors import BadInput
-from rtclab.logs.text import LogBytes, read_log
+from rtclab.importers.logs.text import LogBytes, read_log
 
 NO_VALUE = -(2**63)
 """The value that stands for null in integer columns of a log."""

@@ -1,0 +1,25 @@
+"""Which flows of a trace carry media."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from rtclab.trace import Trace
+
+
+def media_flows(trace: Trace) -> frozenset[str]:
+    """Names of the flows that carry audio or video.
+
+    In a simulated or live call and in a dump of getStats, a flow carries media if its sender or its receiver
+    reports an RTP stream, even if no packet arrived. A leg to or from a server carries media, and so does the
+    flow between participants that crosses it. In captures and event logs, which have no reports, a flow with
+    RTP packets carries media. Cross traffic and flows with only feedback carry none.
+    """
+    return trace.cached(_media_flows)
+
+
+def _media_flows(trace: Trace) -> frozenset[str]:
+    reports = pl.concat([trace.table(name)["flow"] for name in ("outbound_rtp", "inbound_rtp")])
+    if reports.is_empty() and trace.manifest.capture is not None and "packets" in trace.tables:
+        reports = trace.table("packets").filter(pl.col("protocol") == "rtp")["flow"]
+    return frozenset(reports.unique())
