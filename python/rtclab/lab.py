@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,12 @@ from rtclab.experiment import (
 )
 from rtclab.experiment.results import as_html
 from rtclab.importers import Imported, Names, read_files
-from rtclab.metrics import METRICS, compare_runs
+from rtclab.metrics import METRICS, compare_with
 from rtclab.metrics.series import NS_PER_S, Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import Trace
+from rtclab.trace import Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay
@@ -46,25 +47,58 @@ IMPORT = "import"
 
 
 class Comparison:
-    """Two runs side by side; see :func:`compare`."""
+    """Runs side by side, each compared with the first; see :func:`compare`.
 
-    def __init__(self, a: Results, b: Results, window: Window | None = None) -> None:
-        self.a, self.b = a, b
-        self.window = window
+    Attributes:
+        runs: the runs; the first is the baseline.
+        labels: a name for each run.
+        window: the compared time in s, None for the whole runs.
+        paired: whether simulated repeats with the same seeds are compared in pairs.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Results],
+        labels: Sequence[str],
+        window: Window | None = None,
+        *,
+        paired: bool = True,
+    ) -> None:
+        self.runs, self.labels = list(runs), list(labels)
+        self.window, self.paired = window, paired
 
     def table(self) -> pl.DataFrame:
-        """Means and differences with 95 % confidence intervals; see :func:`rtclab.metrics.compare_runs`.
+        """Means and differences with 95 % confidence intervals: a row per metric, flow and compared run.
+
+        ``label`` names the compared run. Columns that end in ``_a`` describe the first run, those in ``_b``
+        the compared one. :func:`rtclab.metrics.compare_runs` describes all columns.
 
         Example:
             >>> slow, fast = (
             ...     rtclab.run("first-call", duration="10 s", repeats=2, changes={"link.up.capacity": rate})
             ...     for rate in ("0.5 Mbit/s", "2 Mbit/s")
             ... )
-            >>> compared = rtclab.compare(slow, fast).table()
-            >>> compared.filter(metric="receiving_rate")["difference"].min() > 0
+            >>> compared = rtclab.compare(slow, fast, labels=["slow", "fast"]).table()
+            >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        return compare_runs(self.a.run, self.b.run, self.window)
+        baseline, *others = self._by_label().items()
+        return compare_with(baseline[1], dict(others), self.window, pair_repeats=self.paired)
+
+    def differences(self) -> pl.DataFrame:
+        """What differs between the scenarios: a row per field, with its value in each run as text.
+
+        Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label.
+
+        Example:
+            >>> few, many = (rtclab.run("first-call", duration="10 s", repeats=n) for n in (1, 2))
+            >>> rtclab.compare(few, many, labels=["few", "many"]).differences().rows()
+            [('repeats', '1', '2')]
+        """
+        from rtclab.report.differences import scenario_differences
+
+        rows = [(field, *values) for field, values in scenario_differences([*self._by_label().values()])]
+        return pl.DataFrame(rows, schema=dict.fromkeys(["field", *self.labels], pl.String), orient="row")
 
     def report(self, path: str | Path | None = None) -> Path:
         """Writes a page that compares the runs, by default next to the first run; returns its path.
@@ -79,16 +113,15 @@ class Comparison:
         """
         from rtclab.report import write_comparison
 
-        part = "" if self.window is None else "-from-{:g}s-to-{:g}s".format(*self.window)
-        default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}{part}.html"
-        return write_comparison(self.a.run, self.b.run, Path(path or default), self.window)
+        page = self.runs[0].path.parent / self._page_name() if path is None else Path(path)
+        return write_comparison(self._by_label(), page, self.window, pair_repeats=self.paired)
 
     def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
-        """A plot that shows both runs.
+        """A plot that shows all runs, over the compared time.
 
         Args:
             name: the plot's name, such as "rate" or "delay".
-            flow: the only flow to draw, such as "alice->bob"; by default all flows that both runs have.
+            flow: the only flow to draw, such as "alice->bob"; by default all flows that all runs have.
 
         Raises:
             BadInput: there is no such plot or flow, or the runs have no data for it in common.
@@ -100,12 +133,25 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
-        return comparison_plot(self.a.run, self.b.run, name, flow)
+        return comparison_plot(self._by_label(), name, flow, self.window)
+
+    def _by_label(self) -> dict[str, Run]:
+        return {label: one.run for label, one in zip(self.labels, self.runs, strict=True)}
+
+    def _page_name(self) -> str:
+        """The names of two runs; of more, the first name and a digest, because file names are short."""
+        first, second, *more = (run.name for run in self.runs)
+        part = "" if self.window is None else "-from-{:g}s-to-{:g}s".format(*self.window)
+        if not more:
+            return f"{first}-and-{second}{part}.html"
+        digest = sha256("\n".join([second, *more]).encode()).hexdigest()[:8]
+        return f"{first}-and-{1 + len(more)}-others-{digest}{part}.html"
 
     def _repr_html_(self) -> str:
-        columns = ("metric", "flow", "mean_a", "mean_b", "difference", "difference_percent", "significant")
-        rows = essential(self.table()).select(*columns, "unit")
-        return f"<p>a: {escape(self.a.name)}, b: {escape(self.b.name)}</p>{as_html(rows)}"
+        columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
+        rows = essential(self.table()).select("metric", "flow", *columns, "unit")
+        labels = ", ".join(map(escape, self.labels[1:]))
+        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(rows)}"
 
 
 def run(
@@ -291,32 +337,61 @@ def open_results(name: str | Path = "latest", *, out: str | Path = RUNS) -> Resu
 def compare(
     a: Results | str | Path,
     b: Results | str | Path,
-    *,
+    *more: Results | str | Path,
+    labels: Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
+    paired: bool = True,
     out: str | Path = RUNS,
 ) -> Comparison:
-    """Compares two runs; differences are ``b`` minus ``a``.
+    """Compares runs with the first one; differences are a run's value minus the first run's.
 
     Args:
-        a: a run, its path, its name below ``out``, or ``latest``.
-        b: the other run.
+        a: the baseline: a run, its path, its name below ``out``, or ``latest``.
+        b: another run.
+        more: further runs.
+        labels: a name for each run, in tables and plots; by default the names of the runs.
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
-        end: compare up to this time; by default, if ``begin`` is given, to the end of the shorter run.
+        end: compare up to this time; by default, if ``begin`` is given, to the end of the shortest run.
+        paired: compare simulated repeats with the same seeds in pairs.
         out: directory in which to look for runs by name.
 
     Raises:
         TraceError: there is no such run.
-        BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run, or
+            two labels are equal.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> rtclab.compare(run, "latest").table()["difference"].max()
+        >>> rtclab.compare(run, "latest", labels=["then", "now"]).table()["difference"].max()
         0.0
     """
-    first, second = (one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b))
-    shorter_s = min(Duration.parse(one.scenario["duration"]).s for one in (first, second))
-    return Comparison(first, second, window(begin, end, run_end_s=shorter_s))
+    runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b, *more)]
+    shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
+    return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
+
+
+def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
+    """The given labels, or the names of the runs; a name that several runs have is numbered.
+
+    Raises:
+        BadInput: there is not a label for each run, one is empty, or two are equal.
+    """
+    if given is None:
+        names = [run.name for run in runs]
+        seen = [names[: index + 1].count(name) for index, name in enumerate(names)]
+        return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, seen, strict=True)]
+    if len(given) != len(runs):
+        raise BadInput(
+            f"labels: {len(given)} for {len(runs)} runs",
+            hint="give one for each run, in the order of the runs",
+        )
+    for label in given:
+        if not label.strip():
+            raise BadInput("labels: one is empty", hint="leave all labels out to use the names of the runs")
+        if list(given).count(label) > 1:
+            raise BadInput(f"labels: `{label}` stands for several runs", hint="give each run its own label")
+    return list(given)
 
 
 def link(

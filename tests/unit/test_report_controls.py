@@ -92,7 +92,7 @@ def test_a_simulated_run_warns_that_field_trials_have_no_effect(
     listed = ", ".join(f"{trials} (alice and bob)" for trials in given)
     assert words.cautions(run) == ([f"{warning}{listed}."] if given else [])
     assert (warning in write_report(run).read_text()) == bool(given)
-    both = write_comparison(run, run, tmp_path / "both.html").read_text()
+    both = write_comparison({"a": run, "b": run}, tmp_path / "both.html").read_text()
     assert both.count(warning) == 2 * bool(given)
     assert words.cautions(run_of(tmp_path, "live", browser, alice={}, bob={})) == []
 

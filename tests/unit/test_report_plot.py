@@ -89,7 +89,8 @@ def test_a_pdf_has_no_date_and_embeds_its_letters_as_truetype(rate: Plot, tmp_pa
 def test_one_flow_can_be_drawn_alone(run: Run) -> None:
     assert [axes.title for axes in run_plot(run, "rate").axes] == ["alice → bob", "bob → alice"]
     assert [axes.title for axes in run_plot(run, "rate", "bob->alice").axes] == ["bob → alice"]
-    assert [axes.title for axes in comparison_plot(run, run, "rate", "bob->alice").axes] == ["bob → alice"]
+    twice = {"a": run, "b": run}
+    assert [axes.title for axes in comparison_plot(twice, "rate", "bob->alice").axes] == ["bob → alice"]
 
 
 def test_run_and_comparison_of_the_python_interface_draw_the_chosen_flow(run: Run) -> None:
@@ -103,7 +104,7 @@ def test_the_error_for_an_unknown_flow_lists_all_flows(run: Run) -> None:
     with pytest.raises(BadInput, match=message):
         run_plot(run, "rate", "bob")
     with pytest.raises(BadInput, match=message):
-        comparison_plot(run, run, "rate", "bob")
+        comparison_plot({"a": run, "b": run}, "rate", "bob")
 
 
 def test_a_flow_of_a_run_without_finished_repeats_cannot_be_drawn(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_the_error_for_an_unknown_plot_lists_all_plots(run: Run) -> None:
     with pytest.raises(
         BadInput, match="no plot `target`; expected rate, delay, delay-distribution, frame-rate"
     ):
-        comparison_plot(run, run, "target")
+        comparison_plot({"a": run, "b": run}, "target")
 
 
 def test_a_plot_that_would_be_empty_is_refused(tmp_path: Path) -> None:
@@ -149,8 +150,11 @@ def test_tcp_beside_a_call_of_three_over_a_server_has_a_colour_of_its_own(tmp_pa
     flows["tcp"] = []
     rows = [second(at, 100, flow=flow) for flow in flows for at in range(5)]
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
-    colours = {mark.look.label: mark.look.colour for mark in run_plot(run, "rate").marks}
-    assert len(colours) == len(set(colours.values())) == 7
+    plot = run_plot(run, "rate")
+    assert [axes.title for axes in plot.axes] == ["to bob", "to carol", "to alice", "tcp"]
+    colours = {mark.look.label: mark.look.colour for mark in plot.marks}
+    assert colours.keys() == {"from alice", "from bob", "from carol", "tcp"}
+    assert len(set(colours.values())) == 4
 
 
 def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:

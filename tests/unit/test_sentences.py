@@ -248,6 +248,54 @@ def check_rates(said: Said, match: re.Match[str]) -> None:
     check_delay(said, match, flows)
 
 
+@rule(
+    rf"(?P<who>.+?) (?P<verb>receives?|(?:is|are) received) (?:at )?(?P<span>.+?), the others "
+    rf"(?:at )?(?P<others>.+?)(?:,?{DELAY})(?P<rtp>)"
+)
+def check_uneven_rates(said: Said, match: re.Match[str]) -> None:
+    rates = said.of("receiving_rate")
+    said.told.update(rates)
+    end = "sender" if "received" in match["verb"] else "receiver"
+    theirs, others = divided(said, match["who"], end, rates)
+    assert max(theirs.values()) < min(others.values())
+    assert 1.5 * fmean(theirs.values()) < fmean(others.values())
+    check_range(match["span"], theirs)
+    check_range(match["others"], others)
+    check_delay(said, match, list(rates))
+
+
+@rule(r"packets (?P<way>to|from) (?P<who>.+?) take (?P<span>.+?), (?:to|from) the others (?P<others>.+)")
+def check_uneven_delays(said: Said, match: re.Match[str]) -> None:
+    end = "receiver" if match["way"] == "to" else "sender"
+    theirs, others = divided(said, match["who"], end, said.of("one_way_delay"))
+    assert min(theirs.values()) > max(others.values())
+    assert fmean(theirs.values()) > 1.5 * fmean(others.values())
+    check_range(match["span"], theirs)
+    check_range(match["others"], others)
+
+
+def divided(
+    said: Said, who: str, end: str, values: Mapping[str, float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The values of the flows to or from the named participants, and of the other flows."""
+    named = re.split(r", | and ", who)
+    flows = said.run.traces[0].manifest.flows
+    theirs = {flow: value for flow, value in values.items() if getattr(flows[flow], end) in named}
+    others = {flow: value for flow, value in values.items() if flow not in theirs}
+    assert theirs, who
+    assert others, who
+    return theirs, others
+
+
+def check_range(text: str, values: Mapping[str, float]) -> None:
+    """Checks a range or a single figure, however much the values differ."""
+    figures = [found.groupdict() for found in FIGURE.finditer(text.removeprefix("up to "))]
+    unit = figures[-1]["unit"]
+    assert close(figures[-1]["number"], unit, max(values.values())), (text, values)
+    if not text.startswith("up to "):
+        assert close(figures[0]["number"], figures[0]["unit"] or unit, min(values.values())), (text, values)
+
+
 @rule(rf"{RATE} used (?P<span>.+?) of (?P<capacity>the capacity|[\d.]+ [kM]bit/s){DELAY}(?P<rtp>)")
 def check_share(said: Said, match: re.Match[str]) -> None:
     used = {flow: value for (name, flow), value in said.means.items() if name == "utilisation"}
@@ -448,10 +496,10 @@ def test_the_verdicts_of_a_comparison_are_about_its_window(
     runs: dict[str, Run], tmp_path: Path, pair: tuple[str, str], window: Window | None
 ) -> None:
     a, b = (runs[kind] for kind in pair)
-    page = write_comparison(a, b, tmp_path / "page.html", window).read_text(encoding="utf-8")
+    page = write_comparison({"a": a, "b": b}, tmp_path / "page.html", window).read_text(encoding="utf-8")
     for sentence, run in zip(leads(page), (a, b), strict=True):
         check_verdict(sentence, Said(run, window))
-    claimed = re.search(r"Verdicts and metrics are from ([\d.]+) s to ([\d.]+) s", page)
+    claimed = re.search(r"Verdicts, metrics and charts are from ([\d.]+) s to ([\d.]+) s", page)
     assert (claimed and tuple(map(float, claimed.groups()))) == window
 
 
@@ -567,10 +615,18 @@ def test_the_command_compare_counts_repeats_tests_and_stars_right(
     printed = said("--all")
     over = "6 s" if window is None else f"{window[0]:g} s to {window[1]:g} s of 6 s"
     assert printed.count(f", simulated, {over}: mean of 2 repeats\n") == 2
-    assert f"* where it is more than chance ({len(tested)} paired t-tests, Holm, 5 %)" in printed
-    assert sum("   *   " in line for line in printed.splitlines()) == len(marked)
+    assert f"* where it is more than chance ({len(tested)} paired tests, Holm, 5 %)" in printed
+    assert sum(
+        " * " in line or " *= " in line for line in printed.split(" tests, ")[1].splitlines()[1:]
+    ) == len(marked)
+    too_few = [row["repeats_needed"] for row in rows if row["verdict"] == "too few repeats to tell"]
+    given = re.findall(r" n([=>])(\d+|\?) ", printed)
+    assert len(given) == len(too_few)
+    assert sorted(int(number) for sign, number in given if sign == "=" and number != "?") == sorted(
+        needed for needed in too_few if needed is not None and needed <= 1000
+    )
     text = page.read_text(encoding="utf-8").partition("more than chance")[2]
-    assert text.startswith(f" ({len(tested)} paired t-tests, Holm, 5 %)")
+    assert text.startswith(f" ({len(tested)} paired tests, Holm, 5 %)")
     assert text.count('<span class="significant">') == len(marked)
 
 

@@ -255,7 +255,7 @@ def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, ax
         shown = slice(MOST_REPEATS)
         series.append(Points(looks[line.name], means[shown], deviations[shown], summarise(means)))
     longest = max(len(one.values) for one in series)
-    return per_repeat(*words, series, range(1, longest + 1), axis)
+    return per_repeat(*words, [("", series)], range(1, longest + 1), axis)
 
 
 def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:

@@ -540,23 +540,39 @@ def delete(
     delete_runs(names, out, yes=yes)
 
 
-@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-live-1")
+@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after")
 def compare(
-    a: RunName,
-    b: RunName,
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN …",
+            help="Two runs or more: names below --out, paths, or `latest`. The first is the baseline.",
+            autocompletion=complete_run,
+        ),
+    ],
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
+    ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
     begin: From = None,
     end: To = None,
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="Do not pair simulated repeats with the same seeds.")
+    ] = False,
     metrics: Metrics = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the metrics of two runs: differences and confidence intervals."""
-    from rtclab.cli.measuring import Output, compare_and_show
+    """Compare runs with the first: what differs, differences of the metrics and whether they are chance."""
+    from rtclab.cli.measuring import CompareRequest, Output, compare_and_show
 
-    compare_and_show((a, b), out, begin, end, metrics or [], html, Output(all_metrics, as_csv, as_json))
+    compare_and_show(
+        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], html),
+        Output(all_metrics, as_csv, as_json),
+    )
 
 
 @app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")

@@ -106,31 +106,47 @@ def conditions_of(where: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def compare_and_show(
-    names: tuple[str, str],
-    out: Path,
-    begin: str | None,
-    end: str | None,
-    metrics: Sequence[str],
-    html: Path | None,
-    output: Output,
-) -> None:
-    """Compares two runs, writes the page and prints the differences."""
-    _check(metrics, output)
-    compared = compare(*names, begin=begin, end=end, out=out)
+@dataclass(frozen=True)
+class CompareRequest:
+    """The options of ``rtclab compare``, except for the output's."""
+
+    runs: Sequence[str]
+    labels: Sequence[str] | None
+    out: Path
+    begin: str | None
+    end: str | None
+    paired: bool
+    metrics: Sequence[str]
+    html: Path | None
+
+
+def compare_and_show(request: CompareRequest, output: Output) -> None:
+    """Compares runs, writes the page and prints what differs, the verdicts and the differences."""
+    _check(request.metrics, output)
+    if len(request.runs) < 2:
+        raise BadInput(
+            f"{request.runs[0]} alone: expected two runs or more",
+            hint="the first is what others are compared with",
+        )
+    compared = compare(
+        *request.runs,
+        labels=request.labels,
+        begin=request.begin,
+        end=request.end,
+        paired=request.paired,
+        out=request.out,
+    )
     with busy("comparing"):
         table = compared.table()
-        rows = chosen(table, metrics)
-        page = compared.report(html)
-    for one in (compared.a, compared.b):
+        rows = chosen(table, request.metrics)
+        page = compared.report(request.html)
+    for one in compared.runs:
         print_cautions(one.run)
         tables.print_incomplete(one)
     if _print_for_programs(rows, output):
         return
-    all_metrics = output.all_metrics or bool(metrics)
-    shown = rows if all_metrics else essential(rows)
-    tests = table["p"].count()
-    tables.show_comparison(shown, compared.a.run, compared.b.run, *(compared.window or ()), tests=tests)
+    all_metrics = output.all_metrics or bool(request.metrics)
+    tables.show_comparison(compared, table, rows if all_metrics else essential(rows))
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     print(f"page: {page}")

@@ -10,7 +10,9 @@ from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, aud
 from rtclab.metrics import fairness, tcp  # isort: skip
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.measure import (
+    MARGIN_PERCENT,
     compare_runs,
+    compare_with,
     flows_of,
     measure_repeats,
     measure_run,
@@ -36,6 +38,7 @@ from rtclab.metrics.statistics import Proportion, Summary, holm, mean_within_sd,
 
 __all__ = [
     "ESSENTIAL",
+    "MARGIN_PERCENT",
     "METRICS",
     "NO_SAMPLES",
     "SOURCES",
@@ -49,6 +52,7 @@ __all__ = [
     "audio",
     "compare_runs",
     "counter",
+    "compare_with",
     "delay",
     "essentials",
     "fairness",

@@ -40,7 +40,7 @@ from rtclab.report.forms import (
 from rtclab.report.page import load_template, render
 from rtclab.report.plot import Plot
 from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot, run_plots
-from rtclab.report.runs import write_comparison, write_report
+from rtclab.report.runs import comparison_verdicts, write_comparison, write_report
 from rtclab.report.sweep_plots import sweep_plot
 from rtclab.report.sweeps import Chosen, sweep_plots, write_sweep_report
 from rtclab.report.words import flow_in_words, janus_caution, number
@@ -90,6 +90,7 @@ __all__ = [
     "per_repeat",
     "points_per_line",
     "render",
+    "comparison_verdicts",
     "run_plot",
     "run_plots",
     "sweep_plot",
