@@ -80,12 +80,25 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "sweeps",
     },
+    "gates": {
+        "errors",
+        "words",
+        "processes",
+        "progress",
+        "scenario",
+        "trace",
+        "backend",
+        "metrics",
+        "report",
+        "lab",
+    },
     "cli": {
         "errors",
         "progress",
         "words",
         "machine",
         "lab",
+        "gates",
         "processes",
         "sweeps",
         "scenario",
@@ -109,6 +122,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 EXCEPTIONS = {
     # Names for users; imported when first used.
     ("__init__", "capture"),
+    ("__init__", "gates"),
     ("__init__", "lab"),
     ("__init__", "machine"),
     ("__init__", "scenario"),

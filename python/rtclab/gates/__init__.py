@@ -23,7 +23,7 @@ def gate(
     out: str | Path = "runs",
     progress: bool = True,
 ) -> GateResult:
-    """Runs the scenarios of a suite, and checks their limits and what changed since the baseline.
+    r"""Runs the scenarios of a suite, and checks their limits and what changed since the baseline.
 
     Args:
         suite: the TOML file of the suite.
@@ -38,6 +38,9 @@ def gate(
         RtclabError: a new baseline was wanted and a repeat failed; the old one is unchanged.
 
     Example:
+        >>> import pathlib
+        >>> scenario = '[scenarios.call]\nscenario = "first-call"\nduration = "10 s"\nrepeats = 2'
+        >>> size = pathlib.Path("suite.toml").write_text(f'limits = ["rtt < 1 s"]\n{scenario}')
         >>> rtclab.gate("suite.toml").passed
         True
     """

@@ -104,7 +104,7 @@ class Check:
         return f"{subject}: {self._against_baseline()}"
 
     def _against_limit(self) -> str:
-        of = f" for {self.flow}" if self.flow else ""
+        of = f" for {self.flow}" if self.flow and f" of {self.flow} " not in self.check else ""
         text = f"{quantity(self.value, self)}{of}"
         if self.verdict == "broken" and self.difference is not None:
             side, beyond = "high" if self.difference > 0 else "low", abs(self.difference)
@@ -114,14 +114,13 @@ class Check:
         return text
 
     def _against_baseline(self) -> str:
-        low_high = "lower" if (self.difference or 0) < 0 else "higher"
-        change = f"{quantity(abs(self.difference or 0), self)} {low_high}" if self.difference else "the same"
-        if self.difference and self.reference:
-            change += f" ({abs(100 * self.difference / self.reference):.1f} %)"
-        text = f"{number(self.reference)} before, {quantity(self.value, self)} now, {change}"
-        allowed = f"; allowed are {quantity(self.margin, self)}" if self.difference else ""
-        chance = "" if self.p is None or self.verdict not in ("worse", "undecided") else f", p = {self.p:.2g}"
-        return f"{text}{allowed}{chance}"
+        text = f"{number(self.reference)} before, {quantity(self.value, self)} now"
+        if not self.difference:
+            return text
+        text += f": {quantity(abs(self.difference), self)} {'lower' if self.difference < 0 else 'higher'}"
+        text += f" ({abs(100 * self.difference / self.reference):.1f} %)" if self.reference else ""
+        chance = "" if self.p is None else f", p = {self.p:.2g}"
+        return f"{text}, allowed {quantity(self.margin, self)}{chance}"
 
 
 def checks_table(checks: Sequence[Check]) -> pl.DataFrame:

@@ -57,15 +57,13 @@ class Line:
 class GateResult:
     """What a gate found.
 
-    ``checks`` has the outcome of each limit and each comparison, for each flow. ``failed_repeats`` is a table
-    of the repeats that failed, with their reasons. ``failed_scenarios`` has the name of each scenario that
-    fails because of them, and a sentence. ``notes`` are sentences about what was not checked or was written.
-    ``measured`` has the value of every repeat.
+    ``checks`` has the outcome of each limit and each comparison, for each flow. ``failed_scenarios`` has the
+    name of each scenario that fails because of failed repeats, and a sentence. ``notes`` are sentences about
+    what was not checked or was written. ``measured`` has the value and the outcome of every repeat.
     """
 
     suite: str
     checks: tuple[Check, ...]
-    failed_repeats: pl.DataFrame
     failed_scenarios: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     measured: Measured
@@ -89,11 +87,6 @@ class GateResult:
         ``reference`` is the bound of a limit or the mean of the baseline, ``value`` the mean now, ``margin``
         by how much a compared metric may be worse, ``p`` the one-sided p-value before correction, and
         ``broken`` the number of repeats in which a limit does not hold. Unknown values are null.
-
-        Example:
-            >>> result = rtclab.gate("suite.toml")
-            >>> result.table()["verdict"].unique().to_list()
-            ['holds']
         """
         return checks_table(self.checks)
 
@@ -126,7 +119,7 @@ class GateResult:
             "reasons": self.sentences(),
             "notes": list(self.notes),
             "checks": self.table().to_dicts(),
-            "failed_repeats": self.failed_repeats.to_dicts(),
+            "repeats": self.measured.outcomes.to_dicts(),
         }
 
     def junit(self) -> str:

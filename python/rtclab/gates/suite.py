@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import polars as pl
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rtclab.backend import backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, FieldErrors, Problem, ScenarioError
 from rtclab.gates.limits import Limit, metric_named, value_in_unit
 from rtclab.metrics import Metric
+from rtclab.metrics.setup import call_failures
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
 from rtclab.scenario.table import Table, closest
@@ -118,6 +120,21 @@ class Condition:
     def metrics(self) -> list[str]:
         """The metrics that the checks need, each once."""
         return list(dict.fromkeys([*(limit.metric for limit in self.limits), *self.margins]))
+
+    def failure(self, outcomes: pl.DataFrame) -> str | None:
+        """Why the condition fails because of its failed repeats; None if it does not.
+
+        If a limit for ``call_failures`` decides about failed calls, only failures of the laboratory count.
+        ``outcomes`` has a row for each repeat.
+        """
+        allowed = ["finished"]
+        if any(limit.metric == call_failures.__name__ for limit in self.limits):
+            allowed.append("failed")
+        failed = outcomes.filter(~pl.col("status").is_in(allowed))
+        for one in failed.head(1).iter_rows(named=True):
+            what = f"{failed.height} of {outcomes.height} repeats failed"
+            return f"{what}; the first is repeat {one['repeat']}: {one['reason']}"
+        return None
 
 
 @dataclass(frozen=True)
