@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from rtclab.errors import FieldError
@@ -29,6 +29,7 @@ def units(draw: some.DrawFn, metric: str) -> tuple[str, Decimal]:
     return own, Decimal(1)
 
 
+@settings(deadline=None)
 @given(some.data(), some.sampled_from(OF_FLOWS), some.sampled_from([*COMPARE]), NUMBERS)
 def test_a_limit_is_read_as_it_was_written(
     data: some.DataObject, metric: str, operator: str, number: Decimal

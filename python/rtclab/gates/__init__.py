@@ -16,7 +16,7 @@ __all__ = ["Baseline", "GateResult", "Suite", "gate", "judge"]
 
 
 def gate(
-    suite: str | Path,
+    suite: str | Path | Suite,
     *,
     update_baseline: str | None = None,
     jobs: int | None = None,
@@ -26,7 +26,7 @@ def gate(
     r"""Runs the scenarios of a suite, and checks their limits and what changed since the baseline.
 
     Args:
-        suite: the TOML file of the suite.
+        suite: the TOML file of the suite, or a suite that is loaded.
         update_baseline: the reason for a new baseline, which is then written instead of compared with.
         jobs: number of simulations at the same time; by default one per core.
         out: directory of live runs. Simulated repeats leave no traces.
@@ -44,12 +44,12 @@ def gate(
         >>> rtclab.gate("suite.toml").passed
         True
     """
-    loaded = Suite.load(suite)
+    loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
     if update_baseline is not None and not update_baseline.strip():
         raise BadInput("update_baseline: the reason is empty", hint="say why the figures have changed")
     if update_baseline is not None:
         if not loaded.compares:
-            raise BadInput(f"{suite}: nothing to keep in a baseline", hint="add `compare`")
+            raise BadInput(f"{loaded.name}: nothing to keep in a baseline", hint="add `compare`")
         measured = _measure(loaded, jobs, Path(out), progress=progress)
         Baseline.of(loaded, measured, update_baseline).write(loaded.baseline)
         note = f"{loaded.baseline} is new; only limits were checked."

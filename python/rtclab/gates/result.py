@@ -53,6 +53,14 @@ class Line:
         return worst.scenario, worst.check, worst.flow, before, now, change, allowed, worst.verdict
 
 
+def lines_of(checks: Sequence[Check]) -> list[Line]:
+    """The checks by scenario and limit or comparison, in the given order."""
+    groups: dict[tuple[str, str], list[Check]] = {}
+    for check in checks:
+        groups.setdefault((check.scenario, check.check), []).append(check)
+    return [Line(of) for of in groups.values()]
+
+
 @dataclass(frozen=True)
 class GateResult:
     """What a gate found.
@@ -76,10 +84,7 @@ class GateResult:
     @property
     def lines(self) -> list[Line]:
         """The checks by scenario and limit or comparison, in the order of the suite."""
-        groups: dict[tuple[str, str], list[Check]] = {}
-        for check in self.checks:
-            groups.setdefault((check.scenario, check.check), []).append(check)
-        return [Line(of) for of in groups.values()]
+        return lines_of(self.checks)
 
     def table(self) -> pl.DataFrame:
         """A row for each limit or comparison and flow.

@@ -60,7 +60,8 @@ def _check_comparison(name: str, margin: Margin) -> None:
         raise FieldError(f"`{name}` is better neither higher nor lower", hint="set a limit for it instead")
     if metric.scope == "run":
         raise FieldError(f"`{name}` is one value of all repeats together", hint="set a limit for it instead")
-    margin.in_unit(metric, 0)
+    if margin.absolute is not None and value_in_unit(margin.absolute, metric) < 0:
+        raise FieldError(f"`{margin.absolute}` is negative; expected an amount of at least 0")
 
 
 def _comparable(margins: dict[str, Margin]) -> dict[str, Margin]:
