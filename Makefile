@@ -15,7 +15,7 @@ FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev test check bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: run reproduce then-and-now setup setup-live setup-dev test check gate gate-trials bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -44,12 +44,18 @@ test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set
 	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 	$(MAKE) fuzz FUZZ_SECONDS=5
 
-check: $(VENV)/built-dev          ## formatting, lints and types
+check: $(VENV)/built-dev gate     ## formatting, lints and types, and whether simulated calls are as good as before
 	cargo fmt --check
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cargo clippy --workspace --all-targets --profile server -- -D warnings
+
+gate: $(VENV)/built-dev           ## the suite in gate/; docs/gate.md says how to update its baseline
+	$(BIN)/rtclab gate gate/suite.toml
+
+gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, and fails for nothing: a quarter of an hour
+	$(BIN)/python gate/trials.py
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from rtclab.errors import FieldError
@@ -29,6 +29,7 @@ def units(draw: some.DrawFn, metric: str) -> tuple[str, Decimal]:
     return own, Decimal(1)
 
 
+@settings(deadline=None)
 @given(some.data(), some.sampled_from(OF_FLOWS), some.sampled_from([*COMPARE]), NUMBERS)
 def test_a_limit_is_read_as_it_was_written(
     data: some.DataObject, metric: str, operator: str, number: Decimal
@@ -36,6 +37,7 @@ def test_a_limit_is_read_as_it_was_written(
     flow = data.draw(some.none() | some.builds("{}->{}".format, NAMES, NAMES))
     unit, size = data.draw(units(metric))
     spaces = [data.draw(some.sampled_from(["", " ", "  "])) for _ in range(3)]
+    spaces[2] = " " if unit[:1].isdigit() else spaces[2]  # 2 1/min is not 21/min
     of = "" if flow is None else f" of {flow}"
     limit = Limit.parse(f"{metric}{of}{spaces[0]}{operator}{spaces[1]}{number:f}{spaces[2]}{unit}")
     assert (limit.metric, limit.flow, limit.operator) == (metric, flow, operator)

@@ -52,6 +52,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "trace_methods",
     },
+    "gates": {
+        "errors",
+        "words",
+        "scenario",
+        "trace",
+        "backend",
+        "metrics",
+        "experiment",
+        "report",
+    },
     "cli": {
         "errors",
         "progress",
@@ -59,6 +69,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "machine",
         "plugins",
         "lab",
+        "gates",
         "processes",
         "experiment",
         "scenario",
@@ -79,6 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 EXCEPTIONS = {
     # Names for users; imported when first used.
     ("__init__", "backend"),
+    ("__init__", "gates"),
     ("__init__", "lab"),
     ("__init__", "machine"),
     ("__init__", "scenario"),

@@ -18,14 +18,14 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab import backend as backends
-from rtclab import lab, machine
+from rtclab import gates, lab, machine
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
 
 EXAMPLES = [
     test
-    for module in (lab, machine, experiment, results)
+    for module in (lab, machine, experiment, results, gates)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]

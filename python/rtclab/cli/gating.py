@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
-from rtclab.cli.running import EXIT_FAILED
-from rtclab.gates import GateResult, gate
+from rtclab.cli.running import EXIT_FAILED, print_arguments_of
+from rtclab.gates import GateResult, Suite, gate
 from rtclab.gates.result import HEADINGS
 from rtclab.trace import write_text
 
@@ -38,7 +38,11 @@ def gate_and_show(
 
     ``reason`` is the reason for a new baseline, None to compare with the one that exists.
     """
-    result = gate(suite, update_baseline=reason, jobs=jobs, out=out)
+    loaded = Suite.load(suite)
+    for name, condition in loaded.conditions.items():
+        if condition.backend == "live":
+            print_arguments_of(condition.scenario, f"{suite}: {name}")
+    result = gate(loaded, update_baseline=reason, jobs=jobs, out=out)
     files.write(result)
     if as_json:
         tables.print_json(result.as_dict())

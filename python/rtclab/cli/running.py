@@ -16,6 +16,7 @@ from rtclab.errors import BadInput, DiskFull
 from rtclab.experiment import Interrupted, Results, essential, parse_vary
 from rtclab.gates.checks import Check, checks_table
 from rtclab.gates.limits import Limit, parse_options
+from rtclab.gates.result import lines_of
 from rtclab.lab import open_results
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
@@ -48,10 +49,14 @@ def print_browser_arguments(backend: str | None, scenario: str | None, changes: 
     """
     if backend != "live" or scenario is None or scenario in shipped():
         return
-    loaded = Scenario.load(scenario, changes)
-    for name in loaded.participants:
-        if given := loaded.browser_of(name).args:
-            print(f"{scenario} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+    print_arguments_of(Scenario.load(scenario, changes), scenario)
+
+
+def print_arguments_of(scenario: Scenario, origin: str) -> None:
+    """Says on standard error which arguments a scenario gives to browsers; ``origin`` is its name or file."""
+    for name in scenario.participants:
+        if given := scenario.browser_of(name).args:
+            print(f"{origin} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:
@@ -157,8 +162,12 @@ def _show(
         return
     if measured is not None:
         show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)
-    for check in checks:
-        print(f"{'FAILED' if check.fails else 'holds'}: {check.sentence()}")
+    for line in lines_of(checks):
+        for check in line.failing:
+            print(f"FAILED: {check.sentence()}")
+        if not line.failing:
+            flows = len(line.checks)
+            print(f"holds: {line.worst.sentence()}{f', the worst of {flows} flows' if flows > 1 else ''}")
     print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
     if page is not None:
         print(f"report: {page}")

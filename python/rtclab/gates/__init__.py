@@ -16,17 +16,17 @@ __all__ = ["Baseline", "GateResult", "Suite", "gate", "judge"]
 
 
 def gate(
-    suite: str | Path,
+    suite: str | Path | Suite,
     *,
     update_baseline: str | None = None,
     jobs: int | None = None,
     out: str | Path = "runs",
     progress: bool = True,
 ) -> GateResult:
-    """Runs the scenarios of a suite, and checks their limits and what changed since the baseline.
+    r"""Runs the scenarios of a suite, and checks their limits and what changed since the baseline.
 
     Args:
-        suite: the TOML file of the suite.
+        suite: the TOML file of the suite, or a suite that is loaded.
         update_baseline: the reason for a new baseline, which is then written instead of compared with.
         jobs: number of simulations at the same time; by default one per core.
         out: directory of live runs. Simulated repeats leave no traces.
@@ -38,15 +38,18 @@ def gate(
         RtclabError: a new baseline was wanted and a repeat failed; the old one is unchanged.
 
     Example:
+        >>> import pathlib
+        >>> scenario = '[scenarios.call]\nscenario = "first-call"\nduration = "10 s"\nrepeats = 2'
+        >>> size = pathlib.Path("suite.toml").write_text(f'limits = ["rtt < 1 s"]\n{scenario}')
         >>> rtclab.gate("suite.toml").passed
         True
     """
-    loaded = Suite.load(suite)
+    loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
     if update_baseline is not None and not update_baseline.strip():
         raise BadInput("update_baseline: the reason is empty", hint="say why the figures have changed")
     if update_baseline is not None:
         if not loaded.compares:
-            raise BadInput(f"{suite}: nothing to keep in a baseline", hint="add `compare`")
+            raise BadInput(f"{loaded.name}: nothing to keep in a baseline", hint="add `compare`")
         measured = _measure(loaded, jobs, Path(out), progress=progress)
         Baseline.of(loaded, measured, update_baseline).write(loaded.baseline)
         note = f"{loaded.baseline} is new; only limits were checked."

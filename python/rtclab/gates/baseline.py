@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -94,14 +95,10 @@ class Baseline(Table):
         """The baseline of a suite that has just been measured.
 
         Raises:
-            RtclabError: a repeat has failed, so its values are missing.
+            RtclabError: a repeat has failed, and no limit for ``call_failures`` decides about that.
         """
-        failed = measured.outcomes.filter(pl.col("status") != "finished")
-        for one in failed.head(1).iter_rows(named=True):
-            raise RtclabError(
-                f"{suite.baseline}: unchanged, because {failed.height} of {measured.outcomes.height} repeats "
-                f"failed; the first is repeat {one['repeat']} of {one['condition']}: {one['reason']}"
-            )
+        for name, sentence in failed_scenarios(suite, measured):
+            raise RtclabError(f"{suite.baseline}: unchanged, because of {name}: {sentence}")
         scenarios = {
             name: _kept(condition, measured, name)
             for name, condition in suite.conditions.items()
@@ -157,6 +154,14 @@ def check_required(suite: Suite, baseline: Baseline | None) -> None:
         for metric in condition.margins:
             if kept is None or metric not in kept.metrics:
                 raise BadInput(f"{suite.baseline}: it has no `{metric}` of {name}", hint=hint)
+
+
+def failed_scenarios(suite: Suite, measured: Measured) -> Iterator[tuple[str, str]]:
+    """The scenarios that fail because of failed repeats, each with a sentence."""
+    for name, condition in suite.conditions.items():
+        sentence = condition.failure(measured.outcomes.filter(condition=name))
+        if sentence is not None:
+            yield name, sentence
 
 
 def digest_of(scenario: Scenario) -> str:

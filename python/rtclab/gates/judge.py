@@ -6,15 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 
-import polars as pl
-
-from rtclab.gates.baseline import Baseline, KeptScenario
+from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
 from rtclab.gates.checks import Check
 from rtclab.gates.measured import SIM, Measured
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import Condition, Margin, Suite
 from rtclab.metrics import METRICS
-from rtclab.metrics.setup import call_failures
 from rtclab.metrics.statistics import Difference, holm, paired, summarise, welch
 
 
@@ -40,24 +37,8 @@ def judge(
     checks += _decided(pending)
     order = {name: place for place, name in enumerate(suite.conditions)}
     checks.sort(key=lambda check: order[check.scenario])
-    failed = measured.outcomes.filter(pl.col("status") != "finished")
-    return GateResult(suite.name, tuple(checks), failed, tuple(_failing(suite, measured)), notes, measured)
-
-
-def _failing(suite: Suite, measured: Measured) -> Iterator[tuple[str, str]]:
-    """The scenarios that fail because of failed repeats, each with a sentence.
-
-    If a limit for ``call_failures`` decides about failed calls, only failures of the laboratory count.
-    """
-    for name, condition in suite.conditions.items():
-        outcomes = measured.outcomes.filter(condition=name)
-        allowed = ["finished"]
-        if any(limit.metric == call_failures.__name__ for limit in condition.limits):
-            allowed.append("failed")
-        failed = outcomes.filter(~pl.col("status").is_in(allowed))
-        for one in failed.head(1).iter_rows(named=True):
-            what = f"{failed.height} of {outcomes.height} repeats failed"
-            yield name, f"{what}; the first is repeat {one['repeat']}: {one['reason']}"
+    failures = tuple(failed_scenarios(suite, measured))
+    return GateResult(suite.name, tuple(checks), failures, notes, measured)
 
 
 @dataclass(frozen=True)

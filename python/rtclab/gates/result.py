@@ -53,19 +53,25 @@ class Line:
         return worst.scenario, worst.check, worst.flow, before, now, change, allowed, worst.verdict
 
 
+def lines_of(checks: Sequence[Check]) -> list[Line]:
+    """The checks by scenario and limit or comparison, in the given order."""
+    groups: dict[tuple[str, str], list[Check]] = {}
+    for check in checks:
+        groups.setdefault((check.scenario, check.check), []).append(check)
+    return [Line(of) for of in groups.values()]
+
+
 @dataclass(frozen=True)
 class GateResult:
     """What a gate found.
 
-    ``checks`` has the outcome of each limit and each comparison, for each flow. ``failed_repeats`` is a table
-    of the repeats that failed, with their reasons. ``failed_scenarios`` has the name of each scenario that
-    fails because of them, and a sentence. ``notes`` are sentences about what was not checked or was written.
-    ``measured`` has the value of every repeat.
+    ``checks`` has the outcome of each limit and each comparison, for each flow. ``failed_scenarios`` has the
+    name of each scenario that fails because of failed repeats, and a sentence. ``notes`` are sentences about
+    what was not checked or was written. ``measured`` has the value and the outcome of every repeat.
     """
 
     suite: str
     checks: tuple[Check, ...]
-    failed_repeats: pl.DataFrame
     failed_scenarios: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     measured: Measured
@@ -78,10 +84,7 @@ class GateResult:
     @property
     def lines(self) -> list[Line]:
         """The checks by scenario and limit or comparison, in the order of the suite."""
-        groups: dict[tuple[str, str], list[Check]] = {}
-        for check in self.checks:
-            groups.setdefault((check.scenario, check.check), []).append(check)
-        return [Line(of) for of in groups.values()]
+        return lines_of(self.checks)
 
     def table(self) -> pl.DataFrame:
         """A row for each limit or comparison and flow.
@@ -89,11 +92,6 @@ class GateResult:
         ``reference`` is the bound of a limit or the mean of the baseline, ``value`` the mean now, ``margin``
         by how much a compared metric may be worse, ``p`` the one-sided p-value before correction, and
         ``broken`` the number of repeats in which a limit does not hold. Unknown values are null.
-
-        Example:
-            >>> result = rtclab.gate("suite.toml")
-            >>> result.table()["verdict"].unique().to_list()
-            ['holds']
         """
         return checks_table(self.checks)
 
@@ -126,7 +124,7 @@ class GateResult:
             "reasons": self.sentences(),
             "notes": list(self.notes),
             "checks": self.table().to_dicts(),
-            "failed_repeats": self.failed_repeats.to_dicts(),
+            "repeats": self.measured.outcomes.to_dicts(),
         }
 
     def junit(self) -> str:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import polars as pl
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rtclab.backend import backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, FieldErrors, Problem, ScenarioError
 from rtclab.gates.limits import Limit, metric_named, value_in_unit
 from rtclab.metrics import Metric
+from rtclab.metrics.setup import call_failures
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
 from rtclab.scenario.table import Table, closest
@@ -58,7 +60,8 @@ def _check_comparison(name: str, margin: Margin) -> None:
         raise FieldError(f"`{name}` is better neither higher nor lower", hint="set a limit for it instead")
     if metric.scope == "run":
         raise FieldError(f"`{name}` is one value of all repeats together", hint="set a limit for it instead")
-    margin.in_unit(metric, 0)
+    if margin.absolute is not None and value_in_unit(margin.absolute, metric) < 0:
+        raise FieldError(f"`{margin.absolute}` is negative; expected an amount of at least 0")
 
 
 def _comparable(margins: dict[str, Margin]) -> dict[str, Margin]:
@@ -118,6 +121,21 @@ class Condition:
     def metrics(self) -> list[str]:
         """The metrics that the checks need, each once."""
         return list(dict.fromkeys([*(limit.metric for limit in self.limits), *self.margins]))
+
+    def failure(self, outcomes: pl.DataFrame) -> str | None:
+        """Why the condition fails because of its failed repeats; None if it does not.
+
+        If a limit for ``call_failures`` decides about failed calls, only failures of the laboratory count.
+        ``outcomes`` has a row for each repeat.
+        """
+        allowed = ["finished"]
+        if any(limit.metric == call_failures.__name__ for limit in self.limits):
+            allowed.append("failed")
+        failed = outcomes.filter(~pl.col("status").is_in(allowed))
+        for one in failed.head(1).iter_rows(named=True):
+            what = f"{failed.height} of {outcomes.height} repeats failed"
+            return f"{what}; the first is repeat {one['repeat']}: {one['reason']}"
+        return None
 
 
 @dataclass(frozen=True)
