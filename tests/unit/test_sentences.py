@@ -399,7 +399,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     store.add([Result(0, Repeat(2, seed=7, status="failed", reason="died"))], code="", metrics="")
     made["partly failed"] = store.run()
     made["failed"] = rtclab.run(
-        "first-call", changes={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
+        "first-call", set={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
     ).run
     made |= imports(out, made["two"].repeat_path(0) / "capture.pcapng")
     return made

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rtclab.errors import BadInput, DiskFull, FieldError, TraceError
+from rtclab.errors import BadInput, CallFailed, DiskFull, FieldError, LaboratoryFailed, TraceError
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.fields import Field
 from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
@@ -189,6 +189,32 @@ class Results:
         failed = self.outcomes().filter(pl.col("status").is_in(["failed", "error"]))
         return failed.select("condition", *self.fields, "repeat", "status", "reason")
 
+    def raise_for_failures(self) -> Self:
+        """Raises an error if a repeat failed; returns these results otherwise, so that calls can be chained.
+
+        The message has the number of failed repeats and the first reason.
+
+        Raises:
+            CallFailed: the first repeat that failed did so because of the call.
+            LaboratoryFailed: the first repeat that failed did so because of the laboratory.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2).raise_for_failures()
+            >>> run.finished
+            2
+        """
+        failures = self.failures()
+        if failures.is_empty():
+            return self
+        first = failures.row(0, named=True)
+        where = f"repeat {first['repeat']}"
+        if len(self.conditions) > 1:
+            where = f"{first['condition']}, {where}"
+        kind = LaboratoryFailed if first["status"] == "error" else CallFailed
+        raise kind(
+            f"{failures.height} of {self.planned} repeats of {self.name} failed; {where}: {first['reason']}"
+        )
+
     @property
     def repeats(self) -> list[Repeat]:
         """The outcome of each repeat that ended, in order."""
@@ -270,6 +296,35 @@ class Results:
         ]
         empty = pl.Schema({"repeat": pl.Int64(), **SCHEMAS[name]}).to_frame()
         return pl.concat([empty, *tables])
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table of all finished repeats of all conditions, which is read only where a query needs it.
+
+        The first columns are ``condition`` and ``repeat``.
+
+        Raises:
+            BadInput: the repeats left no traces.
+            TraceError: there is no such table, or it was not recorded.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.scan("packets").group_by("repeat").len().sort("repeat").collect()["repeat"].to_list()
+            [0, 1]
+        """
+        if name not in SCHEMAS:
+            raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
+        if not self._store.about.traces:
+            raise BadInput(f"{self.name} kept no traces", hint="run it again with traces=True")
+        schema = pl.Schema({"condition": pl.String(), "repeat": pl.Int64(), **SCHEMAS[name]})
+        tables = [schema.to_frame().lazy()]
+        for label, run in zip(self.conditions, self.runs, strict=True):
+            for number in (entry.repeat for entry in run.repeats if entry.status == "finished"):
+                file = run.repeat_path(number) / f"{name}.parquet"
+                if not file.is_file():
+                    run.trace(number).table(name)  # raises the error that says why
+                columns = (pl.lit(label).alias("condition"), pl.lit(number, pl.Int64).alias("repeat"))
+                tables.append(pl.scan_parquet(file).select(*columns, pl.all()))
+        return pl.concat(tables, how="diagonal")
 
     def metrics(
         self,
