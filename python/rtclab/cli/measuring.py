@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,8 @@ def measure_and_show(
     with busy("measuring"):
         rows = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
     tables.print_incomplete(results)
-    if not _print_for_programs(rows, output):
+    about = {"run": str(results.path), "window": results.window(begin, end)}
+    if not _print_for_programs(about, rows, output):
         show_summary(results, rows, metrics, by, begin, end, all_metrics=output.all_metrics)
 
 
@@ -61,9 +62,9 @@ class Drawn:
 
 
 def report_and_show(
-    name: str, out: Path, svg: Path | None, png: Path | None, drawn: Drawn, *, as_json: bool
+    name: str, out: Path, plots: Path | None, suffix: str, drawn: Drawn, *, as_json: bool
 ) -> None:
-    """Writes the report of a run or a sweep, and its plots as images if asked."""
+    """Writes the report of a run or a sweep, and its plots as files with a suffix if asked."""
     from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
 
     check_names(drawn.metrics)
@@ -79,14 +80,13 @@ def report_and_show(
                 f"{results.name} has one condition; the options that choose what is drawn are for sweeps"
             )
         page = write_report(results.run, summary) if alone else write_sweep_report(results, summary, chosen)
-        for directory, suffix in ((svg, ".svg"), (png, ".png")):
-            if directory is not None:
-                plots = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
-                for plot in plots:
-                    plot.save(directory / f"{plot.name}{suffix}")
+        files = []
+        if plots is not None:
+            drawings = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
+            files = [plot.save(plots / f"{plot.name}.{suffix}") for plot in drawings]
     tables.print_incomplete(results)
     if as_json:
-        tables.print_json({"report": str(page)})
+        tables.print_json({"run": str(results.path), "page": str(page), "plots": [*map(str, files)]})
     else:
         print(page)
 
@@ -112,20 +112,26 @@ def compare_and_show(
     begin: str | None,
     end: str | None,
     metrics: Sequence[str],
-    html: Path | None,
+    page: Path | None,
     output: Output,
 ) -> None:
-    """Compares two runs, writes the page and prints the differences."""
+    """Compares two runs, prints the differences and writes the page if asked."""
     _check(metrics, output)
     compared = compare(*names, begin=begin, end=end, out=out)
     with busy("comparing"):
         table = compared.table()
         rows = chosen(table, metrics)
-        page = compared.report(html)
+        if page is not None:
+            compared.report(page)
     for one in (compared.a, compared.b):
         print_cautions(one.run)
         tables.print_incomplete(one)
-    if _print_for_programs(rows, output):
+    about = {
+        "runs": [str(one.path) for one in (compared.a, compared.b)],
+        "window": compared.window,
+        "page": page and str(page),
+    }
+    if _print_for_programs(about, rows, output):
         return
     all_metrics = output.all_metrics or bool(metrics)
     shown = rows if all_metrics else essential(rows)
@@ -133,7 +139,8 @@ def compare_and_show(
     tables.show_comparison(shown, compared.a.run, compared.b.run, *(compared.window or ()), tests=tests)
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
-    print(f"page: {page}")
+    if page is not None:
+        print(f"page: {page}")
 
 
 def _check(metrics: Sequence[str], output: Output) -> None:
@@ -143,10 +150,10 @@ def _check(metrics: Sequence[str], output: Output) -> None:
     check_names(metrics)
 
 
-def _print_for_programs(rows: pl.DataFrame, output: Output) -> bool:
-    """Prints JSON or CSV if that was requested; returns whether it was."""
+def _print_for_programs(about: Mapping[str, object], rows: pl.DataFrame, output: Output) -> bool:
+    """Prints JSON or CSV if that was requested; returns whether it was. JSON has what ``about`` has, too."""
     if output.as_json:
-        tables.print_json(rows.to_dicts())
+        tables.print_json({**about, "metrics": rows.to_dicts()})
     elif output.as_csv:
         sys.stdout.write(rows.write_csv())
     return output.as_json or output.as_csv

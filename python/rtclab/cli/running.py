@@ -36,6 +36,7 @@ class Output:
     all_metrics: bool = False
     as_json: bool = False
     metrics: Sequence[str] = ()
+    quiet: bool = False
 
 
 def print_browser_arguments(backend: str | None, scenario: str | None, changes: Sequence[str]) -> None:
@@ -106,11 +107,15 @@ def _show(output: Output, made: Results, measured: pl.DataFrame | None, page: Pa
         rows = measured if measured is None or not output.metrics else chosen(measured, output.metrics)
         answer = {
             "run": str(made.path),
+            "window": made.window(),
             "repeats": made.outcomes().to_dicts(),
             "metrics": [] if rows is None else rows.to_dicts(),
-            "report": page and str(page),
+            "page": page and str(page),
         }
         tables.print_json(answer)
+        return
+    if output.quiet:
+        print(made.path)
         return
     if measured is not None:
         show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)

@@ -495,7 +495,7 @@ class Results:
     def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
         check_names(metrics or ())
-        about, window = self._store.about, self._window(begin, end)
+        about, window = self._store.about, self.window(begin, end)
         wanted = list(METRICS) if metrics is None else list(metrics)
         if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
             if not self._measure_again():
@@ -557,7 +557,17 @@ class Results:
                 rows += [(condition, outcome.repeat, *number) for number in numbers]
         return pl.DataFrame(rows, schema={"number": pl.Int64(), **MEASURED}, orient="row")
 
-    def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
+    def window(self, begin: Moment | None = None, end: Moment | None = None) -> Window | None:
+        """Begin and end, in seconds, of the time that :meth:`metrics` measures; None for all of it.
+
+        Raises:
+            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.window(begin="5 s")
+            (5.0, 10.0)
+        """
         if begin is None and end is None:
             return self._store.about.window
         shortest = min(Duration.parse(run.scenario["duration"]).s for run in self.runs)
