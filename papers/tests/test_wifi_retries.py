@@ -25,7 +25,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 CSV = DOCS / "data" / "wifi-retry.csv"
 RENEW = "RTCLAB_RENEW_WIFI_RETRY"
 REPEATS = 50
-FIELD = "participants.tablet.link.both.wifi.retry_limit"
+FIELD = "participants.tablet.link.both.wifi.max_attempts"
 LIMITS = [1, "auto", 15, "adaptive"]
 SCENARIOS = {"jansen2017/wireless-local-far": "New York", "jansen2017/wireless-sydney-far": "Sydney"}
 SHOWN = ["receiving_rate", "rtt_p95", "packet_loss", "freeze_count", "freeze_duration"]
@@ -52,21 +52,21 @@ def measured(scenario: str, repeats: int, out: Path) -> pl.DataFrame:
     columns = ["flow", "metric", "unit", "mean", "ci95_low", "ci95_high", "repeats"]
     chosen = summary.filter(pl.col("metric").is_in(SHOWN), pl.col("flow").str.contains("->"))
     rounded = pl.col("mean", "ci95_low", "ci95_high").round_sig_figs(4)
-    named = chosen.select(pl.lit(scenario).alias("scenario"), pl.col(FIELD).alias("retry_limit"), *columns)
+    named = chosen.select(pl.lit(scenario).alias("scenario"), pl.col(FIELD).alias("max_attempts"), *columns)
     return named.with_columns(rounded)
 
 
 def table(rows: pl.DataFrame) -> str:
     """The table of the page: what the tablet receives."""
     lines = [
-        "| call to | retry limit | rate, kbit/s | RTT p95, ms | loss, % | freezes | frozen, s |",
+        "| call to | attempts | rate, kbit/s | RTT p95, ms | loss, % | freezes | frozen, s |",
         "|---|---|---|---|---|---|---|",
     ]
     for scenario, place in SCENARIOS.items():
         for limit in LIMITS:
             cells = []
             for name in SHOWN:
-                of = {"scenario": scenario, "retry_limit": str(limit), "metric": name, "flow": TO_TABLET}
+                of = {"scenario": scenario, "max_attempts": str(limit), "metric": name, "flow": TO_TABLET}
                 row = rows.filter(**of).row(0, named=True)
                 cells.append(f"{row['mean']:.3g} [{row['ci95_low']:.3g}, {row['ci95_high']:.3g}]")
                 if row["mean"] >= 1000:
@@ -78,7 +78,7 @@ def table(rows: pl.DataFrame) -> str:
 def test_the_table_of_the_page_is_that_of_the_committed_figures(tmp_path: Path) -> None:
     if os.environ.get(RENEW):
         pl.concat(measured(scenario, REPEATS, tmp_path) for scenario in SCENARIOS).write_csv(CSV)
-    rows = pl.read_csv(CSV, schema_overrides={"retry_limit": pl.String})
+    rows = pl.read_csv(CSV, schema_overrides={"max_attempts": pl.String})
     assert set(rows["repeats"]) == {REPEATS}
     assert table(rows) in (DOCS / "scenarios.md").read_text(encoding="utf-8"), table(rows)
 
@@ -88,7 +88,7 @@ def test_adaptive_retries_lose_less_than_a_single_attempt_and_keep_the_round_tri
 ) -> None:
     rows = measured("jansen2017/wireless-sydney-far", 6, tmp_path).filter(flow=TO_TABLET)
     loss, rtt = (
-        dict(rows.filter(metric=name).select("retry_limit", "mean").rows()) for name in SHOWN[2:0:-1]
+        dict(rows.filter(metric=name).select("max_attempts", "mean").rows()) for name in SHOWN[2:0:-1]
     )
     # In good times 5 % of attempts fail, and in fades, 3.2 % of the time, 80 %: 7.4 % of single attempts.
     assert 6 < loss["1"] < 9
@@ -104,6 +104,6 @@ def test_the_example_adapts_its_retries_and_is_otherwise_the_example_on_wifi() -
     adaptive, plain = Scenario.load("examples/wifi-adaptive-retries"), Scenario.load("examples/wifi")
     tablet = adaptive.link_of("tablet").both
     assert tablet is not None
-    assert tablet.wifi == Wifi(fading="far", retry_limit="adaptive")
-    assert tablet.wifi.native() == Wifi(fading="far", retry_limit=15).native() | {"adaptive": True}
+    assert tablet.wifi == Wifi(fading="far", max_attempts="adaptive")
+    assert tablet.wifi.native() == Wifi(fading="far", max_attempts=15).native() | {"adaptive": True}
     assert adaptive.link_of("server") == plain.link_of("server")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         run,
         sweep,
     )
-    from rtclab.lab import open_results as open
+    from rtclab.lab import open_results as open  # noqa: F401
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
     from rtclab.trace_methods import Trace
@@ -53,13 +53,13 @@ __all__ = [
     "list_metrics",
     "list_runs",
     "list_scenarios",
-    "open",
     "replay",
     "run",
     "simulate",
     "simulate_together",
     "sweep",
 ]
+# Without `open`, because `from rtclab import *` would replace the builtin.
 
 _HOME = {
     "Comparison": ("rtclab.lab", "Comparison"),
@@ -96,4 +96,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "open"]

@@ -157,8 +157,8 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
         for flow in scenario.flows()
     }
     for name, traffic in scenario.traffic.items():
-        stop = scenario.duration if traffic.stop is None else min(traffic.stop, scenario.duration)
-        span = {"begin_ns": min(traffic.start, stop).ns, "end_ns": stop.ns}
+        end = min(traffic.end or scenario.duration, scenario.duration)
+        span = {"begin_ns": min(traffic.start, end).ns, "end_ns": end.ns}
         there, back = (traffic.sender, traffic.receiver), (traffic.receiver, traffic.sender)
         for flow in traffic.flow_names(name):
             ways = [(flow, there, None), (f"{flow} acks", back, flow)]

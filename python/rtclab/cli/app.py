@@ -97,6 +97,15 @@ Backend = Annotated[
 ]
 Duration = Annotated[str | None, typer.Option(metavar="TIME", help="Duration of the run, such as 20s.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed from which the seed of each repeat is derived.")]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats",
+        "--repeat",
+        min=1,
+        help="Number of repeats, of a sweep for each combination; default: the scenario's own.",
+    ),
+]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Number of repeats to run in parallel; by default one per core.")
 ]
@@ -115,6 +124,7 @@ Set = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the run.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
 AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
@@ -130,6 +140,7 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -268,9 +279,7 @@ def run(
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[
-        int | None, typer.Option("--repeats", "--repeat", min=1, help="Number of repeats.")
-    ] = None,
+    repeats: Repeats = None,
     seed: Seed = None,
     record: Annotated[
         Literal["packets", "seconds"] | None, typer.Option(help="Record every packet, or sums per second.")
@@ -300,6 +309,7 @@ def run(
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print the most important metrics and write a report.
@@ -313,7 +323,7 @@ def run(
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
-        Output(not no_report, all_metrics, as_json),
+        Output(not no_report, all_metrics, as_json, quiet=quiet),
         lambda: run(
             scenario,
             backend=backend,
@@ -321,7 +331,7 @@ def run(
             repeats=repeats,
             seed=seed,
             record=record,
-            changes=changes or (),
+            set=changes or (),
             begin=begin,
             end=end,
             jobs=jobs,
@@ -352,7 +362,7 @@ def sweep(
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
+    repeats: Repeats = None,
     seed: Seed = None,
     jobs: Jobs = None,
     metrics: Metrics = None,
@@ -369,6 +379,7 @@ def sweep(
     renew: Renew = False,
     out: Out = RUNS,
     no_report: NoReport = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
@@ -391,7 +402,7 @@ def sweep(
         duration=duration,
         repeats=repeats,
         seed=seed,
-        changes=changes or (),
+        set=changes or (),
         metrics=metrics,
         begin=begin,
         end=end,
@@ -401,7 +412,7 @@ def sweep(
         renew=renew,
     )
     status = running.run_and_report(
-        running.Output(not no_report, as_json=as_json, metrics=metrics or ()),
+        running.Output(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
@@ -480,11 +491,13 @@ def measure(
     measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
 
 
-@app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
+@app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
 def report(
     name: RunName,
-    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
+    suffix: Annotated[
+        Literal["svg", "png", "pdf", "html"], typer.Option("--format", help="Format of the files of --plots.")
+    ] = "svg",
     metrics: Metrics = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
@@ -508,7 +521,7 @@ def report(
     from rtclab.cli.measuring import Drawn, report_and_show
 
     drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
-    report_and_show(name, out, svg, png, drawn, as_json=as_json)
+    report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
 
 
 @app.command("runs", epilog="Example: rtclab runs --out runs")
@@ -554,7 +567,9 @@ def compare(
         list[str] | None,
         typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page with plots of all, as HTML.")
+    ] = None,
     begin: From = None,
     end: To = None,
     unpaired: Annotated[
@@ -570,7 +585,7 @@ def compare(
     from rtclab.cli.measuring import CompareRequest, Output, compare_and_show
 
     compare_and_show(
-        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], html),
+        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], page),
         Output(all_metrics, as_csv, as_json),
     )
 
@@ -654,7 +669,7 @@ def replay(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Plot the rates; the name ends in .html, .svg, .png or .pdf."),
+        typer.Option(metavar="FILE", help=f"Plot the rates; {PLOT_HELP}"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -733,9 +748,7 @@ def monitor(
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Plot rates and, with two captures, delays; the name ends in .html or .svg."
-        ),
+        typer.Option(metavar="FILE", help=f"Plot rates and, with two captures, delays; {PLOT_HELP}"),
     ] = None,
     parquet: Annotated[
         Path | None,

@@ -40,6 +40,7 @@ class Output:
     all_metrics: bool = False
     as_json: bool = False
     metrics: Sequence[str] = ()
+    quiet: bool = False
 
 
 def print_browser_arguments(backend: str | None, scenario: str | None, changes: Sequence[str]) -> None:
@@ -153,12 +154,16 @@ def _show(
         rows = measured if measured is None or not output.metrics else chosen(measured, output.metrics)
         answer = {
             "run": str(made.path),
+            "window": made.window(),
             "repeats": made.outcomes().to_dicts(),
             "metrics": [] if rows is None else rows.to_dicts(),
-            "report": page and str(page),
+            "page": page and str(page),
             "limits": checks_table(checks).to_dicts(),
         }
         tables.print_json(answer)
+        return
+    if output.quiet:
+        print(made.path)
         return
     if measured is not None:
         show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)

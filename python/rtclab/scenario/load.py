@@ -18,7 +18,7 @@ _NO_NAME = Problem(
     "missing; a file without a name is a profile that others extend",
     hint="give it a name, or run a scenario that extends it",
 )
-IN_PYTHON = "changes"
+IN_PYTHON = "set"
 """The origin, in errors, of changes that were passed as a dict."""
 
 
