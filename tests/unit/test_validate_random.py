@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from rtclab.experiment.disturbance import SLOWEST_ENCODER_MS
 from synthetic_run import trace
 
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment
+from rtclab.experiment.disturbance import SLOWEST_ENCODER_MS
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import Lateness, Run, only_writer

@@ -230,7 +230,7 @@ class Results:
 
     @property
     def is_run(self) -> bool:
-        """Whether these are the results of one condition whose repeats left traces, so that they are drawn."""
+        """Whether these are the results of one condition with traces, which are drawn over time."""
         return len(self._table) == 1 and self._store.about.traces
 
     def repeat_path(self, repeat: int) -> Path:
