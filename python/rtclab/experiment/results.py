@@ -256,7 +256,7 @@ class Results:
 
     @property
     def is_run(self) -> bool:
-        """Whether these are the results of one condition whose repeats left traces, which plots show."""
+        """Whether these are the results of one condition with traces, which are drawn over time."""
         return len(self._table) == 1 and self._store.about.traces
 
     def repeat_path(self, repeat: int) -> Path:

@@ -41,8 +41,8 @@ class Measured:
     """What came out of several conditions.
 
     ``values`` has the columns of ``VALUES`` and a row for each condition, repeat, metric and flow. ``flow``
-    is empty for metrics of a whole call. What could not be measured has no row. ``outcomes`` has the columns of ``OUTCOMES`` and a row
-    for each repeat.
+    is empty for metrics of a whole call. What could not be measured has no row. ``outcomes`` has the
+    columns of ``OUTCOMES`` and a row for each repeat.
     """
 
     values: pl.DataFrame
