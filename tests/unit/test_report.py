@@ -273,7 +273,7 @@ def test_many_flows_have_a_panel_per_receiver_and_a_summary_of_their_metrics(tmp
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
     parser = parsed(write_report(run))
     rate = parser.charts[0]
-    assert [axes["title"] for axes in rate["axes"]] == ["p0 → p1", "to q"]
+    assert [axes["title"] for axes in rate["axes"]] == ["to q", "p0 → p1"]
     assert {"from p0", "from p7"} <= labels(rate)
     colours = [
         mark["colour"] for axes in rate["axes"] for mark in axes["marks"] if mark["label"] == "from p0"
