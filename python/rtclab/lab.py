@@ -75,7 +75,7 @@ class Comparison:
 
         Example:
             >>> slow, fast = (
-            ...     rtclab.run("first-call", duration="10 s", repeats=2, changes={"link.up.capacity": rate})
+            ...     rtclab.run("first-call", duration="10 s", repeats=2, set={"link.up.capacity": rate})
             ...     for rate in ("0.5 Mbit/s", "2 Mbit/s")
             ... )
             >>> compared = rtclab.compare(slow, fast, labels=["slow", "fast"]).table()
@@ -162,7 +162,7 @@ def run(
     repeats: int | None = None,
     seed: int | None = None,
     record: str | None = None,
-    changes: Changes = (),
+    set: Changes = (),
     begin: Moment | None = None,
     end: Moment | None = None,
     jobs: int | None = None,
@@ -184,7 +184,7 @@ def run(
             should be in the end.
         seed: seed from which the seed of each repeat is derived.
         record: ``packets`` records every packet, ``seconds`` only sums per second.
-        changes: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
+        set: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
         begin: measure from this time on, such as ``"10 s"``; by default from the beginning.
         end: measure up to this time.
         jobs: number of repeats to run in parallel; by default one per core.
@@ -206,7 +206,7 @@ def run(
         ['finished', 'finished']
     """
     shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
-    overrides = _overrides(changes, shorthands)
+    overrides = _overrides(set, shorthands)
     if resume is not None:
         if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
@@ -235,7 +235,7 @@ def sweep(
     backend: str | None = None,
     seed: int | None = None,
     duration: Moment | None = None,
-    changes: Changes = (),
+    set: Changes = (),
     metrics: Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
@@ -260,7 +260,7 @@ def sweep(
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
         seed: seed from which the seed of each repeat is derived.
         duration: length of each run, such as ``"20 s"`` or 20 (seconds).
-        changes: other fields to set, in every condition.
+        set: other fields to set, in every condition.
         metrics: metrics to measure, by default all.
         begin: measure from this time on, such as ``"10 s"``, to leave out the warm-up.
         end: measure up to this time.
@@ -287,7 +287,7 @@ def sweep(
         >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
         ['0 %', '5 %']
     """
-    overrides = _overrides(changes, {"duration": as_time(duration), "seed": seed})
+    overrides = _overrides(set, {"duration": as_time(duration), "seed": seed})
     if resume is not None:
         if scenario is not None or vary or overrides or metrics or begin is not None or end is not None:
             raise BadInput(
@@ -309,7 +309,7 @@ def sweep(
     experiment = Experiment.product(
         scenario,
         vary or {},
-        changes=overrides,
+        set=overrides,
         repeats=repeats,
         backend=backend or DEFAULT_BACKEND,
         traces=traces,
@@ -456,8 +456,8 @@ def replay(
     controller: str | None = None,
     estimator: str | None = None,
     start: str | None = None,
-    least: str | None = None,
-    most: str | None = None,
+    min: str | None = None,
+    max: str | None = None,
 ) -> LogReplay | ArrivalReplay:
     """Replays recorded packets into a congestion control, to compare its decisions with the browser's.
 
@@ -467,8 +467,8 @@ def replay(
             receiver, that half is fed with the arrivals that the log's feedback reports.
         estimator: a control that estimates at the receiver, such as ``"gcc-2016"``.
         start: rate before any feedback, by default ``"300 kbit/s"``.
-        least: lower bound, by default ``"30 kbit/s"``.
-        most: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
+        min: lower bound, by default ``"30 kbit/s"``.
+        max: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
 
     Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
     REMBs of every flow. ``plot()`` draws them.
@@ -484,7 +484,7 @@ def replay(
     """
     from rtclab.replays import Bounds, Choice, replay_capture, replay_event_log
 
-    rates = {"start": start, "least": least, "most": most}
+    rates = {"start": start, "min": min, "max": max}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
     bounds = Bounds(**given)
     if controller is not None and estimator is None:

@@ -28,7 +28,8 @@ from rtclab.scenario.table import Table
 from rtclab.trace import SCHEMAS, FlowInfo, TraceManifest
 
 ROOT = Path(__file__).parents[2]
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 
 
 @pytest.fixture(scope="session")

@@ -280,7 +280,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> list[rtclab.Results]:
     out = tmp_path_factory.mktemp("runs")
     changes = [{}, {"link.up.capacity": "500 kbit/s"}, {"link.up.queue": "100 ms"}]
     return [
-        rtclab.run("first-call", duration="8 s", repeats=2, changes=change, out=out, progress=False)
+        rtclab.run("first-call", duration="8 s", repeats=2, set=change, out=out, progress=False)
         for change in changes
     ]
 

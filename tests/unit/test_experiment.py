@@ -16,7 +16,7 @@ from stub_backend import StubBackend
 from synthetic_run import call_tables, write_run
 
 import rtclab
-from rtclab.errors import BadInput, UnsupportedScenario
+from rtclab.errors import BadInput, CallFailed, LaboratoryFailed, TraceError, UnsupportedScenario
 from rtclab.experiment import Experiment, Interrupted, Results, resumed, runner
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
@@ -66,6 +66,44 @@ def test_a_failed_repeat_is_kept_with_its_reason_and_logs_and_the_others_go_on(t
     assert results.failures().rows() == [("first-call", 1, "failed", NO_CAMERA)]
     failures = results.metrics(metrics=["call_failures"])
     assert failures.select("repeat", "value").rows() == [(0, 0.0), (1, 100.0), (2, 0.0)]
+
+
+def test_failures_are_raised_with_their_number_and_the_first_reason(tmp_path: Path) -> None:
+    backend = StubBackend()
+    assert ran(backend, tmp_path).raise_for_failures().finished == 3
+    backend.failing = {1, 2}
+    expected = "2 of 3 repeats of first-call-stub-2 failed; repeat 1: alice: the page reported `no camera`"
+    with pytest.raises(CallFailed, match=re.escape(expected)):
+        ran(backend, tmp_path).raise_for_failures()
+    backend.crashing = {0}
+    with pytest.raises(LaboratoryFailed, match=r"3 of 3 .*; repeat 0: ZeroDivisionError: division by zero"):
+        ran(backend, tmp_path).raise_for_failures()
+    other = THREE.model_copy(update={"name": "other"})
+    backend.crashing, backend.failing = set(), {0}
+    with pytest.raises(CallFailed, match=r"2 of 6 .*; first-call, repeat 0: alice"):
+        ran(backend, tmp_path, THREE, other).raise_for_failures()
+
+
+def test_a_scan_has_a_table_of_all_finished_repeats_and_conditions(tmp_path: Path) -> None:
+    backend = StubBackend()
+    backend.failing = {1}
+    results = ran(backend, tmp_path, THREE, THREE.model_copy(update={"name": "other"}))
+    scanned = results.scan("flow_seconds")
+    assert isinstance(scanned, pl.LazyFrame)
+    rows = scanned.collect()
+    keys = rows.select("condition", "repeat").unique(maintain_order=True).rows()
+    assert keys == [(name, repeat) for name in ("first-call", "other") for repeat in (0, 2)]
+    assert rows.filter(condition="other").drop("condition").equals(results["other"].table("flow_seconds"))
+    with pytest.raises(TraceError, match="no table `frame`"):
+        results.scan("frame")
+    with pytest.raises(TraceError, match="repeat-0: table `packets` was not recorded"):
+        results.scan("packets")
+
+
+def test_results_without_traces_cannot_be_scanned(tmp_path: Path) -> None:
+    made = Experiment([THREE], repeats=1, traces=False).run(out=tmp_path, progress=False)
+    with pytest.raises(BadInput, match="kept no traces"):
+        made.scan("packets")
 
 
 def test_an_unexpected_error_is_named_with_its_traceback_and_says_nothing_about_the_call(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import inspect
 import re
@@ -18,14 +19,14 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab import backend as backends
-from rtclab import lab, machine
+from rtclab import gates, lab, machine
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
 
 EXAMPLES = [
     test
-    for module in (lab, machine, experiment, results)
+    for module in (lab, machine, experiment, results, gates)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
@@ -41,6 +42,15 @@ def test_examples_in_docstrings_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_importing_every_name_keeps_the_builtins_of_python() -> None:
+    names: dict[str, object] = {}
+    exec("from rtclab import *", names)
+    assert names["run"] is rtclab.run
+    # `__builtins__` is set by exec.
+    assert not names.keys() & set(dir(builtins)) - {"__builtins__"}
+    assert rtclab.open is lab.open_results
 
 
 def test_every_public_name_has_an_example() -> None:
@@ -127,7 +137,7 @@ def test_a_duration_is_a_string_with_a_unit_or_a_number_of_seconds(
 
 def test_a_loaded_scenario_can_be_changed_and_run(tmp_path: Path) -> None:
     loaded = rtclab.Scenario.load("first-call", {"duration": "2 s"})
-    made = rtclab.run(loaded, repeats=1, changes={"link.up.capacity": "2 Mbit/s"}, out=tmp_path)
+    made = rtclab.run(loaded, repeats=1, set={"link.up.capacity": "2 Mbit/s"}, out=tmp_path)
     assert made.scenario["link"]["up"]["capacity"] == "2 Mbit/s"
     assert made.scenario["duration"] == "2 s"
     assert made.table("paths", repeat=0).filter(path="alice.up")["capacity_bps"].to_list() == [2_000_000]
@@ -164,8 +174,8 @@ def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
         ({"scenario": "first-call", "duration": "20"}, "^duration: no unit in `20`"),
         ({"scenario": "first-call", "duration": -20}, "^duration: cannot read `-20 s` as a time"),
         ({"scenario": "first-call", "duration": 1e10}, "^duration: .*too large"),
-        ({"scenario": "first-call", "changes": {"foo": 1}}, "^changes: foo: unknown key"),
-        ({"scenario": "first-call", "changes": ["link"]}, "cannot read `link`"),
+        ({"scenario": "first-call", "set": {"foo": 1}}, "^set: foo: unknown key"),
+        ({"scenario": "first-call", "set": ["link"]}, "cannot read `link`"),
         ({"scenario": "first-call", "backend": "simm"}, "no backend `simm`; expected sim or live"),
         ({"scenario": "first-call", "resume": "x"}, "^resume: the scenario of a run cannot be changed"),
     ],

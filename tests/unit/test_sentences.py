@@ -447,7 +447,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     store.add([Result(0, Repeat(2, seed=7, status="failed", reason="died"))], code="", metrics="")
     made["partly failed"] = store.run()
     made["failed"] = rtclab.run(
-        "first-call", changes={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
+        "first-call", set={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
     ).run
     made |= imports(out, made["two"].repeat_path(0) / "capture.pcapng")
     return made
@@ -603,13 +603,13 @@ def test_the_command_compare_counts_repeats_tests_and_stars_right(
 ) -> None:
     def said(*arguments: str) -> str:
         with pytest.raises(SystemExit):
-            main(["compare", *names, *limits, "--html", str(page), *arguments])
+            main(["compare", *names, *limits, "--page", str(page), *arguments])
         return capsys.readouterr().out
 
     page = tmp_path / "page.html"
     names = [str(runs[kind].path) for kind in ("two", "beside tcp")]
     limits = [] if window is None else ["--from", f"{window[0]}s", "--to", f"{window[1]}s"]
-    rows = json.loads(said("--json"))
+    rows = json.loads(said("--json"))["metrics"]
     marked = [row for row in rows if row["significant"]]
     tested = [row for row in rows if row["p"] is not None]
     printed = said("--all")
@@ -649,7 +649,7 @@ def test_the_page_of_a_sweep_counts_its_points_and_repeats(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/wifi", "examples/mobile-3g", "abello2013/calls-2-10mbit", "first-call"]
+    "path", ["examples/wifi", "examples/mobile-3g", "examples/parallel-calls", "first-call"]
 )
 def test_a_path_is_called_unlimited_only_if_nothing_limits_it(
     path: str, capsys: pytest.CaptureFixture[str]

@@ -47,7 +47,7 @@ CALL = Scenario.load("first-call", {"duration": "2 s", "repeats": 2})
 SWEEP: dict[str, Any] = {
     "scenario": "first-call",
     "vary": {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"},
-    "changes": {"duration": "3 s"},
+    "set": {"duration": "3 s"},
     "repeats": 4,
 }
 
@@ -594,7 +594,7 @@ from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 if sys.argv[2] == "sweep":
     vary = {"link.up.loss": "0..5 % x4"}
-    made = Experiment.product("first-call", vary, changes={"duration": "10 s"}, repeats=40)
+    made = Experiment.product("first-call", vary, set={"duration": "10 s"}, repeats=40)
 else:
     made = Experiment([Scenario.load("first-call", {"duration": "10 s"})], repeats=40)
 made.run(out=sys.argv[1], jobs=2)

@@ -273,7 +273,7 @@ def test_the_command_prints_a_row_for_each_condition_and_flow(rtclab: Rtclab) ->
 
 def test_the_command_prints_json(rtclab: Rtclab) -> None:
     answer: dict[str, Any] = json.loads(rtclab(*SWEEP, *VARY, "--json", "--no-report").out)
-    assert (answer["run"], answer["report"]) == ("runs/first-call-sweep-1", None)
+    assert (answer["run"], answer["page"]) == ("runs/first-call-sweep-1", None)
     assert [repeat["status"] for repeat in answer["repeats"]] == ["finished"] * 8
     assert answer["metrics"] == open_results("first-call-sweep-1").summary().to_dicts()
 

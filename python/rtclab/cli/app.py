@@ -17,7 +17,23 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Commands(TyperGroup):
-    """The group of all commands. Typer's own exits with 1 when the reader of the output has exited."""
+    """The group of all commands: rtclab's own, and commands that other distributions add.
+
+    Typer's own group exits with 1 when the reader of the output has exited.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, rtclab's own first."""
+        from rtclab import plugins
+
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in plugins.command_names() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; rtclab's own come first. None if there is no such command."""
+        from rtclab import plugins
+
+        return super().get_command(ctx, cmd_name) or plugins.command(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command; if nobody reads its output any more, the exit status is ``EXIT_BROKEN_PIPE``."""
@@ -61,13 +77,6 @@ def complete_scenario_or_run(incomplete: str) -> list[str]:
     return [*complete_scenario(incomplete), *complete_run(incomplete)]
 
 
-def complete_paper(incomplete: str) -> list[str]:
-    """Completes names of papers."""
-    from rtclab.reproduce import EVERY_PAPER, NAMES
-
-    return [name for name in (*NAMES, EVERY_PAPER) if name.startswith(incomplete)]
-
-
 def complete_metric(incomplete: str) -> list[str]:
     """Completes names of metrics."""
     from rtclab.metrics import METRICS
@@ -88,6 +97,15 @@ Backend = Annotated[
 ]
 Duration = Annotated[str | None, typer.Option(metavar="TIME", help="Duration of the run, such as 20s.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed from which the seed of each repeat is derived.")]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats",
+        "--repeat",
+        min=1,
+        help="Number of repeats, of a sweep for each combination; default: the scenario's own.",
+    ),
+]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Number of repeats to run in parallel; by default one per core.")
 ]
@@ -106,6 +124,7 @@ Set = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the run.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
 AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
@@ -121,6 +140,7 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -259,9 +279,7 @@ def run(
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[
-        int | None, typer.Option("--repeats", "--repeat", min=1, help="Number of repeats.")
-    ] = None,
+    repeats: Repeats = None,
     seed: Seed = None,
     record: Annotated[
         Literal["packets", "seconds"] | None, typer.Option(help="Record every packet, or sums per second.")
@@ -279,21 +297,33 @@ def run(
             "minute of first-call takes 3 MB, kept in memory until the end. Live calls always write one.",
         ),
     ] = False,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="LIMIT",
+            help="A limit for the mean over the repeats, such as 'rtt_p95 < 150 ms' or "
+            "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
+        ),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print the most important metrics and write a report.
 
-    The exit status is 1 if a repeat failed; finished repeats are kept.
+    The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import Output, print_browser_arguments, run_and_report
+    from rtclab.cli.running import Output, limits_of, print_browser_arguments, run_and_report
     from rtclab.lab import run
 
     print_browser_arguments(backend, scenario, changes or ())
+    shorthands = (f"duration={duration}",) if duration else ()
+    wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
-        Output(not no_report, all_metrics, as_json),
+        Output(not no_report, all_metrics, as_json, quiet=quiet),
         lambda: run(
             scenario,
             backend=backend,
@@ -301,7 +331,7 @@ def run(
             repeats=repeats,
             seed=seed,
             record=record,
-            changes=changes or (),
+            set=changes or (),
             begin=begin,
             end=end,
             jobs=jobs,
@@ -310,6 +340,7 @@ def run(
             resume=resume,
             renew=renew,
         ),
+        wanted,
     )
     raise typer.Exit(status)
 
@@ -331,7 +362,7 @@ def sweep(
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
+    repeats: Repeats = None,
     seed: Seed = None,
     jobs: Jobs = None,
     metrics: Metrics = None,
@@ -348,6 +379,7 @@ def sweep(
     renew: Renew = False,
     out: Out = RUNS,
     no_report: NoReport = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
@@ -370,7 +402,7 @@ def sweep(
         duration=duration,
         repeats=repeats,
         seed=seed,
-        changes=changes or (),
+        set=changes or (),
         metrics=metrics,
         begin=begin,
         end=end,
@@ -380,10 +412,53 @@ def sweep(
         renew=renew,
     )
     status = running.run_and_report(
-        running.Output(not no_report, as_json=as_json, metrics=metrics or ()),
+        running.Output(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
+
+
+@app.command(epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md")
+def gate(
+    suite: Annotated[
+        Path, typer.Argument(metavar="SUITE", help="TOML file with scenarios, limits and comparisons.")
+    ],
+    update_baseline: Annotated[
+        bool,
+        typer.Option("--update-baseline", help="Write a new baseline instead of comparing with the old one."),
+    ] = False,
+    reason: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Why there is a new baseline, which is kept in its file."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML, which hosted CIs display.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of simulations in parallel; by default one per core.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Run the scenarios of a suite; check their limits, and whether a metric is worse than in the baseline.
+
+    The exit status is 1 if a check fails, because a limit does not hold, a metric is worse by more than its
+    margin and by more than chance, or something was not measured.
+    """
+    from rtclab.cli.gating import Files, gate_and_show
+
+    if update_baseline != (reason is not None):
+        raise BadInput(
+            "--update-baseline and --reason: expected both or neither",
+            hint="for example --update-baseline --reason 'frames are paced'",
+        )
+    files = Files(junit, markdown, html)
+    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json))
 
 
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
@@ -416,11 +491,13 @@ def measure(
     measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
 
 
-@app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
+@app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
 def report(
     name: RunName,
-    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
+    suffix: Annotated[
+        Literal["svg", "png", "pdf", "html"], typer.Option("--format", help="Format of the files of --plots.")
+    ] = "svg",
     metrics: Metrics = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
@@ -444,7 +521,7 @@ def report(
     from rtclab.cli.measuring import Drawn, report_and_show
 
     drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
-    report_and_show(name, out, svg, png, drawn, as_json=as_json)
+    report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
 
 
 @app.command("runs", epilog="Example: rtclab runs --out runs")
@@ -490,7 +567,9 @@ def compare(
         list[str] | None,
         typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page with plots of all, as HTML.")
+    ] = None,
     begin: From = None,
     end: To = None,
     unpaired: Annotated[
@@ -506,7 +585,7 @@ def compare(
     from rtclab.cli.measuring import CompareRequest, Output, compare_and_show
 
     compare_and_show(
-        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], html),
+        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], page),
         Output(all_metrics, as_csv, as_json),
     )
 
@@ -590,7 +669,7 @@ def replay(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Plot the rates; the name ends in .html, .svg, .png or .pdf."),
+        typer.Option(metavar="FILE", help=f"Plot the rates; {PLOT_HELP}"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -669,9 +748,7 @@ def monitor(
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Plot rates and, with two captures, delays; the name ends in .html or .svg."
-        ),
+        typer.Option(metavar="FILE", help=f"Plot rates and, with two captures, delays; {PLOT_HELP}"),
     ] = None,
     parquet: Annotated[
         Path | None,
@@ -688,90 +765,6 @@ def monitor(
 
     run_monitor(
         MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
-    )
-
-
-@app.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
-def reproduce(
-    papers: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PAPER …", help="Names from --papers, or `all`.", autocompletion=complete_paper
-        ),
-    ] = None,
-    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
-    backend_name: Annotated[
-        Literal["sim", "live"],
-        typer.Option(
-            "--backend",
-            help="sim: all conditions of the papers, simulated. live: chosen conditions with real browsers, "
-            "and simulated beside them.",
-        ),
-    ] = "sim",
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Repeats of each scenario, instead of its own number; with live: live repeats."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of processes; by default one per core. With live: calls at once, by default as many "
-            "as have a core per participant.",
-        ),
-    ] = None,
-    out: Out = RUNS,
-    docs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write a page for the documentation. With live: the page, by default below --out; "
-            "its rows are in data/ beside it.",
-        ),
-    ] = None,
-    keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="With live: make no calls, use the existing live runs.")
-    ] = False,
-    page_only: Annotated[
-        bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
-    ] = False,
-    retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed", help="With live: run calls again that failed or that another rtclab recorded."
-        ),
-    ] = False,
-    every_reading: Annotated[
-        bool,
-        typer.Option("--every-reading", help="Also run the readings of a paper that are marked as extra."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run the conditions of published papers and compare our results with theirs.
-
-    Finished repeats are kept below --out. They run again only if the scenario or rtclab has changed; live
-    ones only if the scenario has.
-    The exit status is 1 if a repeat failed.
-    """
-    from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
-
-    if list_papers:
-        show_papers(as_json=as_json)
-        return
-    if not papers:
-        raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
-    if backend_name == "live":
-        from rtclab.cli.reproducing_today import TodayRequest, run_today
-
-        live = not (keep_live or page_only)
-        request = TodayRequest(papers, repeats, jobs, out, docs, live, not page_only, retry_failed, as_json)
-        raise typer.Exit(run_today(request))
-    if keep_live or page_only or retry_failed:
-        raise BadInput("--keep-live, --page-only and --retry-failed need --backend live")
-    raise typer.Exit(
-        run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json, every_reading))
     )
 
 
@@ -798,84 +791,3 @@ def schema() -> None:
     from rtclab.scenario import Scenario
 
     tables.print_json(Scenario.json_schema())
-
-
-@app.command(epilog="Example: rtclab validate --random 100 --seed 1")
-def validate(
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
-        ),
-    ] = None,
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
-    ] = None,
-    keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of running new ones.")
-    ] = False,
-    tcp: Annotated[
-        bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
-    ] = False,
-    random: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="With --random: the seed of the first condition; the others follow.")
-    ] = 1,
-    half: Annotated[
-        Literal["odd", "even", "both"],
-        typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
-    ] = "both",
-    again: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0,
-            metavar="SEED",
-            help="Run the random condition with this seed ten times live and 39 times simulated, and compare "
-            "the distributions. May be given several times.",
-        ),
-    ] = None,
-    recorded: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Compare calls over recorded cellular networks whose files are in DIR instead.",
-        ),
-    ] = None,
-    meetings: Annotated[
-        bool,
-        typer.Option("--meetings", help="Compare meetings of three and four people instead."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
-    if tcp and (repeats is not None or keep_live):
-        raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
-    if again:
-        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
-            raise BadInput("--again takes neither --tcp, --repeats, --random, --recorded nor --meetings")
-        from rtclab.cli.validating import validate_again_and_show
-
-        validate_again_and_show(out, runs, again, keep_live=keep_live, as_json=as_json)
-        return
-    if recorded is not None or meetings:
-        if tcp or repeats is not None or random is not None:
-            raise BadInput("--recorded and --meetings take neither --tcp, --repeats nor --random")
-        from rtclab.cli.validating import validate_chosen_and_show
-
-        validate_chosen_and_show(out, runs, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
-        return
-    if random is not None:
-        if tcp or repeats is not None:
-            raise BadInput("--random takes neither --tcp nor --repeats")
-        from rtclab.cli.validating import validate_random_and_show
-
-        seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
-        validate_random_and_show(out, runs, seeds, keep_live=keep_live, as_json=as_json)
-        return
-    from rtclab.cli.validating import validate_and_show
-
-    validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,8 @@ def measure_and_show(
     with busy("measuring"):
         rows = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
     tables.print_incomplete(results)
-    if not _print_for_programs(rows, output):
+    about = {"run": str(results.path), "window": results.window(begin, end)}
+    if not _print_for_programs(about, rows, output):
         show_summary(results, rows, metrics, by, begin, end, all_metrics=output.all_metrics)
 
 
@@ -61,9 +62,9 @@ class Drawn:
 
 
 def report_and_show(
-    name: str, out: Path, svg: Path | None, png: Path | None, drawn: Drawn, *, as_json: bool
+    name: str, out: Path, plots: Path | None, suffix: str, drawn: Drawn, *, as_json: bool
 ) -> None:
-    """Writes the report of a run or a sweep, and its plots as images if asked."""
+    """Writes the report of a run or a sweep, and its plots as files with a suffix if asked."""
     from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
 
     check_names(drawn.metrics)
@@ -79,14 +80,13 @@ def report_and_show(
                 f"{results.name} has one condition; the options that choose what is drawn are for sweeps"
             )
         page = write_report(results.run, summary) if alone else write_sweep_report(results, summary, chosen)
-        for directory, suffix in ((svg, ".svg"), (png, ".png")):
-            if directory is not None:
-                plots = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
-                for plot in plots:
-                    plot.save(directory / f"{plot.name}{suffix}")
+        files = []
+        if plots is not None:
+            drawings = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
+            files = [plot.save(plots / f"{plot.name}.{suffix}") for plot in drawings]
     tables.print_incomplete(results)
     if as_json:
-        tables.print_json({"report": str(page)})
+        tables.print_json({"run": str(results.path), "page": str(page), "plots": [*map(str, files)]})
     else:
         print(page)
 
@@ -117,11 +117,11 @@ class CompareRequest:
     end: str | None
     paired: bool
     metrics: Sequence[str]
-    html: Path | None
+    page: Path | None
 
 
 def compare_and_show(request: CompareRequest, output: Output) -> None:
-    """Compares runs, writes the page and prints what differs, the verdicts and the differences."""
+    """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
     _check(request.metrics, output)
     if len(request.runs) < 2:
         raise BadInput(
@@ -139,17 +139,24 @@ def compare_and_show(request: CompareRequest, output: Output) -> None:
     with busy("comparing"):
         table = compared.table()
         rows = chosen(table, request.metrics)
-        page = compared.report(request.html)
+        if request.page is not None:
+            compared.report(request.page)
     for one in compared.runs:
         print_cautions(one.run)
         tables.print_incomplete(one)
-    if _print_for_programs(rows, output):
+    about = {
+        "runs": [str(one.path) for one in compared.runs],
+        "window": compared.window,
+        "page": request.page and str(request.page),
+    }
+    if _print_for_programs(about, rows, output):
         return
     all_metrics = output.all_metrics or bool(request.metrics)
     tables.show_comparison(compared, table, rows if all_metrics else essential(rows))
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
-    print(f"page: {page}")
+    if request.page is not None:
+        print(f"page: {request.page}")
 
 
 def _check(metrics: Sequence[str], output: Output) -> None:
@@ -159,10 +166,10 @@ def _check(metrics: Sequence[str], output: Output) -> None:
     check_names(metrics)
 
 
-def _print_for_programs(rows: pl.DataFrame, output: Output) -> bool:
-    """Prints JSON or CSV if that was requested; returns whether it was."""
+def _print_for_programs(about: Mapping[str, object], rows: pl.DataFrame, output: Output) -> bool:
+    """Prints JSON or CSV if that was requested; returns whether it was. JSON has what ``about`` has, too."""
     if output.as_json:
-        tables.print_json(rows.to_dicts())
+        tables.print_json({**about, "metrics": rows.to_dicts()})
     elif output.as_csv:
         sys.stdout.write(rows.write_csv())
     return output.as_json or output.as_csv

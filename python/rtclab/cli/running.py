@@ -14,6 +14,10 @@ from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
 from rtclab.experiment import Interrupted, Results, essential, parse_vary
+from rtclab.gates.checks import Check, checks_table
+from rtclab.gates.limits import Limit, parse_options
+from rtclab.gates.result import lines_of
+from rtclab.lab import open_results
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario, shipped
@@ -36,6 +40,7 @@ class Output:
     all_metrics: bool = False
     as_json: bool = False
     metrics: Sequence[str] = ()
+    quiet: bool = False
 
 
 def print_browser_arguments(backend: str | None, scenario: str | None, changes: Sequence[str]) -> None:
@@ -45,10 +50,14 @@ def print_browser_arguments(backend: str | None, scenario: str | None, changes: 
     """
     if backend != "live" or scenario is None or scenario in shipped():
         return
-    loaded = Scenario.load(scenario, changes)
-    for name in loaded.participants:
-        if given := loaded.browser_of(name).args:
-            print(f"{scenario} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+    print_arguments_of(Scenario.load(scenario, changes), scenario)
+
+
+def print_arguments_of(scenario: Scenario, origin: str) -> None:
+    """Says on standard error which arguments a scenario gives to browsers; ``origin`` is its name or file."""
+    for name in scenario.participants:
+        if given := scenario.browser_of(name).args:
+            print(f"{origin} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:
@@ -75,9 +84,13 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def run_and_report(output: Output, start: Callable[[], Results]) -> int:
-    """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results."""
+def run_and_report(output: Output, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
+    """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
+
+    If a limit does not hold, the status is the one of a failed run.
+    """
     interrupted = False
+    checks: list[Check] = []
     try:
         made = start()
     except Interrupted as stopped:
@@ -87,10 +100,12 @@ def run_and_report(output: Output, start: Callable[[], Results]) -> int:
         if made.outcomes().filter(pl.col("status") != "interrupted").height:
             with busy("measuring"):
                 measured = made.summary()
+            if not interrupted:
+                checks = [check for limit in limits for check in _checks(limit, made)]
             if output.report and not interrupted:
                 with busy("drawing the report"):
                     page = made.report(measured)
-        _show(output, made, measured, page)
+        _show(output, made, measured, page, checks)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept; `rtclab report {made.path}` measures and draws them", file=sys.stderr)
         if isinstance(error, DiskFull):
@@ -98,22 +113,66 @@ def run_and_report(output: Output, start: Callable[[], Results]) -> int:
         interrupted = True
     finally:
         _print_outcomes(made)
-    return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if made.failures().height else 0
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if made.failures().height or any(check.fails for check in checks) else 0
 
 
-def _show(output: Output, made: Results, measured: pl.DataFrame | None, page: Path | None) -> None:
+def limits_of(
+    texts: Sequence[str], name: str | None, changes: Sequence[str], resume: str | None, out: Path
+) -> list[Limit]:
+    """The limits given with ``--assert``, which are for flows of the scenario that will run.
+
+    Raises:
+        BadInput: a limit cannot be read, or its metric, unit or flow is unknown.
+    """
+    if not texts or (name is None and resume is None):
+        return []  # without a scenario there is an error to come
+    if resume is not None:
+        resumed = open_results(resume, out=out).run
+        scenario = Scenario.read(dict(resumed.scenario), resumed.name)
+    else:
+        scenario = Scenario.load(str(name), changes)
+    return parse_options(texts, "--assert", scenario)
+
+
+def _checks(limit: Limit, made: Results) -> list[Check]:
+    values: dict[str, list[float | None]] = {}
+    for flow, value in made.metrics(metrics=[limit.metric]).select("flow", "value").iter_rows():
+        values.setdefault(flow, []).append(value)
+    return limit.checks(str(made.scenario["name"]), values)
+
+
+def _show(
+    output: Output,
+    made: Results,
+    measured: pl.DataFrame | None,
+    page: Path | None,
+    checks: Sequence[Check],
+) -> None:
     if output.as_json:
         rows = measured if measured is None or not output.metrics else chosen(measured, output.metrics)
         answer = {
             "run": str(made.path),
+            "window": made.window(),
             "repeats": made.outcomes().to_dicts(),
             "metrics": [] if rows is None else rows.to_dicts(),
-            "report": page and str(page),
+            "page": page and str(page),
+            "limits": checks_table(checks).to_dicts(),
         }
         tables.print_json(answer)
         return
+    if output.quiet:
+        print(made.path)
+        return
     if measured is not None:
         show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)
+    for line in lines_of(checks):
+        for check in line.failing:
+            print(f"FAILED: {check.sentence()}")
+        if not line.failing:
+            flows = len(line.checks)
+            print(f"holds: {line.worst.sentence()}{f', the worst of {flows} flows' if flows > 1 else ''}")
     print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
     if page is not None:
         print(f"report: {page}")

@@ -106,7 +106,7 @@ class Experiment:
         scenario: str | Path | Scenario,
         vary: Mapping[str, object],
         *,
-        changes: Mapping[str, object] | Sequence[str | Change] = (),
+        set: Mapping[str, object] | Sequence[str | Change] = (),
         repeats: int | None = None,
         backend: str | Backend = SIM,
         traces: bool = False,
@@ -120,7 +120,7 @@ class Experiment:
         """
         made = backend_of(backend)
         traces = traces or made.name != SIM
-        wanted = as_changes(changes)
+        wanted = as_changes(set)
         if not traces:
             wanted = [*wanted, Change("record", "seconds")]
         conditions, repeats = product(scenario, vary, wanted, made, repeats)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rtclab.errors import BadInput, DiskFull, FieldError, TraceError
+from rtclab.errors import BadInput, CallFailed, DiskFull, FieldError, LaboratoryFailed, TraceError
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.fields import Field
 from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
@@ -167,16 +167,14 @@ class Results:
         Columns: ``condition``, the varied fields, ``repeat``, ``seed``, ``status`` (finished, failed, error
         or interrupted), ``reason``, ``note``, ``attempt``, ``disturbed``, and ``older``, whether another
         build of rtclab made it. ``failed`` means that the call failed, ``error`` that the laboratory did.
-        If the field ``seed`` was varied, the seed of the repeat is in ``repeat_seed``.
 
         Example:
             >>> rtclab.run("first-call", duration="10 s", repeats=2).outcomes()["status"].to_list()
             ['finished', 'finished']
         """
         older = (pl.col("code") != build()).alias("older")
-        seed = "repeat_seed" if "seed" in self.fields else "seed"
-        columns = ("repeat", seed, "status", "reason", "note", "attempt", "disturbed")
-        rows = self._labelled(self._outcomes().rename({"seed": seed}))
+        columns = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
+        rows = self._labelled(self._outcomes())
         return rows.select("condition", *self._field_columns, *columns, older)
 
     def failures(self) -> pl.DataFrame:
@@ -188,6 +186,32 @@ class Results:
         """
         failed = self.outcomes().filter(pl.col("status").is_in(["failed", "error"]))
         return failed.select("condition", *self.fields, "repeat", "status", "reason")
+
+    def raise_for_failures(self) -> Self:
+        """Raises an error if a repeat failed; returns these results otherwise, so that calls can be chained.
+
+        The message has the number of failed repeats and the first reason.
+
+        Raises:
+            CallFailed: the first repeat that failed did so because of the call.
+            LaboratoryFailed: the first repeat that failed did so because of the laboratory.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2).raise_for_failures()
+            >>> run.finished
+            2
+        """
+        failures = self.failures()
+        if failures.is_empty():
+            return self
+        first = failures.row(0, named=True)
+        where = f"repeat {first['repeat']}"
+        if len(self.conditions) > 1:
+            where = f"{first['condition']}, {where}"
+        kind = LaboratoryFailed if first["status"] == "error" else CallFailed
+        raise kind(
+            f"{failures.height} of {self.planned} repeats of {self.name} failed; {where}: {first['reason']}"
+        )
 
     @property
     def repeats(self) -> list[Repeat]:
@@ -232,7 +256,7 @@ class Results:
 
     @property
     def is_run(self) -> bool:
-        """Whether these are the results of one condition whose repeats left traces, so that they are drawn."""
+        """Whether these are the results of one condition with traces, which are drawn over time."""
         return len(self._table) == 1 and self._store.about.traces
 
     def repeat_path(self, repeat: int) -> Path:
@@ -270,6 +294,35 @@ class Results:
         ]
         empty = pl.Schema({"repeat": pl.Int64(), **SCHEMAS[name]}).to_frame()
         return pl.concat([empty, *tables])
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table of all finished repeats of all conditions, which is read only where a query needs it.
+
+        The first columns are ``condition`` and ``repeat``.
+
+        Raises:
+            BadInput: the repeats left no traces.
+            TraceError: there is no such table, or it was not recorded.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.scan("packets").group_by("repeat").len().sort("repeat").collect()["repeat"].to_list()
+            [0, 1]
+        """
+        if name not in SCHEMAS:
+            raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
+        if not self._store.about.traces:
+            raise BadInput(f"{self.name} kept no traces", hint="run it again with traces=True")
+        schema = pl.Schema({"condition": pl.String(), "repeat": pl.Int64(), **SCHEMAS[name]})
+        tables = [schema.to_frame().lazy()]
+        for label, run in zip(self.conditions, self.runs, strict=True):
+            for number in (entry.repeat for entry in run.repeats if entry.status == "finished"):
+                file = run.repeat_path(number) / f"{name}.parquet"
+                if not file.is_file():
+                    run.trace(number).table(name)  # raises the error that says why
+                columns = (pl.lit(label).alias("condition"), pl.lit(number, pl.Int64).alias("repeat"))
+                tables.append(pl.scan_parquet(file).select(*columns, pl.all()))
+        return pl.concat(tables, how="diagonal")
 
     def metrics(
         self,
@@ -440,7 +493,7 @@ class Results:
     def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
         check_names(metrics or ())
-        about, window = self._store.about, self._window(begin, end)
+        about, window = self._store.about, self.window(begin, end)
         wanted = list(METRICS) if metrics is None else list(metrics)
         if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
             if not self._measure_again():
@@ -502,7 +555,17 @@ class Results:
                 rows += [(condition, outcome.repeat, *number) for number in numbers]
         return pl.DataFrame(rows, schema={"number": pl.Int64(), **MEASURED}, orient="row")
 
-    def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
+    def window(self, begin: Moment | None = None, end: Moment | None = None) -> Window | None:
+        """Begin and end, in seconds, of the time that :meth:`metrics` measures; None for all of it.
+
+        Raises:
+            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.window(begin="5 s")
+            (5.0, 10.0)
+        """
         if begin is None and end is None:
             return self._store.about.window
         shortest = min(Duration.parse(run.scenario["duration"]).s for run in self.runs)

@@ -330,12 +330,12 @@ class Store:
                 key: dict(database.execute(f"SELECT {key}, name FROM {key}s ORDER BY {key}"))
                 for key in ("metric", "flow")
             }
-            query = "SELECT * FROM numbers"
+            chosen = pl.Series(outcomes, dtype=pl.Int64).unique()
+            query = "SELECT * FROM numbers WHERE outcome BETWEEN ? AND ?"
             if metrics is not None:
                 wanted = (str(number) for number, name in names["metric"].items() if name in metrics)
-                query += f" WHERE metric IN ({', '.join(wanted)})"
-            cursor = database.execute(f"{query} ORDER BY outcome")
-            chosen = pl.Series(outcomes, dtype=pl.Int64).unique()
+                query += f" AND metric IN ({', '.join(wanted)})"
+            cursor = database.execute(f"{query} ORDER BY outcome", [chosen.min(), chosen.max()])
             parts = [NUMBERS.to_frame()]
             while rows := cursor.fetchmany(CHUNK):
                 part = pl.DataFrame(rows, schema=NUMBERS, orient="row")

@@ -68,6 +68,22 @@ def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
 @metric(
     unit="ms",
     better="lower",
+    source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
+    known=OF_REPORTS,
+    samples=rtt_ms,
+)
+def rtt_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """95th percentile of the round-trip times (ms) in the RTCP receiver reports; see rtt.
+
+    Between two reports it is interpolated.
+    """
+    values = rtt_ms(trace, flow, window).values
+    return float(np.percentile(values, 95)) if values.size else nan
+
+
+@metric(
+    unit="ms",
+    better="lower",
     source="RFC 8868, section 3; RFC 7679",
     known=OF_DELAYS,
     samples=one_way_delay_ms,
