@@ -11,14 +11,15 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import polars as pl
 import pytest
 import stub_backend
+from command_line import Rtclab
 from rich.console import Console
 from stub_backend import StubBackend
 
@@ -26,38 +27,14 @@ from rtclab import _native
 from rtclab import backend as backends
 from rtclab.backend import turns
 from rtclab.backend.live import link
-from rtclab.cli import main, running, tables
+from rtclab.cli import running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
 from rtclab.experiment import Experiment, Results
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Trace, only_writer
 
-
-class Result(NamedTuple):
-    """Output and exit status of a command."""
-
-    status: object
-    out: str
-    err: str
-
-
-Rtclab = Callable[..., Result]
 STUB_RUN = ("run", "first-call", "--backend", "sim", "--duration", "3s", "--repeats", "2", "--no-report")
-
-
-@pytest.fixture
-def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rtclab:
-    """Runs a command line in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Result:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return Result(ended.value.code, out, err)
-
-    return run
 
 
 @pytest.fixture

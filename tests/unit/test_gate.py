@@ -6,21 +6,21 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
 import scipy.stats
+from command_line import Rtclab
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import rtclab as package
-from rtclab.cli import main
 from rtclab.errors import BadInput, RtclabError
+from rtclab.experiment import digest_of
 from rtclab.gates import Baseline, GateResult, Suite, judge
-from rtclab.gates.baseline import digest_of
+from rtclab.gates.baseline import UNRELATED
 from rtclab.gates.judge import one_sided
 from rtclab.gates.measured import OUTCOMES, VALUES, Measured, run_conditions
 from rtclab.metrics import METRICS
@@ -37,31 +37,6 @@ scenario = "first-call"
 {own}
 """
 RATE = 'compare = { receiving_rate = { relative = "5 %" } }'
-
-
-class Result(NamedTuple):
-    """Output and exit status of a command."""
-
-    status: object
-    out: str
-    err: str
-
-
-@pytest.fixture
-def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command line in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Result:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return Result(ended.value.code, out, err)
-
-    return run
-
-
-Rtclab = Callable[..., Result]
 
 
 def write_suite(own: str = "", top: str = "") -> None:
@@ -399,7 +374,7 @@ def test_a_gate_from_its_first_baseline_to_a_regression(rtclab: Rtclab) -> None:
     kept = json.loads(Path("suite-baseline.json").read_text())
     assert (kept["reason"], kept["rtclab"]) == ("the first", package.__version__)
     assert kept["scenarios"]["call"]["digest"] == digest_of(
-        Scenario.load("first-call", {"duration": "4 s", "seed": 7, "repeats": 50})
+        Scenario.load("first-call", {"duration": "4 s", "seed": 7, "repeats": 50}), UNRELATED
     )
     flows = kept["scenarios"]["call"]["metrics"]["receiving_rate"]["flows"]
     assert {flow: len(values) for flow, values in flows.items()} == {FLOW: 3, "bob->alice": 3}
@@ -602,7 +577,7 @@ def test_the_page_shows_every_flow_and_no_markup_of_names(tmp_path: Path) -> Non
 
 def test_every_form_is_written_by_the_command(rtclab: Rtclab) -> None:
     write_suite('limits = ["rtt_p95 < 1 ms"]')
-    files = {"junit": "ci/gate.xml", "markdown": "gate.md", "html": "gate.html"}
+    files = {"junit": "ci/gate.xml", "markdown": "gate.md", "page": "gate.html"}
     options = [text for name, file in files.items() for text in (f"--{name}", file)]
     result = rtclab("gate", "suite.toml", "--json", *options)
     assert result.status == 1

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from command_line import Rtclab
 
-from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.experiment import Results
 from rtclab.experiment.summary import Averaged, marginal_of
@@ -230,31 +229,8 @@ def test_the_report_names_failed_repeats(tmp_path: Path) -> None:
     assert "alice and bob did not connect within 5 s" in page
 
 
-class Result(NamedTuple):
-    """Exit status and output of a command."""
-
-    status: object
-    out: str
-    err: str
-
-
-Rtclab = Callable[..., Result]
 SWEEP = ("sweep", "first-call", "--duration", "5s", "--repeats", "2", "--jobs", "1")
 VARY = ("--vary", "link.up.capacity=0.5..1 Mbit/s x2", "--vary", "link.up.loss=0 %,5 %")
-
-
-@pytest.fixture
-def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Rtclab:
-    """Runs a command line in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Result:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return Result(ended.value.code, out, err)
-
-    return run
 
 
 def test_the_command_prints_a_row_for_each_condition_and_flow(rtclab: Rtclab) -> None:

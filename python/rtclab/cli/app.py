@@ -438,10 +438,8 @@ def gate(
         Path | None,
         typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Number of simulations in parallel; by default one per core.")
-    ] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    jobs: Jobs = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -457,7 +455,7 @@ def gate(
             "--update-baseline and --reason: expected both or neither",
             hint="for example --update-baseline --reason 'frames are paced'",
         )
-    files = Files(junit, markdown, html)
+    files = Files(junit, markdown, page)
     raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json))
 
 

@@ -19,7 +19,7 @@ class Files:
 
     junit: Path | None
     markdown: Path | None
-    html: Path | None
+    page: Path | None
 
     def write(self, result: GateResult) -> None:
         """Writes the files; directories are made."""
@@ -27,8 +27,8 @@ class Files:
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_text(file, text())
-        if self.html is not None:
-            result.report(self.html)
+        if self.page is not None:
+            result.report(self.page)
 
 
 def gate_and_show(

@@ -3,7 +3,7 @@
 A run has one condition, a sweep has every combination of some values, and a list has any labelled scenarios.
 """
 
-from rtclab.experiment.conditions import Conditions, Listed, Product
+from rtclab.experiment.conditions import Conditions, Listed, Product, digest_of
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
@@ -29,6 +29,7 @@ __all__ = [
     "Stopped",
     "Store",
     "check_names",
+    "digest_of",
     "disturbances",
     "encode_ms",
     "essential",

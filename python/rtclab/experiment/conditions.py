@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
@@ -32,13 +32,14 @@ UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""
 
 
-def digest_of(scenario: Scenario | Mapping[str, Any]) -> str:
+def digest_of(scenario: Scenario | Mapping[str, Any], without: Collection[str] = ()) -> str:
     """Identifies what a scenario does. Fields with default values do not count, so new fields change nothing.
 
-    Of an imported capture or log there are only JSON values.
+    Of an imported capture or log there are only JSON values. ``without`` names further fields that do not
+    count.
     """
     if isinstance(scenario, Scenario):
-        text = scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
+        text = scenario.model_dump_json(exclude={*UNRELATED, *without}, exclude_defaults=True)
     else:
         text = json.dumps(scenario)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

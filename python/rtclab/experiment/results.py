@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -17,7 +17,7 @@ from rtclab.experiment.fields import Field
 from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
 from rtclab.experiment.store import Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
-from rtclab.metrics import METRICS, essentials
+from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.metrics.series import Window
 from rtclab.scenario.table import closest
 from rtclab.scenario.units import Duration
@@ -540,20 +540,16 @@ class Results:
         return True
 
     def _from_traces(self, metrics: Sequence[str], window: Window | None) -> pl.DataFrame:
-        rows = []
-        for run, condition in zip(self.runs, self._table["number"], strict=True):
-            for outcome in run.repeats:
-                trace = None
-                if outcome.status == "finished":
-                    if not self._store.about.traces:
-                        raise BadInput(
-                            f"{self.name} kept no traces, so only its own time can be measured",
-                            hint="run it again with --from and --to, or with --traces",
-                        )
-                    trace = run.trace(outcome.repeat)
-                numbers = measured(outcome, trace, [METRICS[name] for name in metrics], window)
-                rows += [(condition, outcome.repeat, *number) for number in numbers]
-        return pl.DataFrame(rows, schema={"number": pl.Int64(), **MEASURED}, orient="row")
+        if not self._store.about.traces and self.finished:
+            raise BadInput(
+                f"{self.name} kept no traces, so only its own time can be measured",
+                hint="run it again with --from and --to, or with --traces",
+            )
+        chosen = [METRICS[name] for name in metrics]
+        return pl.concat(
+            rows_of(run, chosen, window).with_columns(number=pl.lit(number, pl.Int64))
+            for run, number in zip(self.runs, self._table["number"], strict=True)
+        )
 
     def window(self, begin: Moment | None = None, end: Moment | None = None) -> Window | None:
         """Begin and end, in seconds, of the time that :meth:`metrics` measures; None for all of it.
@@ -584,19 +580,21 @@ class Results:
 def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
     """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
     label = str(run.scenario.get("name") or run.name)
-    rows = [
-        (label, outcome.repeat, *number)
-        for outcome in run.repeats
-        for number in measured(
-            outcome,
-            run.trace(outcome.repeat) if outcome.status == "finished" else None,
-            METRICS.values(),
-            window,
-        )
-    ]
-    table = pl.DataFrame(rows, schema={"condition": pl.String(), **MEASURED}, orient="row")
+    table = rows_of(run, METRICS.values(), window).with_columns(condition=pl.lit(label))
     about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
     return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
+
+
+def rows_of(run: Run, metrics: Iterable[Metric], window: Window | None) -> pl.DataFrame:
+    """The values of a run's repeats from their traces, with the columns of ``MEASURED``."""
+    metrics = list(metrics)
+    traces = {one.repeat: run.trace(one.repeat) for one in run.repeats if one.status == "finished"}
+    rows = [
+        (one.repeat, *number)
+        for one in run.repeats
+        for number in measured(one, traces.get(one.repeat), metrics, window)
+    ]
+    return pl.DataFrame(rows, schema=MEASURED, orient="row")
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -14,15 +13,15 @@ from pydantic import Field, FiniteFloat, model_validator
 
 import rtclab
 from rtclab.errors import BadInput, FieldError, RtclabError
+from rtclab.experiment import digest_of
 from rtclab.gates.measured import Measured
 from rtclab.gates.suite import Condition, Suite
 from rtclab.metrics import METRICS
-from rtclab.scenario import Scenario
 from rtclab.scenario.table import Table
 from rtclab.trace import write_text
 
-UNRELATED = {"name", "title", "source", "seed", "repeats", "record"}
-"""Fields of a scenario that do not change what is measured. Seeds are kept for each repeat."""
+UNRELATED = ("seed", "record")
+"""Fields of a scenario that a baseline does not depend on. Each repeat has its seed beside its values."""
 _NUMBERS = re.compile(r"\[\n[^][{}]*\]")
 
 
@@ -126,7 +125,7 @@ class Baseline(Table):
             kept = self.scenarios.get(name)
             if kept is None or not condition.margins:
                 continue
-            if kept.digest != digest_of(condition.scenario):
+            if kept.digest != digest_of(condition.scenario, UNRELATED):
                 raise _outdated(file, name, "it measured another scenario")
             if kept.backend != condition.backend:
                 raise _outdated(
@@ -164,12 +163,6 @@ def failed_scenarios(suite: Suite, measured: Measured) -> Iterator[tuple[str, st
             yield name, sentence
 
 
-def digest_of(scenario: Scenario) -> str:
-    """Identifies a scenario. Fields with default values do not count, so new fields change nothing."""
-    text = scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _outdated(file: Path, name: str, why: str) -> BadInput:
     hint = "if the change is wanted, write it again with --update-baseline --reason TEXT"
     return BadInput(f"{file}: {name}: {why}", hint=hint)
@@ -184,5 +177,8 @@ def _kept(condition: Condition, measured: Measured, name: str) -> KeptScenario:
         known = {flow: [of.get(number) for number in numbers] for flow, of in flows.items()}
         metrics[metric] = KeptMetric(unit=METRICS[metric].unit, flows=known)
     return KeptScenario(
-        digest=digest_of(condition.scenario), backend=condition.backend, seeds=seeds, metrics=metrics
+        digest=digest_of(condition.scenario, UNRELATED),
+        backend=condition.backend,
+        seeds=seeds,
+        metrics=metrics,
     )

@@ -23,7 +23,6 @@ from rtclab.metrics.statistics import (
     summarise,
     welch,
 )
-from rtclab.metrics.wire import stream_rates
 from rtclab.trace import Run, Trace
 
 SIM = "sim"
@@ -45,15 +44,6 @@ MEASURED: dict[str, pl.DataType] = {
     "within_run_sd": pl.Float64(),
     "repeats": pl.Int64(),
     "values": pl.List(pl.Float64),
-}
-
-PER_REPEAT: dict[str, pl.DataType] = {
-    "metric": pl.String(),
-    "unit": pl.String(),
-    "better": pl.String(),
-    "flow": pl.String(),
-    "repeat": pl.Int64(),
-    "value": pl.Float64(),
 }
 
 COMPARED: dict[str, pl.DataType] = {
@@ -80,32 +70,18 @@ COMPARED_WITH = dict([*COMPARED.items()][:4]) | {"label": pl.String()} | COMPARE
 
 
 def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
-    """Every metric of every flow, over the finished repeats.
+    """Every metric of every flow, over the finished repeats, computed from their traces.
 
     Returns one row per metric and flow, in the order of the registry. ``flow`` is empty for metrics of the
     whole run. ``mean``, ``sd`` and the 95 % interval (Student's t within the metric's bounds; Wilson's for a
     share of all repeats) are over repeats. ``within_run_sd`` is the mean over repeats of the standard
     deviation of one-second samples, for metrics that have such samples. ``values`` holds one value per
     finished repeat. Values that cannot be measured are null, and so is Student's interval of fewer than two
-    values or of values that are all equal. A metric
-    of all repeats together, such as the share of failed calls, is null in a window.
+    values or of values that are all equal. A metric of all repeats together, such as the share of failed
+    calls, is null in a window.
     """
     rows = [_row(one, window) for one in _measured(run, window)]
     return pl.DataFrame(rows, schema=MEASURED, orient="row")
-
-
-def measure_repeats(run: Run, window: Window | None = None) -> pl.DataFrame:
-    """Every metric of every flow in every finished repeat, one row each, with the columns of ``PER_REPEAT``.
-
-    ``flow`` is empty for metrics of a whole repeat. ``repeat`` is null for metrics of all repeats together,
-    such as the share of failed calls. ``value`` is null if it could not be measured.
-    """
-    rows = [
-        (one.metric.name, one.metric.unit, one.metric.better, one.flow, repeat, _null(value))
-        for one in _measured(run, window)
-        for repeat, value in zip(one.repeats, one.values, strict=True)
-    ]
-    return pl.DataFrame(rows, schema=PER_REPEAT, orient="row")
 
 
 @dataclass(frozen=True)
@@ -142,16 +118,6 @@ def _measured(
                 traces = [trace for trace in run.traces if flow in trace.manifest.flows]
                 values = [metric.function(trace, flow, window) for trace in traces]
                 yield _Measured(metric, flow, _numbers(traces), values, traces)
-
-
-def prepare(trace: Trace) -> None:
-    """Computes the inputs of metrics and reports and caches them in the trace, so that measuring is fast."""
-    for metric in METRICS.values():
-        for flow in trace.flows if metric.scope == "flow" else ():
-            metric.function(trace, flow, None)
-            if metric.samples is not None:
-                metric.samples(trace, flow, None)
-    stream_rates(trace)
 
 
 def _numbers(traces: Sequence[Trace]) -> list[int | None]:
