@@ -15,7 +15,7 @@ import pytest
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab import lab, machine, sweeps
+from rtclab import lab, machine, sweeps, trace_methods
 from rtclab.campaign import Interrupted, run_scenario
 from rtclab.errors import BadInput, TraceError
 from rtclab.metrics import ESSENTIAL
@@ -23,14 +23,14 @@ from rtclab.sweeps import grid
 
 EXAMPLES = [
     test
-    for module in (lab, machine, sweeps, grid)
+    for module in (lab, machine, sweeps, grid, trace_methods)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
 
 
 def short(name: str) -> str:
-    return re.sub(r"^rtclab\.[a-z.]+\.", "", name)
+    return re.sub(r"^rtclab\.[a-z_.]+\.", "", name)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: short(test.name))
@@ -43,7 +43,8 @@ def test_examples_in_docstrings_run(
 
 def test_every_public_name_has_an_example() -> None:
     with_example = {short(test.name) for test in EXAMPLES}
-    functions = {"compare", "doctor", "link", "list_metrics", "list_scenarios", "open_result", "run", "sweep"}
+    functions = {"compare", "doctor", "import_files", "link", "list_metrics", "list_scenarios", "open_result"}
+    functions |= {"run", "sweep", "from_pcap", "metrics", "summary", "plot", "report"}
     methods = {
         f"{one.__name__}.{name}"
         for one in (rtclab.Run, rtclab.Comparison, rtclab.Grid)

@@ -15,6 +15,9 @@ from rtclab.lab import import_files
 from rtclab.metrics.series import NS_PER_S
 from rtclab.progress import busy
 
+MOST_FLOWS = 6
+"""Further flows are only counted."""
+
 
 @dataclass(frozen=True)
 class ImportRequest:
@@ -53,7 +56,9 @@ def import_and_show(request: ImportRequest) -> None:
         return
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    print(f"{run.path}: {run.scenario['duration']}, {', '.join(about.flows)}")
+    flows = [*about.flows]
+    more = [f"{len(flows) - MOST_FLOWS} more flows"] if len(flows) > MOST_FLOWS else []
+    print(f"{run.path}: {run.scenario['duration']}, {', '.join([*flows[:MOST_FLOWS], *more])}")
     print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 

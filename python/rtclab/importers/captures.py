@@ -216,7 +216,7 @@ def _named(column: str, names: Addressed) -> pl.Expr:
 
 
 def _flows(packets: pl.DataFrame) -> Flows:
-    """The flows in order of appearance, each with its begin and end.
+    """The flows with RTP and then all others, in order of appearance, each with its begin and end.
 
     A flow begins with its first packet at either point. It ends one mean packet interval after its last, so
     that n packets at equal intervals last n intervals. A flow of a single packet has no duration.
@@ -224,9 +224,15 @@ def _flows(packets: pl.DataFrame) -> Flows:
     moments = pl.concat_list("sent_ns", "delivered_ns")
     sent_ns = pl.col("sent_ns")
     interval_ns = (sent_ns.max() - sent_ns.min()) / (pl.len() - 1)
-    spans = packets.group_by("flow", maintain_order=True).agg(
-        begin_ns=moments.list.min().min(),
-        end_ns=moments.list.max().max() + interval_ns.fill_nan(0).round().cast(pl.Int64),
+    spans = (
+        packets.group_by("flow", maintain_order=True)
+        .agg(
+            begin_ns=moments.list.min().min(),
+            end_ns=moments.list.max().max() + interval_ns.fill_nan(0).round().cast(pl.Int64),
+            media=(pl.col("protocol") == "rtp").any(),
+        )
+        .sort("media", descending=True, maintain_order=True)
+        .drop("media")
     )
     flows = {}
     for flow, begin_ns, end_ns in spans.iter_rows():

@@ -155,9 +155,9 @@ class CaptureInfo(_Entry):
 
     @property
     def notes_in_words(self) -> tuple[str, ...]:
-        """Each note, followed by its count if it has one."""
+        """Each note with its count, if it has one: ``12 frames without IP``."""
         return tuple(
-            str(row["note"]) if row.get("count") is None else f"{row['note']}: {row['count']}"
+            str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}"
             for row in self.notes
         )
 
