@@ -18,14 +18,14 @@ from rtclab.campaign import run_scenario
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, TraceError
 from rtclab.importers import Imported, Names, read_files
 from rtclab.metrics import METRICS, compare_runs, essentials, measure_repeats, measure_run, prepare
-from rtclab.metrics.series import NS_PER_S, Window
+from rtclab.metrics.series import Window
 from rtclab.processes import cores
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
 from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
-from rtclab.trace import Repeat, RunManifest, Trace, write_json
+from rtclab.trace import NS_PER_S, Repeat, RunManifest, Trace, write_json
 from rtclab.trace_methods import Moment, window
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from rtclab.errors import BadInput, FieldError
 from rtclab.importers import Names
 from rtclab.importers.captures import read_captures
 from rtclab.metrics import measure_repeats, measure_run
-from rtclab.metrics.series import NS_PER_S, Window
+from rtclab.metrics.series import Window
 from rtclab.scenario.units import Duration
-from rtclab.trace import Repeat, Run, RunManifest, Trace
+from rtclab.trace import NS_PER_S, Repeat, Run, RunManifest, Trace
 
 if TYPE_CHECKING:
     from rtclab.report import Plot

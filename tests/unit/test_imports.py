@@ -15,7 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
     "progress": set(),
     "errors": set(),
-    "words": set(),
+    "phrases": set(),
     "processes": set(),
     "fingerprint": {"_native"},
     "scenario": {"errors"},
@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "campaign": {"errors", "scenario", "trace", "backend"},
     "campaigns": {"errors", "processes", "scenario", "trace", "backend"},
     "metrics": {"errors", "trace", "_native"},
-    "report": {"errors", "words", "monitor", "trace", "metrics"},
+    "report": {"errors", "phrases", "monitor", "trace", "metrics"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "report"},
     "replays": {"errors", "importers", "monitor", "trace", "metrics", "report", "_native"},
     "validate": {
@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "sweeps": {
         "errors",
-        "words",
+        "phrases",
         "processes",
         "fingerprint",
         "progress",
@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "errors",
         "progress",
-        "words",
+        "phrases",
         "machine",
         "lab",
         "processes",

@@ -16,7 +16,6 @@ from synthetic_run import event, report, second
 from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
-from rtclab.metrics.series import NS_PER_S
 from rtclab.metrics.statistics import summarise
 from rtclab.reproduce import NAMES, paper, plan_of
 from rtclab.reproduce.ambiguities import ambiguity_of
@@ -39,7 +38,7 @@ from rtclab.reproduce.trends import Numbers, Quantity, Trend
 from rtclab.reproduce.variants import split
 from rtclab.scenario import Scenario, shipped
 from rtclab.scenario.units import Duration
-from rtclab.trace import only_writer
+from rtclab.trace import NS_PER_S, only_writer
 
 CELL = Cell(
     table="I",

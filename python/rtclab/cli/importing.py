@@ -12,8 +12,8 @@ from rtclab.cli.sdp import sdp_text
 from rtclab.errors import BadInput
 from rtclab.importers import Names
 from rtclab.lab import import_files
-from rtclab.metrics.series import NS_PER_S
 from rtclab.progress import busy
+from rtclab.trace import NS_PER_S
 
 MOST_FLOWS = 6
 """Further flows are only counted."""

@@ -16,9 +16,9 @@ from rtclab.campaign import Interrupted
 from rtclab.cli import tables
 from rtclab.errors import DiskFull
 from rtclab.lab import Run, run
+from rtclab.phrases import field_trials
 from rtclab.progress import busy
 from rtclab.scenario import Scenario, shipped
-from rtclab.words import field_trials
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -13,6 +13,7 @@ from rtclab.errors import TraceError
 from rtclab.importers.imported import Imported, Names
 from rtclab.monitor import Tables
 from rtclab.trace import (
+    NS_PER_S,
     CaptureInfo,
     FlowInfo,
     TraceManifest,
@@ -20,7 +21,7 @@ from rtclab.trace import (
     flow_seconds_table,
     without_fec,
 )
-from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S
+from rtclab.trace.sums import FIRST_TRANSMISSIONS
 
 Flows = dict[str, FlowInfo]
 Addressed = Mapping[str, str]

@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from rtclab.metrics.registry import METRICS, Metric
-from rtclab.metrics.series import NS_PER_S, Window, span_ns
+from rtclab.metrics.series import Window, span_ns
 from rtclab.metrics.statistics import Proportion, Summary, holm, mean_within_sd, paired, summarise, welch
 from rtclab.metrics.wire import stream_rates
-from rtclab.trace import Run, Trace
+from rtclab.trace import NS_PER_S, Run, Trace
 
 SIM = "sim"
 NS_PER_MINUTE = 60 * NS_PER_S

@@ -11,8 +11,8 @@ from math import nan
 import numpy as np
 
 from rtclab.metrics import delay, rate, tools
-from rtclab.metrics.series import NS_PER_S, Array, Samples
-from rtclab.trace import Trace
+from rtclab.metrics.series import Array, Samples
+from rtclab.trace import NS_PER_S, Trace
 
 SETTLED_S = 60
 """Second from which calls that begin together are compared: until then they all grow alike."""

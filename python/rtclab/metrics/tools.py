@@ -12,8 +12,8 @@ import polars as pl
 
 from rtclab.metrics import delay, wire
 from rtclab.metrics.rate import KBIT_PER_BYTE, REACHED
-from rtclab.metrics.series import NS_PER_S, Samples, counter, gauge, mean_slope, slopes
-from rtclab.trace import Trace
+from rtclab.metrics.series import Samples, counter, gauge, mean_slope, slopes
+from rtclab.trace import NS_PER_S, Trace
 
 HEADERS_BYTES = 20 + 8 + 10
 """Bytes of a packet that getStats does not count: IPv4 header, UDP header, SRTP tag (RFC 3711, 80 bits)."""

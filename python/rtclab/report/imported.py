@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rtclab.phrases import decimals
 from rtclab.trace import CaptureInfo, Trace
-from rtclab.words import decimals
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ONE_CLOCK = "same clock"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import isnan
 
 from rtclab.metrics import METRICS, delay, flows_of, media_flows, rate
-from rtclab.metrics.series import NS_PER_S, Samples
+from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Look
 from rtclab.report.forms import Curve, Distribution, Points, Steps
-from rtclab.trace import Run, Trace
+from rtclab.trace import NS_PER_S, Run, Trace
 
 Series = Callable[[Trace, str], Samples]
 

@@ -10,11 +10,10 @@ from typing import Any
 import polars as pl
 
 from rtclab.metrics import media_flows
-from rtclab.trace import Machine, Run, Trace
-from rtclab.words import decimals, field_trials, names_in_words, path_in_words
+from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words
+from rtclab.trace import NS_PER_MS, Machine, Run, Trace
 
 MISSING = "–"
-NS_PER_MS = 1_000_000
 SIM, LIVE = "sim", "live"
 LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "loss_ratio"}}
 """By congestion control of a browser, values that its event log has only if it ran."""

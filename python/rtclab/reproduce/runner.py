@@ -12,13 +12,12 @@ from pathlib import Path
 from time import process_time
 
 from rtclab.errors import reason_of
-from rtclab.metrics.series import NS_PER_S
 from rtclab.processes import cores, process_pool
 from rtclab.reproduce.measures import MEASURES, MEDIA, measure
 from rtclab.reproduce.store import Store, fingerprint
 from rtclab.reproduce.variants import Draw, Variant, drawn, split
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace, only_writer
+from rtclab.trace import NS_PER_S, Trace, only_writer
 
 BATCH_S = 1800
 """Simulated time of a batch. Large batches are faster, but an interruption loses unfinished batches."""

@@ -13,13 +13,13 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Array
+from rtclab.phrases import names_in_words
 from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Look, Mark, Range, largest
 from rtclab.report.words import flow_in_words, number
 from rtclab.scenario.table import closest
 from rtclab.sweeps.summary import Averaged, marginal_of
 from rtclab.sweeps.values import Field
-from rtclab.words import names_in_words
 
 INTERVAL = "95 % interval"
 MAX_FLOWS = 4
