@@ -62,7 +62,8 @@ def from_pcap(
         ['bob->alice', 'alice->bob']
     """
     captures = Path(sender), None if receiver is None else Path(receiver)
-    imported = read_captures(*captures, names or {}, sdp, corrected=corrected)
+    named = {} if names is None else names
+    imported = read_captures(*captures, named, sdp, corrected=corrected)
     if out is not None:
         return Trace.write(out, imported.tables, imported.manifest)
     temporary = TemporaryDirectory(prefix="rtclab-trace-")

@@ -164,6 +164,7 @@ def test_a_capture_that_is_too_short_to_measure_says_nothing_else(tmp_path: Path
         (["call.pcap", "event.log"], [], "call.pcap is a capture and event.log is not; expected two files"),
         (["call.pcap"] * 3, [], "3 files; expected one, or two of the same call"),
         (["call.pcap"], ["--names", "alice"], "expected two different names"),
+        (["call.pcap"], ["--names", "alice,b->c"], "expected names without `->`"),
         (["call.pcap"], ["--names", "10.0.0.9=carol"], "no packet from or to `carol`"),
         (["call.pcap"], ["--names", "10.0.0.1=alice,bob"], "expected a name for each address"),
         (["call.pcap"], ["--corrected"], "corrected: one capture has one clock"),

@@ -10,7 +10,7 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import TraceError
-from rtclab.importers.imported import Imported, Names
+from rtclab.importers.imported import Imported, Names, two_names
 from rtclab.monitor import Tables
 from rtclab.trace import (
     NS_PER_S,
@@ -195,13 +195,16 @@ def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Addressed, begin_n
 
 def _by_address(names: Names, packets: pl.DataFrame) -> Addressed:
     """Names by address. Two names are of the sender and the receiver of the first of the packets."""
-    if isinstance(names, Mapping) or packets.is_empty():
-        return dict(names) if isinstance(names, Mapping) else {}
+    if isinstance(names, Mapping):
+        return names
+    both = two_names(names)
+    if packets.is_empty():
+        return {}
     first = packets.head(1)
     ends = [first["source"].item(), first["destination"].item()]
     addresses = pl.Series(ends).str.extract(_ADDRESS).to_list()
     # Both ends are on one machine if they have one address.
-    return dict(zip(ends if addresses[0] == addresses[1] else addresses, names, strict=True))
+    return dict(zip(ends if addresses[0] == addresses[1] else addresses, both, strict=True))
 
 
 def _flow(source: str, destination: str, names: Addressed) -> pl.Expr:
