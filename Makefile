@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Pip would print a line for every package of an extra that is not wanted.
 MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
+PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
 LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables iperf3 tshark iputils-ping iproute2 util-linux
@@ -14,15 +15,15 @@ FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev test check bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: run reproduce then-and-now setup setup-live setup-dev test check gate gate-trials bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
 
-reproduce: $(VENV)/built          ## all published conditions, their reports, and docs/reproduction.md
+reproduce: $(VENV)/built-papers   ## all published conditions, their reports, and docs/reproduction.md
 	$(BIN)/rtclab reproduce all --docs docs/reproduction.md
 
-then-and-now: $(VENV)/built-live  ## the papers' conditions with real browsers, and docs/then-and-now.md: two hours
+then-and-now: $(VENV)/built-live $(VENV)/built-papers ## the papers' conditions with real browsers, and docs/then-and-now.md: two hours
 	$(BIN)/rtclab reproduce all --backend live --docs docs/then-and-now.md
 
 setup: $(VENV)/built              ## .venv with the native module
@@ -43,12 +44,18 @@ test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set
 	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 	$(MAKE) fuzz FUZZ_SECONDS=5
 
-check: $(VENV)/built-dev          ## formatting, lints and types
+check: $(VENV)/built-dev gate     ## formatting, lints and types, and whether simulated calls are as good as before
 	cargo fmt --check
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	cargo clippy --workspace --all-targets --profile server -- -D warnings
+
+gate: $(VENV)/built-dev           ## the suite in gate/; docs/gate.md says how to update its baseline
+	$(BIN)/rtclab gate gate/suite.toml
+
+gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, and fails for nothing: a quarter of an hour
+	$(BIN)/python gate/trials.py
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
@@ -97,10 +104,16 @@ $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live
 	touch $(VENV)/built $@
 
-$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU)
+$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU) papers/pyproject.toml
 	$(MATURIN) --extras dev,docs,live
-	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $@
+	$(PAPERS)
+	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $(VENV)/built-papers $@
 
-$(VENV)/built-docs: $(BIN)/maturin $(NATIVE)
+$(VENV)/built-docs: $(BIN)/maturin $(NATIVE) papers/pyproject.toml
 	$(MATURIN) --extras docs
-	touch $(VENV)/built $@
+	$(PAPERS)
+	touch $(VENV)/built $(VENV)/built-papers $@
+
+$(VENV)/built-papers: $(VENV)/built papers/pyproject.toml
+	$(PAPERS)
+	touch $@

@@ -15,7 +15,7 @@ BETTER = {"lower": "lower is better", "higher": "higher is better", "": "no pref
 SCOPE = {
     "flow": "one value per flow and repeat",
     "trace": "one value per repeat",
-    "run": "one value per run",
+    "run": "one value per repeat, also of a failed one",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from markdown import code
 
 from rtclab.report import COMPARISON_PLOTS, RUN_PLOTS
-from rtclab.reproduce.measures import MEASURES, MEDIA
+from rtclab_papers.reproduce.measures import MEASURES, MEDIA
 
 
 def run_plots() -> str:

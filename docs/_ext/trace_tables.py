@@ -10,7 +10,7 @@ from markdown import code, one_line, table
 from pydantic import BaseModel
 
 from rtclab.scenario.descriptions import descriptions
-from rtclab.trace import RunManifest, TraceManifest
+from rtclab.trace import TraceManifest
 from rtclab.trace.columns import TABLES
 
 
@@ -30,12 +30,9 @@ def tables() -> str:
 
 
 def manifests() -> str:
-    """A section per manifest, and one for each kind of entry in them."""
+    """A section for the manifest of a trace, and one for each kind of entry in it."""
     entries: dict[str, Any] = {}
-    sections = [
-        _section(f"`{file}`", model, entries)
-        for file, model in (("run.json", RunManifest), ("manifest.json", TraceManifest))
-    ]
+    sections = [_section("`manifest.json`", TraceManifest, entries)]
     done: set[str] = set()
     while new := entries.keys() - done:
         for name in sorted(new, key=list(entries).index):

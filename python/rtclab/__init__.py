@@ -14,60 +14,74 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtclab.backend.sim import simulate
+    from rtclab.backend.sim_batch import simulate_together
+    from rtclab.experiment import Experiment, Results
+    from rtclab.gates import GateResult, gate
     from rtclab.lab import (
         Comparison,
-        Run,
         compare,
         import_files,
         link,
         list_metrics,
+        list_runs,
         list_scenarios,
         replay,
         run,
+        sweep,
     )
-    from rtclab.lab import open_result as open
+    from rtclab.lab import open_results as open  # noqa: F401
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
-    from rtclab.sweeps import Grid, sweep
     from rtclab.trace_methods import Trace
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
-    "Grid",
-    "Run",
+    "Experiment",
+    "GateResult",
+    "Results",
     "Scenario",
     "Trace",
     "__version__",
     "compare",
     "doctor",
+    "gate",
     "import_files",
     "link",
     "list_metrics",
+    "list_runs",
     "list_scenarios",
-    "open",
     "replay",
     "run",
+    "simulate",
+    "simulate_together",
     "sweep",
 ]
+# Without `open`, because `from rtclab import *` would replace the builtin.
 
 _HOME = {
     "Comparison": ("rtclab.lab", "Comparison"),
-    "Grid": ("rtclab.sweeps", "Grid"),
-    "Run": ("rtclab.lab", "Run"),
+    "Experiment": ("rtclab.experiment", "Experiment"),
+    "GateResult": ("rtclab.gates", "GateResult"),
+    "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
+    "gate": ("rtclab.gates", "gate"),
     "import_files": ("rtclab.lab", "import_files"),
     "link": ("rtclab.lab", "link"),
     "list_metrics": ("rtclab.lab", "list_metrics"),
+    "list_runs": ("rtclab.lab", "list_runs"),
     "list_scenarios": ("rtclab.lab", "list_scenarios"),
-    "open": ("rtclab.lab", "open_result"),
+    "open": ("rtclab.lab", "open_results"),
     "replay": ("rtclab.lab", "replay"),
+    "simulate": ("rtclab.backend.sim", "simulate"),
+    "simulate_together": ("rtclab.backend.sim_batch", "simulate_together"),
     "run": ("rtclab.lab", "run"),
-    "sweep": ("rtclab.sweeps", "sweep"),
+    "sweep": ("rtclab.lab", "sweep"),
 }
 """Module of each public name, and its name there."""
 
@@ -82,4 +96,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "open"]

@@ -242,30 +242,31 @@ def _swept() -> dict[str, object]:
 
 def _sweep_rate() -> float:
     """Simulated minutes per second of wall clock."""
-    from rtclab.sweeps import sweep
+    import rtclab
 
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
-        grid = sweep("first-call", _swept(), repeats=16, out=folder, progress=False)
-        return grid.progress()[1] / (time.perf_counter() - begin)
+        swept = rtclab.sweep("first-call", _swept(), repeats=16, out=folder, progress=False)
+        return swept.planned / (time.perf_counter() - begin)
 
 
 def _sweep_task() -> tuple[float, float, int]:
     """CPU time in s of a whole task and of simulating its repeats alone, and how many these are."""
     from rtclab import _native
-    from rtclab.backend import backend
-    from rtclab.metrics import METRICS
-    from rtclab.sweeps.plan import make_plan
-    from rtclab.sweeps.worker import payload_of, run_task
+    from rtclab.experiment import Experiment
+    from rtclab.experiment.work import run_task, tasks_of
 
-    plan = make_plan("first-call", _swept(), [], backend("sim"), 100)
-    payload, task = payload_of(plan, list(METRICS)), plan.tasks // 2
-    configs = [
-        json.dumps(scenario.native(seed=scenario.seed_of(repeat)))
-        for _, scenario, repeats in plan.scenarios(plan.numbers(task))
-        for repeat in repeats
+    experiment = Experiment.product("first-call", _swept(), repeats=100)
+    items = [(condition, repeat) for condition in range(len(experiment.conditions)) for repeat in range(100)]
+    tasks = list(tasks_of(experiment.conditions, items, experiment.about))
+    first = sum(task.size for task in tasks[: len(tasks) // 2])
+    task = tasks[len(tasks) // 2]
+    scenarios = [
+        (experiment.conditions.scenario(condition), repeat)
+        for condition, repeat in items[first : first + task.size]
     ]
-    whole = min(_cpu_s(lambda: run_task(payload, task)) for _ in range(3))
+    configs = [json.dumps(scenario.native(seed=scenario.seed_of(repeat))) for scenario, repeat in scenarios]
+    whole = min(_cpu_s(lambda: run_task(task.text)) for _ in range(3))
     simulating = min(_cpu_s(lambda: [_native.simulate(config) for config in configs]) for _ in range(3))
     return whole, simulating, len(configs)
 

@@ -7,6 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+__all__ = [
+    "BackendUnavailable",
+    "BadInput",
+    "CallFailed",
+    "DiskFull",
+    "FieldError",
+    "FieldErrors",
+    "LaboratoryFailed",
+    "OtherSchema",
+    "Problem",
+    "RtclabError",
+    "ScenarioError",
+    "TraceError",
+    "UnsupportedScenario",
+    "is_disk_full",
+    "reason_of",
+    "with_hint",
+]
+
 
 class RtclabError(Exception):
     """Base class of all errors that are printed without a traceback.

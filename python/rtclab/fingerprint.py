@@ -9,6 +9,10 @@ from pathlib import Path
 import rtclab
 from rtclab import _native
 
+__all__ = [
+    "code_digest",
+]
+
 PACKAGE = Path(rtclab.__file__).parent
 
 

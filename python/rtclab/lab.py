@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from concurrent.futures import Executor
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rtclab import __version__, trace
-from rtclab.backend import Backend
-from rtclab.backend import backend as backend_of
-from rtclab.campaign import run_scenario
-from rtclab.errors import BackendUnavailable, BadInput, FieldError, TraceError
+from rtclab import __version__
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
+from rtclab.experiment import (
+    Experiment,
+    Moment,
+    Results,
+    Store,
+    essential,
+    keep_trace,
+    open_store,
+    resumed,
+    stores,
+    window,
+)
+from rtclab.experiment.results import as_html
 from rtclab.importers import Imported, Names, read_files
-from rtclab.metrics import METRICS, compare_runs, essentials, measure_repeats, measure_run, prepare
+from rtclab.metrics import METRICS, compare_with
 from rtclab.metrics.series import Window
-from rtclab.processes import cores
-from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.sweeps import SWEEP_FILE, Grid, open_sweep
-from rtclab.trace import NS_PER_S, Repeat, RunManifest, Trace, write_json
-from rtclab.trace_methods import Moment, window
+from rtclab.trace import NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay
@@ -38,171 +44,61 @@ DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
 IMPORT = "import"
 """The name of the scenario of imported runs, with which their names begin."""
-METRICS_FILE = "metrics.json"
-
-
-class Run(trace.Run):
-    """All repeats of a scenario: a directory with ``run.json``, one trace per repeat, metrics and a report.
-
-    Example:
-        >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> run.overview()["metric"][0]
-        'receiving_rate'
-    """
-
-    def metrics(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-        """The value of every metric for every flow and finished repeat.
-
-        Returns the columns ``metric``, ``unit``, ``better``, ``flow``, ``repeat`` and ``value``. ``flow`` is
-        empty for a metric of the whole repeat, and ``repeat`` is null for one of all repeats together.
-        ``value`` is null where nothing could be measured.
-
-        Args:
-            begin: measure from this time on; by default from the beginning.
-            end: measure up to this time; by default to the end.
-
-        Raises:
-            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
-            TraceError: a trace cannot be read.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.metrics(begin="5 s").filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
-            [0, 1]
-        """
-        return measure_repeats(self, self._window(begin, end))
-
-    def summary(self, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-        """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
-
-        Arguments and errors are the same as for :meth:`metrics`; :func:`rtclab.metrics.measure_run` describes
-        the columns.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
-            ['%']
-        """
-        return measure_run(self, self._window(begin, end))
-
-    def overview(self) -> pl.DataFrame:
-        """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.overview().height < run.summary().height
-            True
-        """
-        return essential(self.summary())
-
-    def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
-        """A table of one repeat, or of all finished repeats with the additional first column ``repeat``.
-
-        Raises:
-            BadInput: there is no finished repeat with that number.
-            TraceError: there is no such table, or it was not recorded.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.table("packets", repeat=0).columns[:2]
-            ['sent_ns', 'delivered_ns']
-        """
-        if name not in trace.SCHEMAS:
-            raise TraceError(f"no table `{name}`; expected {', '.join(trace.SCHEMAS)}")
-        finished = [entry.repeat for entry in self.repeats if entry.status == "finished"]
-        if repeat is not None and repeat not in finished:
-            known = ", ".join(map(str, finished)) or "none"
-            raise BadInput(f"repeat: {self.name} has no finished repeat {repeat}; finished: {known}")
-        traces = dict(zip(finished, self.traces, strict=True))
-        if repeat is not None:
-            return traces[repeat].table(name)
-        tables = [
-            one.table(name).select(pl.lit(number, pl.Int64).alias("repeat"), pl.all())
-            for number, one in traces.items()
-        ]
-        empty = pl.Schema({"repeat": pl.Int64(), **trace.SCHEMAS[name]}).to_frame()
-        return pl.concat([empty, *tables])
-
-    def report(self, measured: pl.DataFrame | None = None) -> Path:
-        """Writes ``report.html`` into the run's directory; returns its path.
-
-        Args:
-            measured: the result of :meth:`summary`, if the caller already has it.
-
-        Raises:
-            DiskFull: a file could not be written.
-
-        Example:
-            >>> rtclab.run("first-call", duration="10 s", repeats=2).report().name
-            'report.html'
-        """
-        from rtclab.report import write_report
-
-        return write_report(self, measured)
-
-    def write_metrics(self) -> pl.DataFrame:
-        """Writes :meth:`summary` as ``metrics.json`` into the run's directory, and returns it.
-
-        Raises:
-            DiskFull: the file could not be written; an earlier one is unchanged.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.write_metrics().height == run.summary().height
-            True
-        """
-        measured = self.summary()
-        write_json(self.path / METRICS_FILE, measured.to_dicts())
-        return measured
-
-    def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
-        """A plot of the report. A notebook displays it; ``save`` writes it as SVG, PNG, PDF or HTML.
-
-        Args:
-            name: the plot's name, such as "rate" or "delay".
-            flow: the only flow to draw, such as "alice->bob"; by default all flows of the report.
-
-        Raises:
-            BadInput: there is no such plot or flow, or this run has no data for it.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.plot("rate").save("rate.svg").name
-            'rate.svg'
-        """
-        from rtclab.report import run_plot
-
-        return run_plot(self, name, flow)
-
-    def _window(self, begin: Moment | None, end: Moment | None) -> Window | None:
-        return window(begin, end, run_end_s=Duration.parse(self.scenario["duration"]).s)
-
-    def _repr_html_(self) -> str:
-        heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
-        rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
-        return f"<p>{escape(heading)}</p>{_html(rows)}"
 
 
 class Comparison:
-    """Two runs side by side; see :func:`compare`."""
+    """Runs side by side, each compared with the first; see :func:`compare`.
 
-    def __init__(self, a: Run, b: Run, window: Window | None = None) -> None:
-        self.a, self.b = a, b
-        self.window = window
+    Attributes:
+        runs: the runs; the first is the baseline.
+        labels: a name for each run.
+        window: the compared time in s, None for the whole runs.
+        paired: whether simulated repeats with the same seeds are compared in pairs.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Results],
+        labels: Sequence[str],
+        window: Window | None = None,
+        *,
+        paired: bool = True,
+    ) -> None:
+        self.runs, self.labels = list(runs), list(labels)
+        self.window, self.paired = window, paired
 
     def table(self) -> pl.DataFrame:
-        """Means and differences with 95 % confidence intervals; see :func:`rtclab.metrics.compare_runs`.
+        """Means and differences with 95 % confidence intervals: a row per metric, flow and compared run.
+
+        ``label`` names the compared run. Columns that end in ``_a`` describe the first run, those in ``_b``
+        the compared one. :func:`rtclab.metrics.compare_runs` describes all columns.
 
         Example:
             >>> slow, fast = (
-            ...     rtclab.run("first-call", duration="10 s", repeats=2, changes={"link.up.capacity": rate})
+            ...     rtclab.run("first-call", duration="10 s", repeats=2, set={"link.up.capacity": rate})
             ...     for rate in ("0.5 Mbit/s", "2 Mbit/s")
             ... )
-            >>> compared = rtclab.compare(slow, fast).table()
-            >>> compared.filter(metric="receiving_rate")["difference"].min() > 0
+            >>> compared = rtclab.compare(slow, fast, labels=["slow", "fast"]).table()
+            >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        return compare_runs(self.a, self.b, self.window)
+        baseline, *others = self._by_label().items()
+        return compare_with(baseline[1], dict(others), self.window, pair_repeats=self.paired)
+
+    def differences(self) -> pl.DataFrame:
+        """What differs between the scenarios: a row per field, with its value in each run as text.
+
+        Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label.
+
+        Example:
+            >>> few, many = (rtclab.run("first-call", duration="10 s", repeats=n) for n in (1, 2))
+            >>> rtclab.compare(few, many, labels=["few", "many"]).differences().rows()
+            [('repeats', '1', '2')]
+        """
+        from rtclab.report.differences import scenario_differences
+
+        rows = [(field, *values) for field, values in scenario_differences([*self._by_label().values()])]
+        return pl.DataFrame(rows, schema=dict.fromkeys(["field", *self.labels], pl.String), orient="row")
 
     def report(self, path: str | Path | None = None) -> Path:
         """Writes a page that compares the runs, by default next to the first run; returns its path.
@@ -217,16 +113,15 @@ class Comparison:
         """
         from rtclab.report import write_comparison
 
-        part = "" if self.window is None else "-from-{:g}s-to-{:g}s".format(*self.window)
-        default = self.a.path.parent / f"{self.a.name}-and-{self.b.name}{part}.html"
-        return write_comparison(self.a, self.b, Path(path or default), self.window)
+        page = self.runs[0].path.parent / self._page_name() if path is None else Path(path)
+        return write_comparison(self._by_label(), page, self.window, pair_repeats=self.paired)
 
     def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
-        """A plot that shows both runs.
+        """A plot that shows all runs, over the compared time.
 
         Args:
             name: the plot's name, such as "rate" or "delay".
-            flow: the only flow to draw, such as "alice->bob"; by default all flows that both runs have.
+            flow: the only flow to draw, such as "alice->bob"; by default all flows that all runs have.
 
         Raises:
             BadInput: there is no such plot or flow, or the runs have no data for it in common.
@@ -238,12 +133,25 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
-        return comparison_plot(self.a, self.b, name, flow)
+        return comparison_plot(self._by_label(), name, flow, self.window)
+
+    def _by_label(self) -> dict[str, Run]:
+        return {label: one.run for label, one in zip(self.labels, self.runs, strict=True)}
+
+    def _page_name(self) -> str:
+        """The names of two runs; of more, the first name and a digest, because file names are short."""
+        first, second, *more = (run.name for run in self.runs)
+        part = "" if self.window is None else "-from-{:g}s-to-{:g}s".format(*self.window)
+        if not more:
+            return f"{first}-and-{second}{part}.html"
+        digest = sha256("\n".join([second, *more]).encode()).hexdigest()[:8]
+        return f"{first}-and-{1 + len(more)}-others-{digest}{part}.html"
 
     def _repr_html_(self) -> str:
-        columns = ("metric", "flow", "mean_a", "mean_b", "difference", "difference_percent", "significant")
-        rows = essential(self.table()).select(*columns, "unit")
-        return f"<p>a: {escape(self.a.name)}, b: {escape(self.b.name)}</p>{_html(rows)}"
+        columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
+        rows = essential(self.table()).select("metric", "flow", *columns, "unit")
+        labels = ", ".join(map(escape, self.labels[1:]))
+        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(rows)}"
 
 
 def run(
@@ -254,137 +162,236 @@ def run(
     repeats: int | None = None,
     seed: int | None = None,
     record: str | None = None,
-    changes: Changes = (),
+    set: Changes = (),
+    begin: Moment | None = None,
+    end: Moment | None = None,
     jobs: int | None = None,
     capture: bool = False,
     out: str | Path = RUNS,
     resume: str | Path | None = None,
+    renew: bool = False,
     progress: bool = True,
-) -> Run:
-    """Runs all repeats of a scenario, or the unfinished ones of an earlier run.
+) -> Results:
+    """Runs all repeats of a scenario, or the unfinished ones of an earlier run or sweep.
 
-    A repeat that fails is marked with its reason, and the others go on.
+    A repeat that fails is marked with its reason, and the others go on; see :meth:`Results.failures`.
 
     Args:
         scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
         duration: length of the run, such as ``"20 s"`` or 20 (seconds), instead of the scenario's own.
-        repeats: number of repeats, instead of the scenario's own.
+        repeats: number of repeats, instead of the scenario's own. With ``resume``, the number that there
+            should be in the end.
         seed: seed from which the seed of each repeat is derived.
         record: ``packets`` records every packet, ``seconds`` only sums per second.
-        changes: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
+        set: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
+        begin: measure from this time on, such as ``"10 s"``; by default from the beginning.
+        end: measure up to this time.
         jobs: number of repeats to run in parallel; by default one per core.
         capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace; a resumed run
             that began so does it anyway.
         out: directory of runs, in which a new directory is made.
-        resume: a run to continue with the same scenario and backend.
+        resume: a run or sweep to continue with the same scenario and backend.
+        renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         progress: show a progress bar on a terminal or in a notebook.
 
     Raises:
         BadInput: an argument is invalid; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
-        Interrupted: Ctrl-C was pressed; the error's attribute ``run`` has the finished repeats.
+        Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
         >>> [repeat.status for repeat in run.repeats]
         ['finished', 'finished']
     """
-    shorthands = {"duration": as_time(duration), "repeats": repeats, "seed": seed, "record": record}
-    overrides = [
-        *as_changes(changes),
-        *(Change(field, value, field) for field, value in shorthands.items() if value is not None),
-    ]
-    resumed = None
+    shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
+    overrides = _overrides(set, shorthands)
     if resume is not None:
-        if scenario is not None or overrides:
+        if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
                 "resume: the scenario of a run cannot be changed",
-                hint="leave out the scenario and its changes",
+                hint="leave out the scenario, its changes and the measured time; --repeats adds repeats",
             )
-        resumed = Run.open(resume, out=Path(out))
-        if backend not in (None, resumed.backend):
-            raise BadInput(
-                f"backend: {resumed.name} was made by backend {resumed.backend}, not {backend}",
-                hint="leave the backend out, or start a new run",
-            )
-        loaded, backend = Scenario.read(resumed.scenario, resumed.name), resumed.backend
-    elif scenario is None:
+        return resumed(
+            resume, out=out, backend=backend, repeats=repeats, jobs=jobs, renew=renew, progress=progress
+        )
+    if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
-    else:
-        loaded = Scenario.load(scenario, overrides)
-    capture = capture or (resumed is not None and resumed.manifest.capture)
-    made = _backend(backend or DEFAULT_BACKEND, capture=capture)
-    return _run(loaded, made, jobs, Path(out), resumed, progress=progress)
+    if repeats is not None:
+        overrides.append(Change("repeats", repeats, "repeats"))
+    loaded = Scenario.load(scenario, overrides)
+    experiment = Experiment(
+        [loaded], backend=backend or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
+    )
+    return experiment.run(out=out, jobs=jobs, progress=progress)
 
 
-def is_sweep(name: str | Path, out: str | Path) -> bool:
-    """Whether there is a sweep of this path, or of this name below ``out``."""
-    return any((place / SWEEP_FILE).is_file() for place in (Path(name), Path(out) / name))
+def sweep(
+    scenario: str | Path | Scenario | None = None,
+    vary: Mapping[str, object] | None = None,
+    *,
+    repeats: int | None = None,
+    backend: str | None = None,
+    seed: int | None = None,
+    duration: Moment | None = None,
+    set: Changes = (),
+    metrics: Sequence[str] | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
+    traces: bool = False,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    out: str | Path = RUNS,
+    resume: str | Path | None = None,
+    renew: bool = False,
+    progress: bool = True,
+) -> Results:
+    """Runs a scenario with every combination of values of some fields, each combination several times.
 
+    All conditions use the same seeds, so two conditions differ only in the varied fields. Finished repeats
+    are kept however a sweep ends, and ``resume`` continues it.
 
-def open_run(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run:
-    """Opens a run by its path or by its name below ``out``; ``latest`` is the newest run.
+    Args:
+        scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
+        vary: for each field, a list of values or a text such as ``"0 %, 2 %"`` or ``"0.2..5 Mbit/s x8 log"``.
+        repeats: number of repeats of each combination, instead of the scenario's own. With ``resume``, the
+            number that there should be in the end.
+        backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
+        seed: seed from which the seed of each repeat is derived.
+        duration: length of each run, such as ``"20 s"`` or 20 (seconds).
+        set: other fields to set, in every condition.
+        metrics: metrics to measure, by default all.
+        begin: measure from this time on, such as ``"10 s"``, to leave out the warm-up.
+        end: measure up to this time.
+        traces: keep the trace of each simulated repeat, so that other times can be measured later. Live
+            calls always leave traces.
+        executor: runs the simulated repeats: any ``concurrent.futures`` executor, such as Dask's
+            ``Client.get_executor()``. By default they run in threads of this process.
+        jobs: number of threads, if no executor is given; by default one per core.
+        out: directory of runs, in which a new directory is made.
+        resume: a sweep to continue, with the same scenario, values and backend.
+        renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
+        progress: show a progress bar on a terminal or in a notebook.
 
     Raises:
-        TraceError: there is no such run.
+        BadInput: an argument is invalid; nothing was started.
+        BackendUnavailable: live calls need something that this machine lacks.
+        OtherVersion: a worker runs another build of rtclab.
+        Stopped: a worker died, or the executor failed.
+        DiskFull: no disk space is left for a result.
+        Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
 
     Example:
-        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> rtclab.lab.open_run("latest").name == made.name
-        True
+        >>> swept = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+        >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
+        ['0 %', '5 %']
     """
-    if is_sweep(name, out):
-        raise BadInput(
-            f"{name} is a sweep, not a run",
-            hint=f"`rtclab report {name}` writes its page; `rtclab.open` in Python has its tables",
+    overrides = _overrides(set, {"duration": as_time(duration), "seed": seed})
+    if resume is not None:
+        if scenario is not None or vary or overrides or metrics or begin is not None or end is not None:
+            raise BadInput(
+                "resume: the scenario of a sweep cannot be changed",
+                hint="leave out the scenario, its changes, the varied fields, metrics and the measured time",
+            )
+        return resumed(
+            resume,
+            out=out,
+            backend=backend,
+            repeats=repeats,
+            executor=executor,
+            jobs=jobs,
+            renew=renew,
+            progress=progress,
         )
-    return Run.open(name, out=Path(out))
+    if scenario is None:
+        raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
+    experiment = Experiment.product(
+        scenario,
+        vary or {},
+        set=overrides,
+        repeats=repeats,
+        backend=backend or DEFAULT_BACKEND,
+        traces=traces,
+        metrics=metrics,
+        begin=begin,
+        end=end,
+    )
+    return experiment.run(out=out, executor=executor, jobs=jobs, progress=progress)
 
 
-def open_result(name: str | Path = "latest", *, out: str | Path = RUNS) -> Run | Grid:
-    """Opens a run or a sweep by its path or by its name below ``out``; ``latest`` is the newest run.
+def open_results(name: str | Path = "latest", *, out: str | Path = RUNS) -> Results:
+    """Opens a run, a sweep or an import by its path or by its name below ``out``; ``latest`` is the newest.
 
     Raises:
-        TraceError: there is no such run or sweep.
+        TraceError: there are no such results.
 
     Example:
         >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
         >>> rtclab.open("latest").name == made.name
         True
     """
-    return open_sweep(name, out=out) if is_sweep(name, out) else open_run(name, out=out)
+    return Results(open_store(name, Path(out)))
 
 
 def compare(
-    a: Run | str | Path,
-    b: Run | str | Path,
-    *,
+    a: Results | str | Path,
+    b: Results | str | Path,
+    *more: Results | str | Path,
+    labels: Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
+    paired: bool = True,
     out: str | Path = RUNS,
 ) -> Comparison:
-    """Compares two runs; differences are ``b`` minus ``a``.
+    """Compares runs with the first one; differences are a run's value minus the first run's.
 
     Args:
-        a: a run, its path, its name below ``out``, or ``latest``.
-        b: the other run.
+        a: the baseline: a run, its path, its name below ``out``, or ``latest``.
+        b: another run.
+        more: further runs.
+        labels: a name for each run, in tables and plots; by default the names of the runs.
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
-        end: compare up to this time; by default, if ``begin`` is given, to the end of the shorter run.
+        end: compare up to this time; by default, if ``begin`` is given, to the end of the shortest run.
+        paired: compare simulated repeats with the same seeds in pairs.
         out: directory in which to look for runs by name.
 
     Raises:
         TraceError: there is no such run.
-        BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run, or
+            two labels are equal.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> rtclab.compare(run, "latest").table()["difference"].max()
+        >>> rtclab.compare(run, "latest", labels=["then", "now"]).table()["difference"].max()
         0.0
     """
-    first, second = (one if isinstance(one, Run) else open_run(one, out=out) for one in (a, b))
-    shorter_s = min(Duration.parse(one.scenario["duration"]).s for one in (first, second))
-    return Comparison(first, second, window(begin, end, run_end_s=shorter_s))
+    runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b, *more)]
+    shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
+    return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
+
+
+def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
+    """The given labels, or the names of the runs; a name that several runs have is numbered.
+
+    Raises:
+        BadInput: there is not a label for each run, one is empty, or two are equal.
+    """
+    if given is None:
+        names = [run.name for run in runs]
+        seen = [names[: index + 1].count(name) for index, name in enumerate(names)]
+        return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, seen, strict=True)]
+    if len(given) != len(runs):
+        raise BadInput(
+            f"labels: {len(given)} for {len(runs)} runs",
+            hint="give one for each run, in the order of the runs",
+        )
+    for label in given:
+        if not label.strip():
+            raise BadInput("labels: one is empty", hint="leave all labels out to use the names of the runs")
+        if list(given).count(label) > 1:
+            raise BadInput(f"labels: `{label}` stands for several runs", hint="give each run its own label")
+    return list(given)
 
 
 def link(
@@ -449,8 +456,8 @@ def replay(
     controller: str | None = None,
     estimator: str | None = None,
     start: str | None = None,
-    least: str | None = None,
-    most: str | None = None,
+    min: str | None = None,
+    max: str | None = None,
 ) -> LogReplay | ArrivalReplay:
     """Replays recorded packets into a congestion control, to compare its decisions with the browser's.
 
@@ -460,8 +467,8 @@ def replay(
             receiver, that half is fed with the arrivals that the log's feedback reports.
         estimator: a control that estimates at the receiver, such as ``"gcc-2016"``.
         start: rate before any feedback, by default ``"300 kbit/s"``.
-        least: lower bound, by default ``"30 kbit/s"``.
-        most: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
+        min: lower bound, by default ``"30 kbit/s"``.
+        max: maximum bitrate of the video encoder, by default ``"1.7 Mbit/s"``.
 
     Returns the targets, the internal values and the agreement with the browser; with ``estimator`` the
     REMBs of every flow. ``plot()`` draws them.
@@ -477,7 +484,7 @@ def replay(
     """
     from rtclab.replays import Bounds, Choice, replay_capture, replay_event_log
 
-    rates = {"start": start, "least": least, "most": most}
+    rates = {"start": start, "min": min, "max": max}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
     bounds = Bounds(**given)
     if controller is not None and estimator is None:
@@ -487,6 +494,46 @@ def replay(
     raise BadInput("replay: expected either a controller or an estimator")
 
 
+def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
+    """The runs, sweeps and imports in a directory, the newest last.
+
+    Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
+    ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
+    all its files), and ``problem``. If results cannot be read, ``problem`` says why, and what is unknown is
+    null.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.list_runs().select("name", "finished", "planned").rows()[-1]
+        ('first-call-sim-1', 2, 2)
+    """
+    schema: dict[str, type[pl.DataType]] = {
+        **dict.fromkeys(("name", "backend", "created"), pl.String),
+        **dict.fromkeys(("finished", "planned", "conditions", "bytes"), pl.Int64),
+        "problem": pl.String,
+    }
+    rows = []
+    for path in stores(Path(out)):
+        row: dict[str, object] = {"name": path.name, "bytes": bytes_of(path)}
+        try:
+            store = Store(path)
+            about, conditions = store.about, len(store.conditions)
+            row |= {"backend": about.backend, "created": about.created, "conditions": conditions}
+            row |= {
+                "finished": store.statuses().get("finished", 0),
+                "planned": conditions * about.repeats,
+            }
+        except RtclabError as error:
+            row["problem"] = error.message
+        rows.append(row)
+    return pl.DataFrame(rows, schema=schema)
+
+
+def bytes_of(path: Path) -> int:
+    """Size of all files in a directory and below."""
+    return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+
+
 def import_files(
     files: str | Path | Sequence[str | Path],
     *,
@@ -494,7 +541,7 @@ def import_files(
     sdp: str | None = None,
     corrected: bool = False,
     out: str | Path = RUNS,
-) -> Run:
+) -> Results:
     """Makes a run with one repeat of captures or logs of a call that rtclab did not run.
 
     The kind of a file is recognised by its content: captures are pcap or pcapng, logs are RTC event logs of
@@ -554,21 +601,13 @@ def list_metrics() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def essential(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the most important metrics, in their order, without rows that have no value.
-
-    A metric that the source of the traces does not know is replaced by the nearest that it knows.
-    """
-    mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
-    known = rows.filter(mean.is_not_null())
-    order = {name: index for index, name in enumerate(essentials(known["metric"].unique()))}
-    chosen = known.filter(pl.col("metric").is_in(list(order)))
-    place = pl.col("metric").replace_strict(order, return_dtype=pl.Int64)
-    return chosen.sort(place, maintain_order=True)
+def _overrides(changes: Changes, shorthands: Mapping[str, object]) -> list[Change]:
+    given = [Change(field, value, field) for field, value in shorthands.items() if value is not None]
+    return [*as_changes(changes), *given]
 
 
-def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Run:
-    """Writes a run with the imported trace as its only repeat."""
+def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Results:
+    """Keeps the imported trace as the only repeat of a run."""
     about = imported.manifest
     scenario = {
         "name": IMPORT,
@@ -576,23 +615,9 @@ def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Run:
         "duration": f"{about.duration_ns / NS_PER_S:.3f} s",
         "participants": {name: {} for name in about.participants},
     }
-    versions = {"rtclab": __version__}
-    run = Run.create(
-        out,
-        scenario=IMPORT,
-        manifest=RunManifest(backend=about.backend, scenario=scenario, versions=versions),
-    )
-    with run.writing():
-        full = about.model_copy(update={"scenario": scenario, "versions": versions, "repeat": 0})
-        Trace.write(run.repeat_path(0), imported.tables, full)
-        run.record(Repeat(repeat=0, seed=0, status="finished"))
-    return run
-
-
-def _html(rows: pl.DataFrame) -> str:
-    """A table as HTML for a notebook, with all rows and columns."""
-    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
-        return rows._repr_html_()
+    known = {"scenario": scenario, "versions": {"rtclab": __version__}, "repeat": 0}
+    trace = Trace.in_memory(imported.tables, about.model_copy(update=known))
+    return keep_trace(trace, scenario, f"{IMPORT}-{about.backend}", out)
 
 
 def _rate(name: str, text: str) -> int:
@@ -600,52 +625,3 @@ def _rate(name: str, text: str) -> int:
         return Bitrate.parse(text).bps
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
-
-
-def _backend(name: str, *, capture: bool) -> Backend:
-    if not capture or name != "sim":
-        return backend_of(name)  # live calls always write a capture
-    from rtclab.backend.sim import SimBackend
-
-    return SimBackend(capture=True)
-
-
-def _run(
-    scenario: Scenario,
-    backend: Backend,
-    jobs: int | None,
-    out: Path,
-    resumed: Run | None,
-    *,
-    progress: bool,
-) -> Run:
-    jobs = jobs or (cores() if backend.parallel else 1)
-    if jobs > 1 and not backend.parallel:
-        raise BadInput(f"jobs: the {backend.name} backend runs one repeat at a time")
-    executor = ThreadPoolExecutor(jobs) if jobs > 1 and scenario.repeats > 1 else None
-    title = f"{scenario.name} on {backend.name}"
-    with (
-        executor or nullcontext(),
-        progress_bar(title, scenario.repeats, "repeats", show=progress) as advance,
-    ):
-
-        def on_progress(outcome: Repeat) -> None:
-            advance(1)
-
-        def on_trace(finished: Trace) -> None:
-            # While other repeats are simulated. An error is raised again when the run is measured.
-            with suppress(Exception):
-                prepare(finished)
-
-        made = run_scenario(
-            scenario,
-            backend,
-            out=out,
-            executor=executor,
-            resume=resumed,
-            create=Run.create,
-            on_progress=on_progress,
-            on_trace=on_trace,
-        )
-    assert isinstance(made, Run)
-    return made

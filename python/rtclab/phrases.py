@@ -7,6 +7,8 @@ from typing import Any
 
 FORCE = "--force-fieldtrials="
 """The argument with which Chromium is forced to use field trials."""
+MOST_REPEATS = 1000
+"""Larger numbers of repeats that would do are not given: the difference is tiny."""
 
 
 def decimals(value: float) -> int:
@@ -15,14 +17,22 @@ def decimals(value: float) -> int:
     return 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
 
 
-def tests_in_words(tests: int, pairs: int) -> str:
-    """How differences were tested: ``84 paired t-tests, Holm, 5 %``.
+def tests_in_words(tests: int, pairs: Sequence[int]) -> str:
+    """How differences were tested: ``84 paired tests, Holm, 5 %``.
 
-    ``pairs`` is the number of repeats that were compared in pairs, 0 if there were none.
+    ``pairs`` has, for each run beyond the first, the number of repeats that were compared in pairs.
     """
     if not tests:
-        return "not tested: a run has fewer than two repeats"
-    return f"{tests} {'paired' if pairs else 'Welch'} t-tests, Holm, 5 %"
+        return "not tested: fewer than two repeats"
+    how = "paired" if all(pairs) else "partly paired" if any(pairs) else "unpaired"
+    return f"{tests} {how} test{'' if tests == 1 else 's'}, Holm, 5 %"
+
+
+def repeats_in_words(needed: int | None) -> str:
+    """How many repeats would do to tell whether there is a difference; empty if unknown."""
+    if needed is None:
+        return ""
+    return f"{needed} would do" if needed <= MOST_REPEATS else f"more than {MOST_REPEATS} would do"
 
 
 def field_trials(scenario: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -57,11 +67,12 @@ def path_in_words(path: Mapping[str, Any]) -> str:
     order += [key for key in shown if key not in order]
     keys = [key for key in order if shown.get(key) is not None]
     if "capacity" not in keys and "wifi" not in keys:
-        return ", ".join(["unlimited", *(f"{key} {_in_words(path[key])}" for key in keys)])
-    return ", ".join(f"{key} {_in_words(path[key])}" for key in keys)
+        return ", ".join(["unlimited", *(f"{key} {value_in_words(path[key])}" for key in keys)])
+    return ", ".join(f"{key} {value_in_words(path[key])}" for key in keys)
 
 
-def _in_words(value: object) -> str:
+def value_in_words(value: object) -> str:
+    """A value of a scenario, given as a JSON value: ``1 Mbit/s from 0 s; 500 kbit/s from 10 s``."""
     match value:
         case {"steps": list(steps)}:
             return "; ".join(f"{amount} from {at}" for at, amount in steps)
@@ -70,7 +81,7 @@ def _in_words(value: object) -> str:
         case {"ramp": shape, "from": before, "to": after, "start": start, "end": end}:
             return f"{before} to {after} ({shape}, {start} to {end})"
         case Mapping():
-            return " ".join(f"{key} = {_in_words(inner)}" for key, inner in value.items())
+            return " ".join(f"{key} = {value_in_words(inner)}" for key, inner in value.items())
         case list():
             return " ".join(map(str, value))
         case bool():

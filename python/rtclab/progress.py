@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+__all__ = [
+    "Advance",
+    "busy",
+    "progress",
+]
+
 SPEED_OVER_S = 3600.0
 """Length of the past from which the remaining time is estimated. Live calls advance a bar once a minute."""
 

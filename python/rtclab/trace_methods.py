@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rtclab.errors import BadInput, FieldError
+from rtclab.experiment import Moment, metrics_of, window
+from rtclab.experiment.summary import summary_of
 from rtclab.importers import Names
 from rtclab.importers.captures import read_captures
-from rtclab.metrics import measure_repeats, measure_run
 from rtclab.metrics.series import Window
-from rtclab.scenario.units import Duration
-from rtclab.trace import NS_PER_S, Repeat, Run, RunManifest, Trace
+from rtclab.trace import NS_PER_S, Repeat, Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
 
 __all__ = ["Trace"]
-
-Moment = str | float
-"""A time as in a scenario (``"20 s"``), or in seconds."""
 
 
 def from_pcap(
@@ -73,11 +69,9 @@ def from_pcap(
 
 
 def metrics(trace: Trace, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-    """The value of every metric for every flow.
+    """The value of every metric for every flow, with the columns of :meth:`rtclab.Results.metrics`.
 
-    The columns are the columns of :meth:`Run.metrics`: ``metric``, ``unit``, ``better``, ``flow``, ``repeat``
-    and ``value``. ``repeat`` is null for a trace that is not a repeat of a run. ``value`` is null where
-    nothing could be measured.
+    A metric that could not be measured has no row.
 
     Args:
         begin: measure from this time on, such as ``"10 s"`` or 10; by default from the beginning.
@@ -92,11 +86,11 @@ def metrics(trace: Trace, *, begin: Moment | None = None, end: Moment | None = N
         >>> trace.metrics(begin="5 s").filter(metric="packet_loss")["value"].max() <= 100
         True
     """
-    return measure_repeats(run_of(trace), _window(trace, begin, end))
+    return metrics_of(run_of(trace), _window(trace, begin, end))
 
 
 def summary(trace: Trace, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
-    """As :meth:`Run.summary`, for one repeat: ``mean`` is the value, and there are no intervals.
+    """As :meth:`rtclab.Results.summary`, for one repeat: ``mean`` is the value, and there are no intervals.
 
     ``within_run_sd`` is the standard deviation of one-second samples. Arguments and errors are the same as
     for :meth:`metrics`.
@@ -106,7 +100,7 @@ def summary(trace: Trace, *, begin: Moment | None = None, end: Moment | None = N
         >>> trace.summary().filter(metric="receiving_rate")["repeats"].to_list()
         [1, 1]
     """
-    return measure_run(run_of(trace), _window(trace, begin, end))
+    return summary_of(metrics_of(run_of(trace), _window(trace, begin, end)), ["condition"])
 
 
 def plot(trace: Trace, name: str = "rate", flow: str | None = None) -> Plot:
@@ -145,61 +139,29 @@ def report(trace: Trace, path: str | Path) -> Path:
     return write_report(run_of(trace), page=Path(path))
 
 
-class _OnlyRepeat(Run):
-    """A trace as the only repeat of a run, which has no files of its own."""
-
-    def __init__(self, trace: Trace) -> None:
-        about = trace.manifest
-        self.path = trace.path
-        self.manifest = RunManifest(
-            backend=about.backend,
-            scenario=about.scenario | {"repeats": 1},
-            versions=about.versions,
-            machine=about.machine,
-            repeats=(Repeat(about.repeat or 0, seed=about.seed or 0, status="finished"),),
-        )
-        self._opened = {about.repeat or 0: trace}
-
-    @property
-    def name(self) -> str:
-        """The names of the captures or logs, or else the path."""
-        about = self._opened[self.repeats[0].repeat].manifest.capture
-        return str(self.path) if about is None else about.files_in_words
-
-
 def run_of(trace: Trace) -> Run:
     """The trace as a run with one repeat, for functions that measure and show runs."""
-    return _OnlyRepeat(trace)
+    about = trace.manifest
+    return Run(
+        trace.path,
+        str(trace.path) if about.capture is None else about.capture.files_in_words,
+        about.backend,
+        about.scenario,
+        [_outcome(trace)],
+        1,
+        about.versions,
+        about.machine,
+        True,
+        {about.repeat or 0: trace},
+    )
 
 
-def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:
-    """Begin and end in seconds; None if neither is given.
-
-    Raises:
-        BadInput: a time cannot be read, or the end is not after the begin.
-    """
-    if begin is None and end is None:
-        return None
-    begin_s = 0.0 if begin is None else _seconds("begin", begin)
-    end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
-    if begin_s >= run_end_s:
-        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
-    if not 0 <= begin_s < end_s:
-        raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
-    return begin_s, end_s
+def _outcome(trace: Trace) -> Repeat:
+    return Repeat(trace.manifest.repeat or 0, trace.manifest.seed or 0, "finished")
 
 
 def _window(trace: Trace, begin: Moment | None, end: Moment | None) -> Window | None:
     return window(begin, end, run_end_s=trace.manifest.duration_ns / NS_PER_S)
-
-
-def _seconds(name: str, moment: Moment) -> float:
-    if not isinstance(moment, str):
-        return float(moment)
-    try:
-        return Duration.parse(moment).s
-    except FieldError as error:
-        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
 
 
 Trace.from_pcap = staticmethod(from_pcap)

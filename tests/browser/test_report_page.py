@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rtclab.backend import backend
-from rtclab.campaign import run_scenario
-from rtclab.report import Plot, write_report
+from rtclab.experiment import Experiment
+from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Line, Look, Range
 from rtclab.report.page import write_plot_page
 from rtclab.scenario import Scenario
@@ -53,7 +52,7 @@ def browser() -> Iterator[Any]:
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a short simulated call."""
     scenario = Scenario.load("first-call", ["duration=20 s", "repeats=3"])
-    return write_report(run_scenario(scenario, backend("sim"), out=tmp_path_factory.mktemp("runs")))
+    return Experiment([scenario]).run(out=tmp_path_factory.mktemp("runs")).report()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rtclab.cli import main
+from rtclab.gates import Suite
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
 
@@ -136,10 +137,16 @@ def _without_figures(text: str) -> list[str]:
     return [INTERVAL.sub("#", line) for line in lines if line]
 
 
-def load_scenario(example: Example) -> Scenario:
-    """Loads a scenario, or a part of one laid over `first-call`; its first line may name the file to keep."""
+def load_scenario(example: Example) -> Scenario | Suite:
+    """Loads a suite, a scenario, or a part of one laid over `first-call`.
+
+    The first line may name the file to keep.
+    """
     named = re.match(r"# (\S+\.toml)\n", example.text)
     file = Path(named[1] if named else "example.toml")
+    if re.search(r"^\[scenarios\.", example.text, re.MULTILINE):
+        file.write_text(example.text)
+        return Suite.load(file)
     whole = re.search(r"^(name|extends) =", example.text, re.MULTILINE)
     file.write_text(example.text if whole else f"{ADDED_TO}\n{example.text}")
     return Scenario.load(file)

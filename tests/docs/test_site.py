@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,11 @@ from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.table import Table
-from rtclab.trace import SCHEMAS, FlowInfo, RunManifest, TraceManifest
+from rtclab.trace import SCHEMAS, FlowInfo, TraceManifest
 
 ROOT = Path(__file__).parents[2]
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 
 
 @pytest.fixture(scope="session")
@@ -113,9 +116,25 @@ def test_every_column_and_every_field_of_a_manifest_is_on_the_page_of_the_trace(
         after = shown.partition(f"{table}¶ A row is ")[2]
         for column, dtype in schema.items():
             assert f" {column} {dtype}" in after.partition("¶")[0], f"{table}.{column}"
-    for model in (RunManifest, TraceManifest, FlowInfo):
+    for model in (TraceManifest, FlowInfo):
         for name, field in model.model_fields.items():
             assert f" {field.alias or name} " in shown, f"{model.__name__}.{name}"
+
+
+def test_every_column_of_the_store_is_on_the_page_of_the_trace(site: Path, tmp_path: Path) -> None:
+    shown = text_of(site / "trace.html").partition("The store¶")[2].partition("¶")[0]
+    made = rtclab.sweep("first-call", {"link.up.loss": ["1 %"]}, duration="1 s", repeats=1, out=tmp_path)
+    with closing(sqlite3.connect(made.path / "results.sqlite")) as store:
+        columns = store.execute(
+            "SELECT s.name, t.name FROM sqlite_schema s, pragma_table_info(s.name) t "
+            "WHERE s.type IN ('table', 'view') AND NOT (s.name = 'latest' AND t.name LIKE 'max%')"
+        ).fetchall()
+    assert {"about", "conditions", "outcomes", "numbers", "events", "latest", "results"} <= {
+        table for table, _ in columns
+    }
+    for table, column in columns:
+        assert f" {table}" in shown, table
+        assert re.search(rf"\b{re.escape(column)}\b", shown), f"{table}.{column}"
 
 
 def test_every_command_and_every_option_is_on_its_page(site: Path) -> None:

@@ -19,8 +19,8 @@ from conftest import undisturbed, was_late
 from rtclab.backend.live import LiveBackend, pages
 from rtclab.backend.live.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
-from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
+from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, Trace
 
@@ -211,7 +211,7 @@ def test_a_page_error_fails_the_repeat_and_says_whose_page_and_which_error(
 
     monkeypatch.setattr(pages, "pages", defective)
     scenario = Scenario.load("first-call", ["duration=15 s"])
-    run = run_scenario(scenario, LiveBackend(), out=tmp_path, repeats=1)
+    run = Experiment([scenario], backend=LiveBackend(), repeats=1).run(out=tmp_path)
     assert run.traces == []
     (repeat,) = run.repeats
     assert repeat.status == "failed"

@@ -18,8 +18,8 @@ from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.session import PARTIAL_CAPTURE
-from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
+from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.trace import Run
 
@@ -40,7 +40,8 @@ def scenario(tmp_path: Path, text: str = "", seconds: int = 15) -> Scenario:
 
 
 def one_repeat(tmp_path: Path, text: str = "", seconds: int = 15) -> Run:
-    return run_scenario(scenario(tmp_path, text, seconds), LiveBackend(), out=tmp_path / "runs", repeats=1)
+    experiment = Experiment([scenario(tmp_path, text, seconds)], backend=LiveBackend(), repeats=1)
+    return experiment.run(out=tmp_path / "runs").run
 
 
 def while_it_runs(tmp_path: Path, act: Callable[[], None]) -> threading.Thread:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import conftest
+import live_tests
 import pytest
-from conftest import TRIES, undisturbed
+from live_tests import TRIES, undisturbed
 from side_by_side import Turns
 
 pytestmark = pytest.mark.live
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.live
 @pytest.fixture(autouse=True)
 def _own_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Measures nothing, so it waits for nobody."""
-    monkeypatch.setattr(conftest, "TURNS", Turns(tmp_path / "room", tmp_path / "door"))
+    monkeypatch.setattr(live_tests, "TURNS", Turns(tmp_path / "room", tmp_path / "door"))
 
 
 def measurements() -> Iterator[int]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rtclab.experiment import About, Listed, Result, Store
+from rtclab.metrics import METRICS
 from rtclab.trace import (
     NULLABLE,
     SCHEMAS,
@@ -15,9 +17,9 @@ from rtclab.trace import (
     Machine,
     Repeat,
     Run,
-    RunManifest,
     Trace,
     TraceManifest,
+    new_directory,
 )
 
 NS_PER_S = 1_000_000_000
@@ -128,22 +130,24 @@ def write_run(
         "congestion_control": {"name": "goog-cc"},
         "link": {"up": link, "down": link, "both": None},
     }
-    planned = RunManifest(
-        backend="sim",
-        scenario=scenario,
+    about_all = About(
+        "first-call-sim",
+        "sim",
+        len(tables_of_repeats),
+        tuple(METRICS),
         versions={"rtclab": "0.1.0", "python": "3.11.2"},
         machine=Machine(system="Linux", kernel="6.1", processor="Testium 3", cores=2),
     )
-    run = Run.create(out, scenario="first-call", manifest=planned)
-    failed = failed or {}
+    store = Store.create(new_directory(out, "first-call-sim-"), about_all, Listed({"first-call": scenario}))
     for repeat, tables in enumerate(tables_of_repeats):
         outcome = Repeat(repeat, seed=repeat, status="finished")
-        if repeat in failed:
-            outcome = Repeat(repeat, seed=repeat, status="failed", reason=failed[repeat])
+        if repeat in (failed or {}):
+            outcome = Repeat(repeat, seed=repeat, status="failed", reason=(failed or {})[repeat])
         else:
-            Trace.write(run.repeat_path(repeat), tables, about(flows, tables, **manifest))
-        run.record(outcome)
-    return run
+            Trace.write(store.repeat_path(0, repeat), tables, about(flows, tables, **manifest))
+        # Without values: they are measured from the traces.
+        store.add([Result(0, outcome)], code="", metrics="")
+    return store.run()
 
 
 def call_tables(seed: int, duration_s: int = 60, capacity_kbps: int = 1000) -> dict[str, pl.DataFrame]:

@@ -9,8 +9,8 @@ import pytest
 
 from rtclab.backend.sim import SimBackend
 from rtclab.backend.sim_batch import simulate_together
-from rtclab.campaign import run_scenario
 from rtclab.errors import CallFailed
+from rtclab.experiment import Experiment
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -74,10 +74,10 @@ def test_repeats_simulated_together_fail_for_the_same_reason(tmp_path: Path) -> 
 
 
 def test_a_failed_call_counts_as_one_and_a_pair_of_three_as_a_third(tmp_path: Path) -> None:
-    failed = run_scenario(pair(tmp_path, "udp-blocked", "none"), SimBackend(), out=tmp_path / "failed")
-    assert METRICS["call_failures"].function(failed) == 100
+    failed = Experiment([pair(tmp_path, "udp-blocked", "none")]).run(out=tmp_path / "failed")
+    assert METRICS["call_failures"].function(failed.run) == 100
     mesh = Scenario.load("examples/nat-mesh", ["duration=5 s", "repeats=1"])
-    run = run_scenario(mesh, SimBackend(), out=tmp_path / "mesh")
+    run = Experiment([mesh]).run(out=tmp_path / "mesh").run
     (repeat,) = run.repeats
     assert (repeat.status, repeat.note) == ("finished", "bob and carol did not connect within 5 s")
     assert METRICS["call_failures"].function(run) == pytest.approx(100 / 3)
@@ -133,5 +133,5 @@ def test_over_tcp_the_loss_of_one_leg_becomes_delay() -> None:
 )
 def test_the_examples_do_what_they_say(tmp_path: Path, name: str, failed: float) -> None:
     scenario = Scenario.load(f"examples/{name}", ["duration=5 s", "repeats=1"])
-    run = run_scenario(scenario, SimBackend(), out=tmp_path)
+    run = Experiment([scenario]).run(out=tmp_path).run
     assert METRICS["call_failures"].function(run) == pytest.approx(failed)

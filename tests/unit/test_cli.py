@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,16 +22,16 @@ import stub_backend
 from rich.console import Console
 from stub_backend import StubBackend
 
-from rtclab import _native, lab
+from rtclab import _native
 from rtclab import backend as backends
 from rtclab.backend import turns
 from rtclab.backend.live import link
-from rtclab.cli import main, sweeping, tables
+from rtclab.cli import main, running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
+from rtclab.experiment import Experiment, Results
 from rtclab.metrics import METRICS
-from rtclab.metrics.measure import MEASURED
-from rtclab.scenario import shipped
-from rtclab.trace import Run, Trace
+from rtclab.scenario import Scenario, shipped
+from rtclab.trace import Trace, only_writer
 
 
 class Result(NamedTuple):
@@ -78,11 +80,15 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
         "metrics",
         "report",
         "compare",
+        "runs",
+        "delete",
+        "sweep",
+        "import",
+        "replay",
+        "monitor",
         "link",
         "doctor",
         "schema",
-        "validate",
-        "reproduce",
     ],
 )
 def test_the_help_of_every_command_has_an_example(rtclab: Rtclab, command: str) -> None:
@@ -97,21 +103,15 @@ def test_list_shows_every_shipped_scenario_with_its_title(rtclab: Rtclab) -> Non
     assert "Two participants, two-way video over 1 Mbit/s and 25 ms access links" in result.out
     names = [entry["name"] for entry in json.loads(rtclab("list", "--json").out)]
     assert names[0] == "first-call"
-    assert "sim-vs-live/500kbit" in names
+    assert "examples/sfu" in names
     listed = rtclab("list", "--all").out
     assert [name for name in names if f"\n{name} " not in listed] == []
 
 
-def test_list_begins_with_the_examples_and_counts_the_conditions_of_papers(rtclab: Rtclab) -> None:
+def test_list_begins_with_the_examples(rtclab: Rtclab) -> None:
     listed = rtclab("list").out
     names = [line.split()[0] for line in listed.splitlines() if line.strip()]
     assert names.index("first-call") < names.index("examples/sfu") < names.index("rfc8867/5.1")
-    assert not [name for name in names if name.startswith("iqbal/")]
-    conditions = [name for name in shipped() if name.startswith("iqbal/")]
-    assert f"  iqbal: {len(conditions)}, " in listed
-    of_paper = rtclab("list", "iqbal").out
-    assert [name for name in conditions if f"\n{name} " not in of_paper] == []
-    assert "first-call" not in of_paper
 
 
 def test_list_fits_a_terminal_of_80_columns(rtclab: Rtclab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,11 +125,145 @@ def test_list_fits_a_terminal_of_80_columns(rtclab: Rtclab, monkeypatch: pytest.
     assert "did you mean `examples`?" in refused.err
 
 
-def test_show_gives_the_pictures_that_a_phone_sends_and_not_the_ones_it_is_given(rtclab: Rtclab) -> None:
-    # 1280x720 within 640x480, and libwebrtc's highest rate of such a picture.
-    shown = rtclab("show", "jansen2017/wireless-oregon-far").out
-    assert "640x360 30 frame/s, at most 1.7 Mbit/s (android-2016)" in shown
-    assert shown.count("1280x720 50 frame/s, at most 2.5 Mbit/s") == 1
+def test_the_overview_of_many_flows_has_the_freezes(rtclab: Rtclab) -> None:
+    Path("conference.toml").write_text(CONFERENCE)
+    heading = rtclab("run", "conference.toml", "--no-report").out.splitlines()[1]
+    metrics = re.findall(r"(\w+) \(", heading)
+    assert metrics == [
+        *("receiving_rate", "utilisation", "rtt", "queuing_delay_p95", "packet_loss", "freeze_duration"),
+    ]
+
+
+def test_conditions_with_labels_are_shown_by_label(rtclab: Rtclab, stub: StubBackend) -> None:
+    scenario = Scenario.load("first-call", {"duration": "3 s"})
+    Experiment({"one way": scenario, "another": scenario}, repeats=2, backend=stub, name="ways").run()
+    shown = rtclab("measure", "ways-1").out.splitlines()
+    assert shown[1].startswith("condition   flow         receiving_rate (kbit/s)")
+    assert [line.split("->")[0].split() for line in shown[3:7]] == [
+        ["one", "way", "alice"],
+        ["one", "way", "bob"],
+        ["another", "alice"],
+        ["another", "bob"],
+    ]
+
+
+def test_runs_lists_what_there_is_with_the_newest_last(rtclab: Rtclab, stub: StubBackend) -> None:
+    assert rtclab("runs") == (0, "", "no runs in runs/\n")
+    stub.failing = {1}
+    rtclab(*STUB_RUN)
+    rtclab("sweep", "first-call", "--vary", "link.up.loss=0 %,1 %", "--duration", "2s", "--repeats", "1")
+    listed = [line.split() for line in rtclab("runs").out.splitlines()[2:4]]
+    assert [line[:2] + line[4:8] for line in listed] == [
+        ["first-call-stub-1", "stub", "1", "of", "2", "1"],
+        ["first-call-sweep-1", "stub", "2", "of", "2", "2"],
+    ]
+    rows = json.loads(rtclab("runs", "--json").out)
+    assert rows == pl.read_csv(rtclab("runs", "--csv").out.encode()).to_dicts()
+    assert rows[0]["created"] <= rows[1]["created"]
+    Path("runs/first-call-stub-1/repeat-0/notes.txt").write_text("x" * 5000)
+    assert json.loads(rtclab("runs", "--json").out)[0]["bytes"] == rows[0]["bytes"] + 5000
+
+
+def test_runs_lists_what_cannot_be_read_too(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    Path("runs/first-call-stub-1/results.sqlite").write_text("no database")
+    listed = rtclab("runs")
+    assert listed.status == 0
+    assert listed.out.splitlines()[2].split()[:2] == ["first-call-stub-1", "unknown"]
+    assert "first-call-stub-1: runs/first-call-stub-1/results.sqlite: cannot be read" in listed.err
+    (row,) = json.loads(rtclab("runs", "--json").out)
+    assert (row["planned"], row["finished"]) == (None, None)
+
+
+def test_show_of_a_run_says_how_it_was_made(
+    rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/rtclab", *STUB_RUN])
+    stub.interrupted_in = {1}
+    rtclab(*STUB_RUN, "--jobs", "1")
+    stub.interrupted_in = set()
+    rtclab("run", "--resume", "latest", "--no-report")
+    shown = rtclab("show", "latest").out
+    facts = {words[0]: words[1:] for line in shown.splitlines() if (words := line.split())}
+    assert facts["scenario"] == ["first-call,", "3", "s"]
+    assert facts["repeats"] == ["2", "planned:", "2", "finished"]
+    what = [
+        event["what"] for event in json.loads(rtclab("show", "first-call-stub-1", "--json").out)["events"]
+    ]
+    command = "`rtclab run first-call --backend sim --duration 3s --repeats 2 --no-report`"
+    assert [one.partition(", build")[0] for one in what] == [
+        f"began: 2 of 2 repeats to run, by {command}",
+        "interrupted, 1 repeats left",
+        f"continued: 1 of 2 repeats to run, by {command}",
+        "ended: 2 of 2 repeats are finished",
+    ]
+    assert all(one in shown for one in what)
+    refused = rtclab("show", "latest", "--set", "seed=2")
+    assert refused == (2, "", "--set changes a scenario, and `latest` is a run\n")
+
+
+def test_show_counts_the_repeats_of_another_build(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    assert "another build" not in rtclab("show", "latest").out
+    with closing(sqlite3.connect("runs/first-call-stub-1/results.sqlite")) as store, store:
+        store.execute("UPDATE outcomes SET code = 'older' WHERE repeat = 0")
+    assert (
+        "\n1 repeat of another build of rtclab; `rtclab run --resume runs/first"
+        in rtclab("show", "latest").out
+    )
+
+
+def test_a_scenario_wins_over_a_run_of_the_same_name(rtclab: Rtclab, stub: StubBackend) -> None:
+    rtclab(*STUB_RUN)
+    Path("runs/first-call-stub-1").rename("runs/first-call")
+    shown = rtclab("show", "first-call")
+    assert "60 s, 5 repeats, seed 1" in shown.out
+    place = Path("runs/first-call").resolve()
+    assert shown.err == f"there is a run `first-call`, too: `rtclab show {place}` shows it\n"
+    assert " 2 planned: 2 finished" in rtclab("show", str(place)).out
+
+
+def test_delete_takes_all_runs_or_none(rtclab: Rtclab, stub: StubBackend) -> None:
+    for _ in range(3):
+        rtclab(*STUB_RUN)
+    Path("runs/notes").mkdir()
+    refused = rtclab("delete", "first-call-stub-1", "notes", "--yes")
+    assert refused == (
+        2,
+        "",
+        "delete: `notes` has no results of rtclab\n  hint: `rtclab runs --out runs` lists them\n",
+    )
+    with only_writer(Path("runs/first-call-stub-2")):
+        running = rtclab("delete", "first-call-stub-1", "first-call-stub-2", "--yes")
+    assert running.status == 2
+    assert running.err.startswith("runs/first-call-stub-2: process ")
+    assert len(json.loads(rtclab("runs", "--json").out)) == 3
+    Path("link").symlink_to("runs/first-call-stub-1")
+    assert "link is a symbolic link" in rtclab("delete", "link", "--yes").err
+    done = rtclab("delete", "first-call-stub-1", "runs/first-call-stub-1", "latest", "--yes")
+    assert (done.status, done.out) == (0, "deleted runs/first-call-stub-1\ndeleted runs/first-call-stub-3\n")
+    assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == ["first-call-stub-2"]
+
+
+def test_delete_asks_on_a_terminal_and_needs_yes_elsewhere(
+    rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rtclab(*STUB_RUN)
+    alone = rtclab("delete", "latest")
+    assert alone.status == 2
+    assert re.fullmatch(
+        r"delete: runs/first-call-stub-1 \([\d.]+ kB\): nobody can be asked without a terminal\n"
+        r"  hint: add --yes\n",
+        alone.err,
+    )
+    for answer, left in (("n\n", True), ("y\n", False)):
+        keyboard = io.StringIO(answer)
+        monkeypatch.setattr(keyboard, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", keyboard)
+        asked = rtclab("delete", "latest")
+        assert asked.out.startswith("delete runs/first-call-stub-1 (")
+        assert asked.status == int(left)
+        assert Path("runs/first-call-stub-1").exists() == left
 
 
 def test_show_applies_changes_and_prints_paths_and_flows(rtclab: Rtclab) -> None:
@@ -200,16 +334,6 @@ def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: 
             ["monitor", "--live", "lo", "--duration", "1s", "--json", "--csv"],
             "--json and --csv: expected one of them\n",
         ),
-        (["validate", "--tcp", "--repeats", "2"], "--tcp makes no calls, so it takes neither --repeats nor"),
-        (
-            ["validate", "--again", "41", "--random", "2"],
-            "--again takes neither --tcp, --repeats, --random, --recorded nor --meetings",
-        ),
-        (
-            ["validate", "--meetings", "--random", "2"],
-            "--recorded and --meetings take neither --tcp, --repeats nor --random",
-        ),
-        (["validate", "--tcp", "--keep-live"], "--tcp makes no calls, so it takes neither --repeats nor"),
         (["monitor", "no.pcap"], "no.pcap: No such file or directory\n"),
         (["monitor", "."], ".: Is a directory\n"),
     ],
@@ -248,8 +372,18 @@ def test_run_prints_metrics_and_the_path_of_the_run(rtclab: Rtclab, stub: StubBa
     assert line.split()[:4] == ["sending_rate", "alice->bob", "800.0", "0"]
     assert "run: runs/first-call-stub-1 (2 of 2 repeats finished)" in result.out
     assert result.err == ""
-    kept = json.loads(Path("runs/first-call-stub-1/metrics.json").read_text())
-    assert kept[0]["metric"] == "sending_rate"
+    kept = Results(Path("runs/first-call-stub-1")).metrics()
+    assert kept["metric"][0] == "sending_rate"
+
+
+def test_a_quiet_run_and_sweep_print_only_their_path(rtclab: Rtclab, stub: StubBackend) -> None:
+    stub.failing = {1}
+    result = rtclab(*STUB_RUN, "--quiet")
+    assert (result.status, result.out) == (1, "runs/first-call-stub-1\n")
+    assert "repeat 1 failed: alice: the page reported `no camera`" in result.err
+    sweep = ("sweep", "first-call", "--vary", "link.up.loss=0 %,2 %", "--duration", "1s", "--repeats", "1")
+    result = rtclab(*sweep, "-q")
+    assert (result.status, result.out, result.err) == (0, "runs/first-call-sweep-1\n", "")
 
 
 def test_run_prints_one_json_document(rtclab: Rtclab, stub: StubBackend) -> None:
@@ -258,7 +392,8 @@ def test_run_prints_one_json_document(rtclab: Rtclab, stub: StubBackend) -> None
     assert [repeat["status"] for repeat in answer["repeats"]] == ["finished", "finished"]
     rates = {row["flow"]: row["mean"] for row in answer["metrics"] if row["metric"] == "sending_rate"}
     assert rates == {"alice->bob": 800.0, "bob->alice": 800.0}
-    assert answer["report"] is None
+    assert answer["page"] is None
+    assert answer["window"] is None
 
 
 def test_a_run_with_a_failed_repeat_prints_the_metrics_of_the_others_and_exits_with_1(
@@ -321,10 +456,10 @@ def test_ctrl_c_exits_with_130_and_says_how_to_continue(rtclab: Rtclab, stub: St
 def test_ctrl_c_while_the_report_is_drawn_prints_the_path_of_the_run(
     rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(run: Run, window: object) -> NoReturn:
+    def pressed(results: Results) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lab, "measure_run", pressed)
+    monkeypatch.setattr(Results, "summary", pressed)
     result = rtclab(*STUB_RUN)
     assert result.status == 128 + signal.SIGINT
     assert "`rtclab report runs/first-call-stub-1` measures and draws them" in result.err
@@ -345,8 +480,8 @@ def test_the_error_for_a_directory_that_cannot_be_created_names_it(rtclab: Rtcla
 
 
 def call_failures() -> float:
-    kept = json.loads((Run.open("latest").path / "metrics.json").read_text())
-    return float(next(row["mean"] for row in kept if row["metric"] == "call_failures"))
+    summary = Results(Path("runs/first-call-stub-1")).summary(metrics=["call_failures"])
+    return float(summary["mean"].item())
 
 
 @pytest.mark.parametrize(("option", "drawn"), [([], True), (["--no-report"], False)])
@@ -360,7 +495,7 @@ def test_a_sweep_says_that_it_draws_a_report_only_if_it_does(
         said.append(doing)
         yield
 
-    monkeypatch.setattr(sweeping, "busy", busy)
+    monkeypatch.setattr(running, "busy", busy)
     vary = ("--vary", "link.up.loss=0 %,1 %", "--duration", "1s", "--repeats", "1", "--jobs", "1")
     assert rtclab("sweep", "first-call", *vary, *option).status == 0
     assert ("drawing the report" in said) == drawn
@@ -424,8 +559,8 @@ def test_a_narrow_terminal_shows_the_numbers_that_a_wide_one_shows(
         for line in plain(rtclab("compare", "first-call-stub-1", "first-call-stub-2").out)
         if line[:2] == ["receiving_rate", "alice->bob"]
     )
-    # All repeats of a run have the same rate, so the difference is more than chance.
-    assert row[2:] == ["800.0", "1200", "400.0", "+50.0", "*", "kbit/s"]
+    # All repeats of a run have the same rate, so the difference is constant.
+    assert row[2:] == ["800.0", "1200", "400.0", "+50.0", "*=", "kbit/s"]
     overview = plain(rtclab("measure", "first-call-stub-1").out)
     receiving = [line for line in overview if line[:1] == ["receiving_rate"]]
     assert sum(line.count("800.0") for line in receiving) == 2
@@ -444,7 +579,8 @@ def test_a_narrow_terminal_shows_fewer_metrics_of_a_sweep_and_says_which_are_mis
     assert max(map(len, table.splitlines())) <= 80
     missing = rest.partition("; --json has all")[0].split(", ")
     assert "receiving_rate" in table
-    assert "frame_rate" in missing
+    assert "freeze_duration" in table
+    assert missing[0] == "utilisation"
     assert not any(name in table for name in missing)
 
 
@@ -489,14 +625,12 @@ def test_a_scenario_that_the_backend_cannot_run_exits_with_2(rtclab: Rtclab, stu
 
 
 def test_a_full_disk_is_reported_with_the_path(rtclab: Rtclab, stub: StubBackend) -> None:
-    # /dev/full refuses every byte; the metrics of the run are the first file that goes there.
+    # /dev/full refuses every byte.
     assert rtclab(*STUB_RUN).status == 0
-    run = Run.open("latest")
-    (run.path / "metrics.json").unlink()
-    (run.path / f".metrics.json-{os.getpid()}").symlink_to("/dev/full")
-    result = rtclab("measure", "latest")
+    Path(f"runs/first-call-stub-1/.report.html-{os.getpid()}").symlink_to("/dev/full")
+    result = rtclab("report", "latest")
     assert result.status == 1
-    assert result.err.startswith("runs/first-call-stub-1/metrics.json: ")
+    assert result.err.startswith("runs/first-call-stub-1/report.html: ")
     assert "no space left on the disk" in result.err
 
 
@@ -504,12 +638,18 @@ def test_measure_and_compare_work_on_runs_of_the_command_run(rtclab: Rtclab, stu
     rtclab(*STUB_RUN)
     stub.packets_per_second = 150
     rtclab(*STUB_RUN)
-    measured: list[dict[str, Any]] = json.loads(rtclab("measure", "first-call-stub-1", "--json").out)
+    answer = json.loads(rtclab("measure", "first-call-stub-1", "--from", "1s", "--json").out)
+    assert (answer["run"], answer["window"]) == ("runs/first-call-stub-1", [1.0, 3.0])
+    measured: list[dict[str, Any]] = answer["metrics"]
     assert measured[0]["metric"] == "sending_rate"
     # 100 packets of 1000 bytes a second are 800 kbit/s, 150 are half more.
     assert measured[0]["mean"] == 800.0
     runs = ("first-call-stub-1", "first-call-stub-2")
-    compared: list[dict[str, Any]] = json.loads(rtclab("compare", *runs, "--json").out)
+    answer = json.loads(rtclab("compare", *runs, "--json").out)
+    assert (answer["runs"], answer["window"]) == ([f"runs/{name}" for name in runs], None)
+    assert answer["page"] is None
+    assert not list(Path("runs").glob("*.html"))
+    compared: list[dict[str, Any]] = answer["metrics"]
     rates = [row for row in compared if row["metric"] == "sending_rate"]
     assert [row["flow"] for row in rates] == ["alice->bob", "bob->alice"]
     for row in rates:
@@ -519,7 +659,9 @@ def test_measure_and_compare_work_on_runs_of_the_command_run(rtclab: Rtclab, stu
     line = next(line for line in printed.splitlines() if line.startswith("sending_rate"))
     assert line.split()[:2] == ["sending_rate", "alice->bob"]
     assert "+50.0" in line
-    assert Path("runs/first-call-stub-1-and-first-call-stub-2.html").is_file()
+    answer = json.loads(rtclab("compare", *runs, "--page", "both.html", "--json").out)
+    assert answer["page"] == "both.html"
+    assert "first-call-stub-2" in Path("both.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -534,9 +676,9 @@ def test_with_very_many_flows_only_the_first_are_printed_and_the_others_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flows = [f"flow-{index}" for index in range(MOST_FLOWS + 3)]
-    rows = [{"metric": "sending_rate", "flow": flow, "mean": 1.0} for flow in flows]
-    rows.append({"metric": "fairness", "flow": "", "mean": 1.0})
-    show_metrics(pl.DataFrame(rows, schema=MEASURED))
+    rows = [("sending_rate", flow) for flow in flows] + [("fairness", "")]
+    same = {"mean": 1.0, "sd": 0.0, "ci95_low": None, "ci95_high": None, "unit": "kbit/s"}
+    show_metrics(pl.DataFrame([{"metric": metric, "flow": flow, **same} for metric, flow in rows]))
     out = capsys.readouterr().out
     table, _, told = out.partition("not shown: ")
     assert table.count("flow-") == MOST_FLOWS
@@ -600,17 +742,30 @@ def test_one_metric_can_be_looked_up(rtclab: Rtclab) -> None:
     assert rtclab("metrics", "rt").err.startswith("no metric `rt`\n  hint: did you mean `rtt`?")
 
 
-def test_the_page_of_a_sweep_is_made_again_and_other_commands_reject_the_sweep_by_name(
-    rtclab: Rtclab,
-) -> None:
-    sweep = ("sweep", "first-call", "--vary", "link.up.loss=0 %", "--duration", "2s", "--repeats", "1")
-    assert rtclab(*sweep, "--no-report").status == 0
+def test_measure_and_report_take_a_sweep_as_they_take_a_run(rtclab: Rtclab) -> None:
+    vary = ("--vary", "link.up.loss=0 %,20 %", "--vary", "link.up.delay=5 ms,6 ms")
+    sweep = ("sweep", "first-call", *vary, "--duration", "10s", "--repeats", "2", "--no-report")
+    assert rtclab(*sweep).status == 0
     assert rtclab("report", "first-call-sweep-1").out == "runs/first-call-sweep-1/report.html\n"
-    answer = json.loads(rtclab("report", "first-call-sweep-1", "--json").out)
-    assert answer == {"report": "runs/first-call-sweep-1/report.html"}
-    assert rtclab("report", "first-call-sweep-1", "--svg", "plots").status == 2
-    refused = rtclab("measure", "first-call-sweep-1")
-    assert refused.err.startswith("first-call-sweep-1 is a sweep, not a run\n  hint: ")
+    answer = json.loads(rtclab("report", "latest", "--plots", "plots", "--format", "pdf", "--json").out)
+    run = "runs/first-call-sweep-1"
+    files = sorted(map(str, Path("plots").iterdir()))
+    assert answer == {"run": run, "page": f"{run}/report.html", "plots": answer["plots"]}
+    assert sorted(answer["plots"]) == files
+    assert {Path(file).suffix for file in files} == {".pdf"}
+    every = json.loads(rtclab("measure", "latest", "--metric", "packet_loss", "--json").out)["metrics"]
+    assert len(every) == 8  # 2 losses, 2 delays, 2 flows
+    averaged = ("measure", "latest", "--metric", "packet_loss", "--by", "link.up.loss")
+    by = json.loads(rtclab(*averaged, "--json").out)["metrics"]
+    found = {loss: [row["mean"] for row in by if row["link.up.loss"] == loss] for loss in ("0 %", "20 %")}
+    assert found["0 %"] == [0, 0]
+    assert len(found["20 %"]) == 2
+    assert all(10 < mean < 30 for mean in found["20 %"])
+    one = rtclab("measure", "latest", "--where", "link.up.loss=20 %", "--where", "link.up.delay=5 ms")
+    assert one.out.startswith("first-call, simulated, 10 s: mean of 2 repeats")
+    refused = rtclab("measure", "latest", "--from", "1s")
+    assert refused.status == 2
+    assert refused.err.startswith("first-call-sweep-1 kept no traces, so only its own time can be measured\n")
 
 
 def test_runs_of_different_lengths_are_compared_over_the_time_that_both_have(
@@ -638,12 +793,12 @@ def test_measure_can_be_limited_to_a_time_and_a_metric_and_print_csv(
     rtclab: Rtclab, stub: StubBackend
 ) -> None:
     rtclab(*STUB_RUN)
-    kept = Path("runs/first-call-stub-1/metrics.json").read_text()
     result = rtclab("measure", "latest", "--from", "1s", "--to", "2 s", "--metric", "sending_rate", "--csv")
     table = pl.read_csv(result.out.encode())
     assert table["flow"].to_list() == ["alice->bob", "bob->alice"]
     assert table["mean"].to_list() == [800.0, 800.0]
-    assert Path("runs/first-call-stub-1/metrics.json").read_text() == kept
+    whole = Results(Path("runs/first-call-stub-1")).metrics(metrics=["sending_rate"])
+    assert whole.height == 4  # 2 flows in 2 repeats: what is measured later changes nothing
     refused = rtclab("measure", "latest", "--from", "2s", "--to", "1s")
     assert (refused.status, refused.err) == (
         2,
@@ -684,11 +839,10 @@ def test_the_help_lists_choices(rtclab: Rtclab) -> None:
 
 
 def recorded_only(repeats: int) -> None:
-    """Leaves only the first repeats in the run's manifest, as a kill would."""
-    file = Path("runs/first-call-stub-1/run.json")
-    about = json.loads(file.read_text())
-    about["repeats"] = about["repeats"][:repeats]
-    file.write_text(json.dumps(about))
+    """Leaves only the outcomes of the first repeats in the store, as a kill would."""
+    with closing(sqlite3.connect("runs/first-call-stub-1/results.sqlite")) as store, store:
+        store.execute("DELETE FROM outcomes WHERE repeat >= ?", [repeats])
+        store.execute("DELETE FROM numbers WHERE outcome NOT IN (SELECT outcome FROM outcomes)")
 
 
 KILLED = "first-call-stub-1: 2 of 5 repeats did not run to their end."

@@ -17,16 +17,17 @@ import polars as pl
 import pytest
 from stub_backend import StubBackend
 
+from rtclab import backend as backends
 from rtclab.backend import paths_table
 from rtclab.backend.sim import FLOWS, NOT_SIMULATED, NativeMismatch, SimBackend, frame
-from rtclab.campaign import run_scenario
 from rtclab.cli import main
-from rtclab.errors import BadInput, RtclabError, TraceError
+from rtclab.errors import RtclabError, TraceError
+from rtclab.experiment import Experiment, Results
 from rtclab.metrics import METRICS
 from rtclab.report import write_report
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
-from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, Trace, TraceManifest, only_writer
+from rtclab.trace import SCHEMA, SCHEMAS, FlowInfo, Run, RunManifest, Trace, TraceManifest, only_writer
 
 CALL = Scenario.load("first-call", {"repeats": 1, "duration": "2 s"})
 Json = dict[str, Any]
@@ -34,7 +35,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return run_scenario(CALL, StubBackend(), out=tmp_path)
+    return Experiment([CALL], backend=StubBackend()).run(out=tmp_path).run
 
 
 def change(file: Path, alter: Callable[[Json], object]) -> None:
@@ -53,9 +54,18 @@ def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
         sender="alice", receiver="bob", route=("alice.up", "bob.down"), call=0, begin_ns=0, end_ns=2 * 10**9
     )
     assert json.loads((trace.path / "manifest.json").read_text())["schema"] == SCHEMA
-    assert json.loads((run.path / "run.json").read_text())["schema"] == SCHEMA
     assert TraceManifest.model_validate(trace.manifest.as_json()) == trace.manifest
     assert trace.manifest.calls[0].end_ns == trace.manifest.duration_ns == 2 * 10**9
+
+
+def change_run(run: Run, file: Path, alter: Callable[[Json], object]) -> None:
+    """Writes a run as rtclab kept it before there were stores, with a change."""
+    machine = backends.machine()
+    manifest = RunManifest(
+        backend="sim", scenario={**run.scenario}, repeats=tuple(run.repeats), machine=machine
+    )
+    file.write_text(json.dumps(manifest.as_json()))
+    change(file, alter)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +89,12 @@ def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
     ],
 )
 def test_a_run_that_does_not_follow_the_contract_is_refused_with_file_and_field(
-    run: Run, alter: Callable[[Json], object], said: str
+    tmp_path: Path, run: Run, alter: Callable[[Json], object], said: str
 ) -> None:
-    file = run.path / "run.json"
-    change(file, alter)
+    file = tmp_path / "run.json"
+    change_run(run, file, alter)
     with pytest.raises(TraceError, match=f"^{re.escape(f'{file}: {said}')}"):
-        Run(run.path)
+        Results(tmp_path)
 
 
 FLOW = "alice->bob"
@@ -122,9 +132,10 @@ def test_a_trace_that_does_not_follow_the_contract_is_refused_with_file_and_fiel
 
 
 def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
-    change(run.path / "run.json", lambda about: about.update(host="me", backend=1))
+    place = run.repeat_path(0)
+    change(place / "manifest.json", lambda about: about.update(host="me", backend=1))
     with pytest.raises(TraceError) as refused:
-        Run(run.path)
+        Trace(place)
     assert len(str(refused.value).splitlines()) == 2
 
 
@@ -140,9 +151,8 @@ def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
         (7, "written by a newer rtclab, with schema 7; this one reads schema 6", "update rtclab"),
     ],
 )
-@pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
-def test_a_run_of_another_version_is_refused_in_one_sentence(
-    run: Run, name: str, schema: int | None, said: str, hint: str
+def test_a_trace_of_another_version_is_refused_in_one_sentence(
+    run: Run, schema: int | None, said: str, hint: str
 ) -> None:
     def other(about: Json) -> None:
         del about["schema"]
@@ -150,25 +160,25 @@ def test_a_run_of_another_version_is_refused_in_one_sentence(
             about["schema"] = schema
         about["unheard"] = "of"
 
-    file = run.path / name
+    file = run.repeat_path(0) / "manifest.json"
     change(file, other)
     with pytest.raises(TraceError) as refused:
-        _ = Run(run.path).traces
+        _ = Results(run.path).traces
     assert str(refused.value) == f"{file}: {said}\n  hint: {hint}"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 6, "schema"'])
-@pytest.mark.parametrize("name", ["run.json", "repeat-0/manifest.json"])
-def test_a_file_that_is_not_a_json_object_is_named(run: Run, name: str, text: str) -> None:
-    (run.path / name).write_text(text, encoding="latin-1")
-    with pytest.raises(TraceError, match=f"^{re.escape(str(run.path / name))}: "):
-        _ = Run(run.path).traces
+def test_a_file_that_is_not_a_json_object_is_named(tmp_path: Path, run: Run, text: str) -> None:
+    file = run.repeat_path(0) / "manifest.json"
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(TraceError, match=f"^{re.escape(str(file))}: "):
+        _ = Results(run.path).traces
+    (tmp_path / "run.json").write_text(text, encoding="latin-1")
+    with pytest.raises(TraceError, match=f"^{re.escape(str(tmp_path / 'run.json'))}: "):
+        Results(tmp_path)
 
 
-def test_a_directory_of_something_else_is_not_a_run(tmp_path: Path) -> None:
-    (tmp_path / "run.json").mkdir()
-    with pytest.raises(TraceError, match=r"run\.json: cannot be read"):
-        Run(tmp_path)
+def test_a_directory_of_something_else_is_not_a_trace(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TraceError, match=r"file/manifest\.json: cannot be read"):
         Trace(tmp_path / "file")
@@ -368,7 +378,7 @@ UNREACHABLE = 'link = { up = { loss = "100 %" }, down = { loss = "100 %" } }'
 
 
 def test_one_pair_that_never_connects_leaves_the_metrics_of_the_others(tmp_path: Path) -> None:
-    run = run_scenario(three(tmp_path, carol=UNREACHABLE), SimBackend(), out=tmp_path)
+    run = Experiment([three(tmp_path, carol=UNREACHABLE)]).run(out=tmp_path).run
     (repeat,) = run.repeats
     assert (repeat.status, repeat.reason) == ("finished", "")
     together = "alice and carol did not connect within 6 s; bob and carol did not connect within 6 s"
@@ -384,14 +394,14 @@ def test_one_pair_that_never_connects_leaves_the_metrics_of_the_others(tmp_path:
 
 def test_a_participant_who_cannot_reach_a_server_is_named_once(tmp_path: Path) -> None:
     scenario = three(tmp_path, 'calls=[{kind="sfu"}]', carol=UNREACHABLE)
-    run = run_scenario(scenario, SimBackend(), out=tmp_path)
+    run = Experiment([scenario]).run(out=tmp_path).run
     (repeat,) = run.repeats
     assert (repeat.status, repeat.note) == ("finished", "carol and core did not connect within 6 s")
     assert METRICS["call_failures"].function(run) == pytest.approx(100 / 3)
 
 
 def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
-    run = run_scenario(three(tmp_path, 'link.up.loss="100 %"'), SimBackend(), out=tmp_path)
+    run = Experiment([three(tmp_path, 'link.up.loss="100 %"')]).run(out=tmp_path).run
     (repeat,) = run.repeats
     assert (repeat.status, repeat.note) == ("failed", "")
     joined = "alice's is `joined` and bob's is `joined`"
@@ -400,27 +410,6 @@ def test_a_call_in_which_nobody_connects_has_failed(tmp_path: Path) -> None:
 
 
 # --- writers -----------------------------------------------------------------------------------------
-
-
-def test_the_error_of_a_second_writer_of_a_run_names_the_first(run: Run) -> None:
-    with run.writing(), pytest.raises(BadInput) as refused:
-        run_scenario(CALL, StubBackend(), resume=Run(run.path))
-    assert re.match(
-        rf"{run.path}: process {os.getpid()} on \S+ is writing here\n  hint: ", str(refused.value)
-    )
-    run_scenario(CALL, StubBackend(), resume=Run(run.path))
-    assert not (run.path / ".lock").exists()
-
-
-def test_a_resumed_run_includes_repeats_that_another_process_has_finished_since(
-    run: Run, tmp_path: Path
-) -> None:
-    seen_before = Run(run.path)
-    run_scenario(CALL, StubBackend(), resume=run, repeats=2)
-    backend = StubBackend()
-    resumed = run_scenario(CALL, backend, resume=seen_before, repeats=3)
-    assert [repeat for repeat, _ in backend.ran] == [2]
-    assert [repeat.repeat for repeat in Run(resumed.path).repeats] == [0, 1, 2]
 
 
 def test_a_lock_ends_with_its_process_even_if_that_is_killed(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from rtclab.backend.sim import SimBackend
 from rtclab.scenario import Scenario, shipped
-from rtclab.scenario.layers import SHIPPED
 
 S = 10**9
 
@@ -24,7 +23,7 @@ def frames(codec: str, seed: int = 1) -> pl.DataFrame:
         file = Path(directory) / "codecs.toml"
         file.write_text(
             f"""
-            extends = "{SHIPPED / "jansen2017/table-4"}"
+            extends = "jansen2017/table-4"
             name = "codecs"
             [participants.alice.video]
             codec = "{codec}"

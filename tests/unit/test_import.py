@@ -8,7 +8,6 @@ import json
 import re
 from pathlib import Path
 
-import polars as pl
 import pytest
 from captures import ALICE, BOB, MS, Frame, later, rtp, speech, udp, write_pcap
 
@@ -16,7 +15,6 @@ import rtclab
 from rtclab import Trace
 from rtclab.cli import main
 from rtclab.errors import BadInput
-from rtclab.report import write_report
 
 LOGS = Path(__file__).parent / "event_logs"
 EVENT_LOG = LOGS / "event-log-alice-bob.log"
@@ -58,8 +56,8 @@ def two_points(tmp_path: Path, offset_ms: float) -> list[Path]:
     ]
 
 
-def page_of(run: rtclab.Run) -> str:
-    return html.unescape(write_report(run).read_text(encoding="utf-8"))
+def page_of(run: rtclab.Results) -> str:
+    return html.unescape(run.report().read_text(encoding="utf-8"))
 
 
 def test_a_capture_becomes_a_run_that_every_command_reads(
@@ -69,10 +67,11 @@ def test_a_capture_becomes_a_run_that_every_command_reads(
     monkeypatch.chdir(tmp_path)
     assert command("import", capture, "--names", "alice,bob", "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["run"], told["flows"][:2]) == ("import-capture-1", [FORTH, BACK])
+    assert (told["run"], told["flows"]) == ("runs/import-capture-1", [FORTH, BACK, "alice->192.0.2.1:443"])
     assert told["notes"] == ["358 frames"]
     assert command("measure", "import-capture-1", "--metric", "receiving_rate", "--json") == 0
-    rates = {row["flow"]: row["mean"] for row in json.loads(capsys.readouterr().out)}
+    rates = {row["flow"]: row["mean"] for row in json.loads(capsys.readouterr().out)["metrics"]}
+    assert rates.keys() == set(told["flows"])
     assert (rates[FORTH], rates[BACK]) == pytest.approx((80, 80))  # 200 B every 20 ms
     assert command("report", "import-capture-1") == 0
     assert command("compare", "import-capture-1", "latest") == 0
@@ -91,12 +90,11 @@ def test_the_report_of_a_capture_is_about_the_call_and_names_its_source(tmp_path
     assert charted == ("alice → bob", "bob → alice")
 
 
-def test_metrics_that_a_capture_does_not_know_are_null(tmp_path: Path) -> None:
+def test_metrics_that_a_capture_does_not_know_are_absent(tmp_path: Path) -> None:
     run = rtclab.import_files(wireshark(tmp_path), names=NAMES, out=tmp_path)
-    values = run.metrics().filter(flow=FORTH)
-    unknown = ["one_way_delay", "rtt", "frame_rate", "freeze_count", "utilisation", "queuing_delay_p95"]
-    assert values.filter(pl.col("metric").is_in(unknown))["value"].to_list() == [None] * len(unknown)
-    assert run.metrics().filter(metric="call_failures")["value"].to_list() == [None]
+    unknown = {"one_way_delay", "rtt", "frame_rate", "freeze_count", "utilisation", "queuing_delay_p95"}
+    assert not unknown & set(run.metrics()["metric"])
+    assert run.metrics().filter(metric="call_failures").is_empty()
 
 
 @pytest.mark.parametrize("names", [["bob", "alice"], {"10.0.0.1": "bob", "10.0.0.2": "alice"}])
@@ -149,6 +147,12 @@ def test_a_report_says_whether_delays_contain_a_difference_of_the_clocks(
     axis = run.plot("delay").y
     assert axis.begin <= min(0, *delays_ms)
     assert axis.begin == 0 or min(delays_ms) < 0
+
+
+def test_every_flow_of_an_address_has_its_own_values(tmp_path: Path) -> None:
+    run = rtclab.import_files(wireshark(tmp_path), out=tmp_path)
+    flows = ["10.0.0.1:5004->10.0.0.2:6006", "10.0.0.2:6006->10.0.0.1:5004", "10.0.0.1:5004->192.0.2.1:443"]
+    assert run.metrics(metrics=["sending_rate"])["flow"].to_list() == flows
 
 
 def test_a_capture_that_is_too_short_to_measure_says_nothing_else(tmp_path: Path) -> None:
@@ -206,8 +210,8 @@ def test_a_trace_is_measured_as_the_run_with_the_same_capture(tmp_path: Path) ->
     for window in ({}, {"begin": "1 s", "end": 3}):
         mine, its = trace.metrics(**window), run.metrics(**window)
         assert mine.columns == its.columns
-        assert mine.drop("repeat").equals(its.drop("repeat"))
-        assert trace.summary(**window).equals(run.summary(**window))
+        assert mine.drop("condition").equals(its.drop("condition"))
+        assert trace.summary(**window).drop("condition").equals(run.summary(**window).drop("condition"))
     assert trace.plot("rate", FORTH).title == run.plot("rate", FORTH).title
     page = trace.report(tmp_path / "pages" / "trace.html").read_text(encoding="utf-8")
     assert "Both directions received 80 kbit/s." in page

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import inspect
-import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+import stub_backend
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab import lab, machine, sweeps, trace_methods
-from rtclab.campaign import Interrupted, run_scenario
+from rtclab import backend as backends
+from rtclab import gates, lab, machine, trace_methods
 from rtclab.errors import BadInput, TraceError
-from rtclab.metrics import ESSENTIAL
-from rtclab.sweeps import grid
+from rtclab.experiment import Interrupted, experiment, results
+from rtclab.metrics import ESSENTIAL, METRICS
 
 EXAMPLES = [
     test
-    for module in (lab, machine, sweeps, grid, trace_methods)
+    for module in (lab, machine, experiment, results, gates, trace_methods)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
@@ -41,13 +44,24 @@ def test_examples_in_docstrings_run(
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
+def test_importing_every_name_keeps_the_builtins_of_python() -> None:
+    names: dict[str, object] = {}
+    exec("from rtclab import *", names)
+    assert names["run"] is rtclab.run
+    # `__builtins__` is set by exec.
+    assert not names.keys() & set(dir(builtins)) - {"__builtins__"}
+    assert rtclab.open is lab.open_results
+
+
 def test_every_public_name_has_an_example() -> None:
     with_example = {short(test.name) for test in EXAMPLES}
-    functions = {"compare", "doctor", "import_files", "link", "list_metrics", "list_scenarios", "open_result"}
-    functions |= {"run", "sweep", "from_pcap", "metrics", "summary", "plot", "report"}
+    functions = {
+        *("compare", "doctor", "link", "list_metrics", "list_runs", "list_scenarios", "open_results"),
+        *("replay", "run", "sweep", "import_files", "from_pcap", "metrics", "summary", "plot", "report"),
+    }
     methods = {
         f"{one.__name__}.{name}"
-        for one in (rtclab.Run, rtclab.Comparison, rtclab.Grid)
+        for one in (rtclab.Comparison, rtclab.Results)
         for name, value in vars(one).items()
         if inspect.isfunction(value) and not name.startswith("_")
     }
@@ -55,32 +69,43 @@ def test_every_public_name_has_an_example() -> None:
 
 
 def test_public_names_are_listed_and_imported_on_first_use() -> None:
-    assert {"run", "open", "compare", "Run", "Scenario", "Trace"} <= set(dir(rtclab))
+    assert {"run", "open", "compare", "Experiment", "Results", "Scenario", "Trace"} <= set(dir(rtclab))
     assert all(getattr(rtclab, name) is not None for name in dir(rtclab))
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> lab.Run:
+def run(tmp_path: Path) -> rtclab.Results:
     """Repeats of 4 s whose flows have 100 packets of 1000 bytes per second; the second repeat failed."""
     backend = StubBackend()
     backend.failing = {1}
     scenario = rtclab.Scenario.load("first-call", {"repeats": 3, "duration": "4 s"})
-    return lab.open_run(run_scenario(scenario, backend, out=tmp_path).path)
+    return rtclab.Experiment([scenario], backend=backend).run(out=tmp_path)
 
 
-def test_metrics_have_a_row_for_each_metric_flow_and_repeat(run: lab.Run) -> None:
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
+    """Replaces the simulator by a stub; its runs have the backend ``stub``."""
+    backend = StubBackend()
+    monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
+    for name in ("sim", "stub"):
+        monkeypatch.setitem(backends._HOME, name, ("stub_backend", "TheStub"))
+    return backend
+
+
+def test_metrics_have_a_row_for_each_repeat_metric_and_flow(run: rtclab.Results) -> None:
     rates = run.metrics().filter(metric="sending_rate")
     assert rates.select("flow", "repeat", "value", "unit").rows() == [
         ("alice->bob", 0, 800.0, "kbit/s"),
-        ("alice->bob", 2, 800.0, "kbit/s"),
         ("bob->alice", 0, 800.0, "kbit/s"),
+        ("alice->bob", 2, 800.0, "kbit/s"),
         ("bob->alice", 2, 800.0, "kbit/s"),
     ]
-    failures = run.metrics().filter(metric="call_failures")
-    assert failures["repeat"].to_list() == [None]
+    failures = run.metrics(metrics=["call_failures"])
+    assert failures.select("flow", "repeat", "value").rows() == [("", 0, 0.0), ("", 1, 100.0), ("", 2, 0.0)]
+    assert run.failures().select("condition", "repeat", "status").rows() == [("first-call", 1, "failed")]
 
 
-def test_a_table_of_all_repeats_has_a_column_with_the_repeat(run: lab.Run) -> None:
+def test_a_table_of_all_repeats_has_a_column_with_the_repeat(run: rtclab.Results) -> None:
     whole = run.table("flow_seconds")
     assert whole.columns[0] == "repeat"
     assert whole["repeat"].unique().to_list() == [0, 2]
@@ -89,7 +114,7 @@ def test_a_table_of_all_repeats_has_a_column_with_the_repeat(run: lab.Run) -> No
         run.table("flow_seconds", repeat=1)
 
 
-def test_times_are_strings_with_a_unit_or_numbers_of_seconds(run: lab.Run) -> None:
+def test_times_are_strings_with_a_unit_or_numbers_of_seconds(run: rtclab.Results) -> None:
     assert run.summary(begin="1 s", end=3).equals(run.summary(begin=1, end="3 s"))
     with pytest.raises(BadInput, match="begin: no unit in `3`"):
         run.summary(begin="3")
@@ -103,7 +128,7 @@ def test_a_duration_is_a_string_with_a_unit_or_a_number_of_seconds(
 ) -> None:
     made = rtclab.run("first-call", duration=duration, repeats=1, out=tmp_path)
     assert made.scenario["duration"] == written
-    grid = rtclab.sweep("first-call", {"seed": [1]}, duration=duration, repeats=1, out=tmp_path)
+    grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %"]}, duration=duration, repeats=1, out=tmp_path)
     sent = made.metrics().filter(metric="sending_rate", flow="alice->bob")["value"]
     swept = grid.metrics().filter(metric="sending_rate", flow="alice->bob")["value"]
     assert swept.to_list() == sent.to_list()
@@ -112,7 +137,7 @@ def test_a_duration_is_a_string_with_a_unit_or_a_number_of_seconds(
 
 def test_a_loaded_scenario_can_be_changed_and_run(tmp_path: Path) -> None:
     loaded = rtclab.Scenario.load("first-call", {"duration": "2 s"})
-    made = rtclab.run(loaded, repeats=1, changes={"link.up.capacity": "2 Mbit/s"}, out=tmp_path)
+    made = rtclab.run(loaded, repeats=1, set={"link.up.capacity": "2 Mbit/s"}, out=tmp_path)
     assert made.scenario["link"]["up"]["capacity"] == "2 Mbit/s"
     assert made.scenario["duration"] == "2 s"
     assert made.table("paths", repeat=0).filter(path="alice.up")["capacity_bps"].to_list() == [2_000_000]
@@ -127,17 +152,17 @@ def test_the_same_arguments_give_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stub: StubBackend
 ) -> None:
-    backend = StubBackend()
-    backend.interrupted_in = {1}
-    monkeypatch.setattr(lab, "_backend", lambda name, capture: backend)
+    stub.interrupted_in = {1}
     with pytest.raises(Interrupted) as caught:
         rtclab.run("first-call", duration="2 s", repeats=2, out=tmp_path, jobs=1)
-    assert isinstance(caught.value.run, lab.Run)
-    assert caught.value.run.metrics().filter(metric="sending_rate")["repeat"].unique().to_list() == [0]
-    backend.interrupted_in = set()
-    resumed = rtclab.run(resume=caught.value.run.path, out=tmp_path)
+    made = caught.value.results
+    assert isinstance(made, rtclab.Results)
+    assert made.metrics().filter(metric="sending_rate")["repeat"].unique().to_list() == [0]
+    assert (made.finished, made.unfinished, made.planned) == (1, 1, 2)
+    stub.interrupted_in = set()
+    resumed = rtclab.run(resume=made.path, out=tmp_path)
     assert [repeat.status for repeat in resumed.repeats] == ["finished", "finished"]
 
 
@@ -149,8 +174,8 @@ def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
         ({"scenario": "first-call", "duration": "20"}, "^duration: no unit in `20`"),
         ({"scenario": "first-call", "duration": -20}, "^duration: cannot read `-20 s` as a time"),
         ({"scenario": "first-call", "duration": 1e10}, "^duration: .*too large"),
-        ({"scenario": "first-call", "changes": {"foo": 1}}, "^changes: foo: unknown key"),
-        ({"scenario": "first-call", "changes": ["link"]}, "cannot read `link`"),
+        ({"scenario": "first-call", "set": {"foo": 1}}, "^set: foo: unknown key"),
+        ({"scenario": "first-call", "set": ["link"]}, "cannot read `link`"),
         ({"scenario": "first-call", "backend": "simm"}, "no backend `simm`; expected sim or live"),
         ({"scenario": "first-call", "resume": "x"}, "^resume: the scenario of a run cannot be changed"),
     ],
@@ -167,7 +192,8 @@ def test_open_opens_sweeps_too(tmp_path: Path) -> None:
     made = rtclab.sweep("first-call", {"link.up.loss": ["0 %"]}, duration="2 s", repeats=1, out=tmp_path)
     for name in (made.path, made.name):
         opened = rtclab.open(name, out=tmp_path)
-        assert isinstance(opened, rtclab.Grid)
+        assert isinstance(opened, rtclab.Results)
+        assert opened.fields == ["link.up.loss"]
         assert opened.metrics().equals(made.metrics())
 
 
@@ -176,13 +202,15 @@ def test_the_error_for_a_missing_run_names_it(tmp_path: Path) -> None:
         rtclab.open("first-call-sim-9", out=tmp_path)
 
 
-def test_a_notebook_shows_runs_and_comparisons_as_tables(run: lab.Run) -> None:
+def test_a_notebook_shows_runs_and_comparisons_as_tables(run: rtclab.Results) -> None:
     assert "2 of 3 repeats finished" in run._repr_html_()
     assert "receiving_rate" in run._repr_html_()
     assert "difference" in rtclab.compare(run, run)._repr_html_()
 
 
-def test_a_comparison_of_a_part_of_the_time_has_that_part_on_its_page(run: lab.Run, tmp_path: Path) -> None:
+def test_a_comparison_of_a_part_of_the_time_has_that_part_on_its_page(
+    run: rtclab.Results, tmp_path: Path
+) -> None:
     whole, part = (
         rtclab.compare(run, run, **window).report(tmp_path / f"{name}.html").read_text()
         for name, window in (("whole", {}), ("part", {"begin": "1 s", "end": "3 s"}))
@@ -191,7 +219,7 @@ def test_a_comparison_of_a_part_of_the_time_has_that_part_on_its_page(run: lab.R
     assert "the charts show the whole runs" not in whole
 
 
-def test_the_overview_has_only_essential_metrics_in_their_order(run: lab.Run) -> None:
+def test_the_overview_has_only_essential_metrics_in_their_order(run: rtclab.Results) -> None:
     names = run.overview()["metric"].unique(maintain_order=True).to_list()
     assert names == [name for name in ESSENTIAL if name in names]
     assert isinstance(run.overview(), pl.DataFrame)
@@ -201,31 +229,27 @@ def test_a_metric_that_fails_costs_no_repeat(tmp_path: Path, monkeypatch: pytest
     def broken(trace: rtclab.Trace, flow: str, window: object = None) -> float:
         raise ZeroDivisionError
 
-    one = replace(lab.METRICS["rtt"], name="broken", function=broken, samples=None)
-    monkeypatch.setitem(lab.METRICS, "broken", one)
+    one = replace(METRICS["rtt"], name="broken", function=broken, samples=None)
+    monkeypatch.setitem(METRICS, "broken", one)
     made = rtclab.run("first-call", duration="2 s", repeats=3, out=tmp_path)
     assert [repeat.status for repeat in made.repeats] == ["finished"] * 3
+    assert made.outcomes()["note"].to_list() == ["not measured: ZeroDivisionError: "] * 3
     with pytest.raises(ZeroDivisionError):
-        made.summary()
+        made.summary(begin="1 s")
 
 
 def test_a_resumed_run_captures_as_it_began(tmp_path: Path) -> None:
     made = rtclab.run("first-call", duration="2 s", repeats=2, capture=True, out=tmp_path, progress=False)
-    file = made.path / "run.json"
-    about = json.loads(file.read_text())
-    about["repeats"] = about["repeats"][:1]  # as if it had been killed
-    file.write_text(json.dumps(about))
+    with closing(sqlite3.connect(made.path / "results.sqlite")) as store, store:
+        store.execute("DELETE FROM outcomes WHERE repeat = 1")  # as if it had been killed
+        store.execute("DELETE FROM numbers WHERE outcome NOT IN (SELECT outcome FROM outcomes)")
     shutil.rmtree(made.repeat_path(1))
     resumed = rtclab.run(resume=made.path, out=tmp_path, progress=False)
     assert [(resumed.repeat_path(one) / "capture.pcapng").is_file() for one in (0, 1)] == [True, True]
 
 
-def test_an_unknown_table_is_refused_also_without_finished_repeats(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend = StubBackend()
-    backend.failing = {0}
-    monkeypatch.setattr(lab, "_backend", lambda name, capture: backend)
+def test_an_unknown_table_is_refused_also_without_finished_repeats(tmp_path: Path, stub: StubBackend) -> None:
+    stub.failing = {0}
     run = rtclab.run("first-call", duration="2 s", repeats=1, out=tmp_path, progress=False)
     with pytest.raises(TraceError, match="nope"):
         run.table("nope")

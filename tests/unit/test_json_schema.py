@@ -54,7 +54,9 @@ def test_a_scenario_that_extends_nothing_must_be_complete() -> None:
 VALUES: list[object] = [
     "1 Mbit/s", "1 Mbps", "25 ms", "25", 25, 0.3, -1, True, False, "2 %", "3 packets", "", [], {},
     {"steps": [["0 s", "1 Mbit/s"]]}, {"steps": []}, {"step": []}, {"steps": [["0 s", "2 %"]]},
-    {"p": 0.1, "r": "20 %"}, {"p": 0.1}, {"p": 2, "r": 1},
+    {"p": 0.1, "r": "20 %"}, {"p": 0.1}, {"p": 2, "r": 1}, "unlimited", "none",
+    {"mean": "2 %", "burst": 3}, {"mean": "2 %", "burst": 0.5}, {"mean": 0.02, "burst": 3}, {"mean": "2 %"},
+    {"decoder_capacity": "9 Mpixel/s"},
     {"sd": "2 ms", "reorder": True}, {"sd": "2 ms", "reorder": "yes"},
     {"name": "fixed", "options": {"rate": 3, "switch": True}}, {"name": "fixed", "options": {"rate": "3"}},
     {"alice": {}, "bob": {}}, {"alice": {}}, {"Alice": {}, "bob": {}}, {"core": {}, "bob": {}},
@@ -63,7 +65,8 @@ VALUES: list[object] = [
 FIELDS = (
     "name", "duration", "repeats", "seed", "record", "participants", "calls", "audio", "congestion_control",
     "video.width", "video.frame_rate", "link.up.capacity", "link.up.queue", "link.up.delay", "link.up.jitter",
-    "link.up.loss", "link.up.loss_position", "participants.alice.join", "participants.alice.link", "colour",
+    "link.up.loss", "link.up.loss_position", "link.up.tick", "link.up.clock",
+    "participants.alice.join", "participants.alice.link", "participants.alice.host", "colour",
 )  # fmt: skip
 
 
@@ -71,6 +74,8 @@ FIELDS = (
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_it_accepts_a_value_where_a_run_does_and_nowhere_else(field: str, value: object) -> None:
     data = first_call()
+    del data["link"]["up"]["queue"]  # which needs a capacity
+    data["host"] = {"encoder_capacity": "50 Mpixel/s"}
     *tables, key = field.split(".")
     place = data
     for table in tables:

@@ -273,13 +273,13 @@ def test_an_imported_log_is_measured_and_reported(
     monkeypatch.chdir(tmp_path)
     assert rtclab("import", ALICE, BOB, "--names", "anna,ben", "--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["run"] == "import-log-1"
+    assert told["run"] == "runs/import-log-1"
     assert told["flows"] == ["anna->ben", "ben->anna"]
     assert rtclab("measure", "import-log-1", "--metric", "receiving_rate", "--json") == 0
-    rows = {row["flow"]: row["mean"] for row in json.loads(capsys.readouterr().out)}
+    rows = {row["flow"]: row["mean"] for row in json.loads(capsys.readouterr().out)["metrics"]}
     # 652,888 B less the 13 packets under way at the end, in 6.73 s
     assert 740 < rows["anna->ben"] < 776.6
-    assert rtclab("report", "import-log-1", "--svg", "plots") == 0
+    assert rtclab("report", "import-log-1", "--plots", "plots") == 0
     assert "target of congestion control" in (tmp_path / "plots" / "rate.svg").read_text()
 
 

@@ -15,11 +15,11 @@ from scenario_text import error, scenario
 
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import FieldError
+from rtclab.experiment import Experiment
+from rtclab.lab import sweep
 from rtclab.scenario import PathSpec, Scenario
 from rtclab.scenario.layers import SHIPPED
 from rtclab.scenario.loss_trace import MAX_PACKETS, LossTrace, loss_text, parse_loss, read_loss_trace
-from rtclab.sweeps import sweep
-from rtclab.sweeps.plan import make_plan
 
 EXAMPLE = SHIPPED / "examples" / "bursts.loss"
 
@@ -155,7 +155,7 @@ def test_a_trace_on_the_command_line_is_in_the_current_directory(
     assert changed.packets == "0x4 1"
     whole = Scenario.load("examples/loss-trace")
     given = sweep(whole, {"link.up.loss.start": ["beginning"]}, duration="1 s", repeats=1, out=tmp_path)
-    assert given.progress() == (1, 1)
+    assert (given.finished, given.planned) == (1, 1)
     other = sweep(whole, {"link.up.loss.trace": ["b.loss"]}, duration="10 s", repeats=1, out=tmp_path)
     lost = other.summary().filter(metric="packet_loss", flow="alice->bob")["mean"].item()
     assert lost == pytest.approx(20, abs=2)
@@ -168,9 +168,9 @@ def test_workers_of_a_sweep_do_not_need_the_traces_of_the_caller(
     trace = tmp_path / "tenth.loss"
     trace.write_text("0x9 1")
     vary: dict[str, Any] = {"link.up.loss": [{"trace": "tenth.loss"}, "10 %"]}
-    plan = make_plan("first-call", vary, [], SimBackend(), 1)
+    planned = Experiment.product("first-call", vary, repeats=1)
     trace.unlink()
-    recorded = plan.scenario_at([0]).link.up.loss
+    recorded = planned.conditions.scenario(0).link.up.loss
     assert isinstance(recorded, LossTrace)
     assert recorded.packets == "0x9 1"
     trace.write_text("0x9 1")

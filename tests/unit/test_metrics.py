@@ -120,6 +120,15 @@ def test_rtt_is_the_mean_of_the_reports_that_carry_one() -> None:
     assert delay.rtt(trace(remote_inbound_rtp=reports), FLOW) == pytest.approx(60)
 
 
+def test_the_95th_percentile_of_the_rtt_is_interpolated_between_reports() -> None:
+    # 21 reports of 10, 20 … 210 ms: 95 % of the way is exactly the 20th. With two, it is near the second.
+    reports = [report(at, roundTripTime=at / 100) for at in range(1, 22)]
+    assert delay.rtt_p95(trace(remote_inbound_rtp=reports), FLOW) == pytest.approx(200)
+    assert delay.rtt_p95(trace(remote_inbound_rtp=reports[:2]), FLOW) == pytest.approx(19.5)
+    assert delay.rtt_p95(trace(remote_inbound_rtp=reports), FLOW, (3, 4)) == pytest.approx(30)
+    assert isnan(delay.rtt_p95(trace(remote_inbound_rtp=[report(1, roundTripTime=None)]), FLOW))
+
+
 def test_one_way_delay_weighs_seconds_by_their_packets() -> None:
     rows = [
         second(0, packets=300, one_way_delay_mean_ms=30.0),

@@ -15,7 +15,7 @@ from rtclab.metrics.host import cpu
 from rtclab.metrics.media import frame_rate, picture_delay
 from rtclab.metrics.rate import receiving_rate
 from rtclab.metrics.setup import setup_time
-from rtclab.scenario import Scenario, shipped
+from rtclab.scenario import Scenario
 from rtclab.scenario.topology import connections
 from rtclab.trace import Trace
 
@@ -350,24 +350,6 @@ def test_what_makes_no_sense_is_refused_with_its_field(tmp_path: Path, text: str
 
 
 # --- shipped scenarios -------------------------------------------------------------------------------
-
-
-def test_the_topologies_to_be_compared_differ_in_nothing_but_people_calls_and_servers() -> None:
-    names = [name for name in shipped() if name.startswith("abello2013/topology-")]
-    assert len(names) == 15
-    base = Scenario.load("abello2013/topology-p2p")
-    for name in names:
-        own = Scenario.load(name)
-        assert set(own.differences(base)) <= {
-            "name",
-            "title",
-            "source",
-            "participants",
-            "calls",
-            "servers",
-        }, name
-        people = len(own.participants)
-        assert people == (2 if name.endswith("p2p") else int(name[-1]))
 
 
 def test_over_an_ocean_goes_one_composition_each_way() -> None:

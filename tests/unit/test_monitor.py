@@ -234,7 +234,7 @@ def test_plots_are_a_page_or_a_drawing(call: Path, tmp_path: Path, name: str) ->
         (["a", "b", "c"], "got 3"),
         (["-", "b"], "-: a pipe can be read only once"),
         (["a", "--sdp", __file__], "no line `m=…`; expected session descriptions"),
-        (["a", "--plot", "rates.png"], "expected a name that ends in .html or .svg"),
+        (["a", "--plot", "rates.eps"], "`rates.eps`: expected a name that ends in .svg, .png, .pdf, .html"),
         (["a", "--json", "--csv"], "expected one of them"),
         (["a", "--sdp", "/none"], "--sdp: /none: No such file"),
         (["a", "--live", "lo"], "expected no capture with it"),

@@ -127,7 +127,7 @@ def test_a_browsers_log_is_replayed_beside_its_own_target() -> None:
 
 
 def test_a_fixed_rate_diverges_at_once_and_has_the_state_of_both_controllers() -> None:
-    replayed = rtclab.replay(LOG, controller="fixed", most="9 Mbit/s")
+    replayed = rtclab.replay(LOG, controller="fixed", max="9 Mbit/s")
     assert isinstance(replayed, LogReplay)
     figures = replayed.figures()
     assert figures["within_10_percent"] == 0
@@ -211,7 +211,7 @@ def test_a_simulated_capture_gives_the_rembs_that_the_simulated_receiver_sent(
         repeats=1,
         capture=True,
         out=tmp_path,
-        changes={"congestion_control.name": "gcc-2016"},
+        set={"congestion_control.name": "gcc-2016"},
     )
     capture = made.path / "repeat-0" / "capture.pcapng"
     assert run("replay", capture, "--estimator", "gcc-2016", "--json") == 0

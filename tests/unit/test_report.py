@@ -170,7 +170,7 @@ def test_report_and_comparison_warn_of_a_late_emulator(tmp_path: Path, run: Run,
         p50_ns=0, p99_ns=8_100_000, max_ns=9_000_000, bound_ns=5_000_000, over_bound_ratio=0.02
     )
     late = write_run(tmp_path, [call_tables(1)], lateness=lateness)
-    pages = write_report(late), write_comparison(late, run, tmp_path / "page.html")
+    pages = write_report(late), write_comparison({"late": late, "other": run}, tmp_path / "page.html")
     warnings = [parsed(one).text.count("The emulator was late in 1 of 1 repeats") for one in pages]
     assert warnings == [1, 1]
     assert "The emulator was late" not in parsed(page).text
@@ -192,8 +192,8 @@ def test_the_same_run_gives_the_same_bytes(run: Run, page: Path) -> None:
 
 def test_writing_a_report_imports_neither_matplotlib_nor_bokeh(run: Run) -> None:
     program = (
-        "import sys, pathlib, rtclab.report, rtclab.trace\n"
-        f"rtclab.report.write_report(rtclab.trace.Run(pathlib.Path({str(run.path)!r})))\n"
+        "import sys, rtclab\n"
+        f"rtclab.open({str(run.path)!r}).report()\n"
         "print(sorted({'matplotlib', 'bokeh'} & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -267,17 +267,22 @@ def test_a_run_with_empty_tables_has_a_report(tmp_path: Path) -> None:
     assert "Call failures" in text
 
 
-def test_many_flows_share_one_panel_and_a_summary_of_their_metrics(tmp_path: Path) -> None:
-    flows: dict[str, list[str]] = {f"p{index}->q": [] for index in range(8)}
+def test_many_flows_have_a_panel_per_receiver_and_a_summary_of_their_metrics(tmp_path: Path) -> None:
+    flows: dict[str, list[str]] = {f"p{index}->q": [] for index in range(8)} | {"p0->p1": []}
     rows = [second(at, 100 + int(flow[1]), flow=flow) for flow in flows for at in range(5)]
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
     parser = parsed(write_report(run))
     rate = parser.charts[0]
-    assert len(rate["axes"]) == 1
-    assert {"p0 → q", "p7 → q"} <= labels(rate)
-    # 1000 B are 8 kbit: 800 to 856 kbit/s, 828 on average.
+    assert [axes["title"] for axes in rate["axes"]] == ["to q", "p0 → p1"]
+    assert {"from p0", "from p7"} <= labels(rate)
+    colours = [
+        mark["colour"] for axes in rate["axes"] for mark in axes["marks"] if mark["label"] == "from p0"
+    ]
+    assert len(colours) == 2
+    assert len(set(colours)) == 1, "a sender has the same colour in every panel"
+    # 1000 B are 8 kbit: 800 to 856 kbit/s, and 800 kbit/s once more: 824.9 on average.
     summary = " ".join(parser.text.partition("Mean over flows")[2].split())
-    assert "Sending rate kbit/s 828 800.0 p0 → q 856.0 p7 → q" in summary
+    assert "Sending rate kbit/s 824.9 800.0 p0 → p1 856.0 p7 → q" in summary
 
 
 def test_a_difference_of_metrics_without_spread_is_marked(tmp_path: Path) -> None:
@@ -285,7 +290,9 @@ def test_a_difference_of_metrics_without_spread_is_marked(tmp_path: Path) -> Non
         rows = frame("flow_seconds", [second(at, packets) for at in range(5)])
         return write_run(tmp_path, [{"flow_seconds": rows}] * 3)
 
-    page = write_comparison(run_of(100), run_of(50), tmp_path / "page.html").read_text(encoding="utf-8")
+    page = write_comparison({"a": run_of(100), "b": run_of(50)}, tmp_path / "page.html").read_text(
+        encoding="utf-8"
+    )
     marked = re.findall(r'<span class="significant">\s*(\S+)', page.partition("more than chance")[2])
     # The sending and the receiving rate.
     assert marked == ["−400.0", "−400.0"]
@@ -299,7 +306,7 @@ def test_a_comparison_shows_both_runs_and_marks_only_significant_differences(tmp
 
     a = write_run(tmp_path, [tables(fps) for fps in (29, 30, 31)])
     b = write_run(tmp_path, [tables(fps) for fps in (14, 15, 16)])
-    page = write_comparison(a, b, tmp_path / "pages" / "a-and-b.html")
+    page = write_comparison({a.name: a, b.name: b}, tmp_path / "pages" / "a-and-b.html")
     parser, text = parsed(page), page.read_text(encoding="utf-8")
     assert len(parser.ids) == len(set(parser.ids))
     assert "http" not in text.partition("<script")[0]
@@ -317,5 +324,5 @@ def test_a_comparison_draws_the_capacity_only_if_both_runs_have_it(
 ) -> None:
     a = write_run(tmp_path, [call_tables(1, capacity_kbps=1000)])
     b = write_run(tmp_path, [call_tables(1, capacity_kbps=other_kbps)])
-    page = parsed(write_comparison(a, b, tmp_path / "page.html"))
+    page = parsed(write_comparison({"a": a, "b": b}, tmp_path / "page.html"))
     assert ("capacity" in labels(page.charts[0])) == drawn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,8 @@ def run_of(
         "flow_seconds": frame("flow_seconds", [second(0, 100)]),
     }
     run = write_run(out, [tables])
-    scenario = run.scenario | ({} if browser is None else {"browser": browser})
-    run.manifest = run.manifest.model_copy(update={"backend": backend, "scenario": scenario})
-    return run
+    scenario = {**run.scenario} | ({} if browser is None else {"browser": browser})
+    return replace(run, backend=backend, scenario=scenario)
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -92,7 +92,7 @@ def test_a_simulated_run_warns_that_field_trials_have_no_effect(
     listed = ", ".join(f"{trials} (alice and bob)" for trials in given)
     assert words.cautions(run) == ([f"{warning}{listed}."] if given else [])
     assert (warning in write_report(run).read_text()) == bool(given)
-    both = write_comparison(run, run, tmp_path / "both.html").read_text()
+    both = write_comparison({"a": run, "b": run}, tmp_path / "both.html").read_text()
     assert both.count(warning) == 2 * bool(given)
     assert words.cautions(run_of(tmp_path, "live", browser, alice={}, bob={})) == []
 
@@ -101,7 +101,7 @@ def test_the_control_of_a_simulated_run_is_that_of_each_participant(tmp_path: Pa
     run = run_of(tmp_path, "sim", alice={}, bob={})
     assert facts(run) == {"Congestion control": "goog-cc"}
     own = {"bob": {"congestion_control": {"name": "gcc-2016"}}, "alice": {"congestion_control": None}}
-    run.manifest = run.manifest.model_copy(update={"scenario": run.scenario | {"participants": own}})
+    run = replace(run, scenario={**run.scenario, "participants": own})
     assert facts(run) == {"Congestion control": "gcc-2016 (bob), goog-cc (alice)"}
 
 

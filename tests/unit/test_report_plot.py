@@ -16,7 +16,7 @@ from synthetic_run import call_tables, frame, second, write_run
 
 import rtclab
 from rtclab.errors import BadInput
-from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, write_plots
+from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, run_plots
 from rtclab.report.drawing import Axes, Axis, Line, Look
 from rtclab.report.format import LEGEND_EDGE_IN, WIDE
 from rtclab.report.forms import Bars, bars
@@ -89,12 +89,12 @@ def test_a_pdf_has_no_date_and_embeds_its_letters_as_truetype(rate: Plot, tmp_pa
 def test_one_flow_can_be_drawn_alone(run: Run) -> None:
     assert [axes.title for axes in run_plot(run, "rate").axes] == ["alice → bob", "bob → alice"]
     assert [axes.title for axes in run_plot(run, "rate", "bob->alice").axes] == ["bob → alice"]
-    assert [axes.title for axes in comparison_plot(run, run, "rate", "bob->alice").axes] == ["bob → alice"]
+    twice = {"a": run, "b": run}
+    assert [axes.title for axes in comparison_plot(twice, "rate", "bob->alice").axes] == ["bob → alice"]
 
 
 def test_run_and_comparison_of_the_python_interface_draw_the_chosen_flow(run: Run) -> None:
     opened = rtclab.open(run.path)
-    assert isinstance(opened, rtclab.Run)
     for plotted in (opened, rtclab.compare(opened, opened)):
         assert [axes.title for axes in plotted.plot("rate", flow="bob->alice").axes] == ["bob → alice"]
 
@@ -104,7 +104,7 @@ def test_the_error_for_an_unknown_flow_lists_all_flows(run: Run) -> None:
     with pytest.raises(BadInput, match=message):
         run_plot(run, "rate", "bob")
     with pytest.raises(BadInput, match=message):
-        comparison_plot(run, run, "rate", "bob")
+        comparison_plot({"a": run, "b": run}, "rate", "bob")
 
 
 def test_a_flow_of_a_run_without_finished_repeats_cannot_be_drawn(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_the_error_for_an_unknown_plot_lists_all_plots(run: Run) -> None:
     with pytest.raises(
         BadInput, match="no plot `target`; expected rate, delay, delay-distribution, frame-rate"
     ):
-        comparison_plot(run, run, "target")
+        comparison_plot({"a": run, "b": run}, "target")
 
 
 def test_a_plot_that_would_be_empty_is_refused(tmp_path: Path) -> None:
@@ -129,11 +129,9 @@ def test_a_plot_that_would_be_empty_is_refused(tmp_path: Path) -> None:
         run_plot(run, "frame-rate")
 
 
-def test_all_plots_of_a_run_are_written_into_the_given_directory(run: Run, tmp_path: Path) -> None:
-    written = write_plots(run, tmp_path / "plots", ".svg")
+def test_a_run_has_the_plots_for_which_it_has_data(run: Run) -> None:
     names = ["rate", "target", "delay", "delay-distribution", "repeats", "frame-rate"]
-    assert [file.name for file in written] == [f"{name}.svg" for name in names]
-    assert not (run.path / "plots").exists()
+    assert [plot.name for plot in run_plots(run)] == names
 
 
 def test_flows_through_a_server_are_drawn_from_end_to_end(tmp_path: Path) -> None:
@@ -152,8 +150,11 @@ def test_tcp_beside_a_call_of_three_over_a_server_has_a_colour_of_its_own(tmp_pa
     flows["tcp"] = []
     rows = [second(at, 100, flow=flow) for flow in flows for at in range(5)]
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
-    colours = {mark.look.label: mark.look.colour for mark in run_plot(run, "rate").marks}
-    assert len(colours) == len(set(colours.values())) == 7
+    plot = run_plot(run, "rate")
+    assert [axes.title for axes in plot.axes] == ["to bob", "to carol", "to alice", "tcp"]
+    colours = {mark.look.label: mark.look.colour for mark in plot.marks}
+    assert colours.keys() == {"from alice", "from bob", "from carol", "tcp"}
+    assert len(set(colours.values())) == 4
 
 
 def test_the_data_of_a_chart_are_rounded_and_nan_is_null() -> None:

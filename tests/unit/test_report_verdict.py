@@ -43,6 +43,16 @@ CALL = Findings(
 )
 
 
+def of_rates(kbps: dict[str, float]) -> Findings:
+    """A meeting of which only the receiving rates are known, by flow."""
+    return Findings(
+        {("receiving_rate", flow): rate for flow, rate in kbps.items()},
+        media=list(kbps),
+        receivers={flow: flow.partition("->")[2] for flow in kbps},
+        senders={flow: flow.partition("->")[0] for flow in kbps},
+    )
+
+
 def changed(found: Findings = CALL, **of_metrics: float | list[float] | None) -> Findings:
     """The same call with other means; None removes a metric."""
     known = {key: mean for key, mean in found.means.items() if key[0] not in of_metrics}
@@ -91,9 +101,50 @@ def test_values_that_differ_by_half_have_the_names_of_their_directions() -> None
 
 def test_of_many_flows_the_smallest_and_the_largest_value_are_named() -> None:
     rates = {"alice->bob": 400.0, "bob->carol": 300.0, "carol->alice": 1200.0}
-    found = Findings({("receiving_rate", flow): kbps for flow, kbps in rates.items()}, media=list(rates))
+    found = of_rates(rates | {"alice->carol": 1200.0, "bob->alice": 1200.0})
     assert verdict(found) == (
-        "Each of the 3 flows received 300 kbit/s (bob → carol) to 1.2 Mbit/s (carol → alice)."
+        "Each of the 5 flows received 300 kbit/s (bob → carol) to 1.2 Mbit/s (carol → alice)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("kbps", "sentence"),
+    [
+        (
+            {"a->c": 400, "b->c": 600, "c->a": 1900, "b->a": 1300, "a->b": 1200, "c->b": 1400},
+            "C receives 400 to 600 kbit/s, the others 1.2 to 1.9 Mbit/s",
+        ),
+        (
+            {"a->c": 400, "b->c": 400, "c->a": 900, "b->a": 900, "a->b": 400, "c->b": 420},
+            "C and b receive 400 to 420 kbit/s, the others 900 kbit/s",
+        ),
+        (
+            {"a->c": 400, "b->c": 1200, "c->a": 1200, "b->a": 1200, "a->b": 410, "c->b": 1200},
+            "A is received at 400 to 410 kbit/s, the others at 1.2 Mbit/s",
+        ),
+        # Only one flow is slow, so nobody is.
+        (
+            {"a->c": 400, "b->c": 1200, "c->a": 1200, "b->a": 1200, "a->b": 1200, "c->b": 1200},
+            "Each of the 6 flows received 400 kbit/s (a → c) to 1.2 Mbit/s (b → c)",
+        ),
+    ],
+)
+def test_the_verdict_on_a_meeting_names_who_has_much_lower_rates(
+    kbps: dict[str, float], sentence: str
+) -> None:
+    assert verdict(of_rates(kbps)) == f"{sentence}."
+
+
+def test_the_verdict_on_a_meeting_names_to_whom_packets_take_much_longer() -> None:
+    delays = {"a->c": 200.0, "b->c": 210.0, "c->a": 60.0, "b->a": 60.0, "a->b": 70.0, "c->b": 60.0}
+    found = of_rates(dict.fromkeys(delays, 900.0))
+    late = {**found.means, **{("one_way_delay", flow): ms for flow, ms in delays.items()}}
+    assert verdict(replace(found, means=late)) == (
+        "Each of the 6 flows received 900 kbit/s; packets to c take 200 to 210 ms, to the others 60 to 70 ms."
+    )
+    even = {**found.means, **{("one_way_delay", flow): 60.0 for flow in delays}}
+    assert verdict(replace(found, means=even)) == (
+        "Each of the 6 flows received 900 kbit/s with a one-way delay of 60 ms."
     )
 
 
@@ -172,7 +223,14 @@ def test_a_single_flow_is_named_and_many_are_counted() -> None:
     flows = [f"p{number}->q" for number in range(50)]
     values = {"utilisation": 2.0, "receiving_rate": 2000.0}
     many = {(metric, flow): value for flow in flows for metric, value in values.items()}
-    found = Findings(many, media=flows, capacity="100 Mbit/s")
+    ends = {flow: flow.partition("->") for flow in flows}
+    found = Findings(
+        many,
+        media=flows,
+        receivers={flow: receiver for flow, (_, _, receiver) in ends.items()},
+        senders={flow: sender for flow, (sender, _, _) in ends.items()},
+        capacity="100 Mbit/s",
+    )
     assert verdict(found) == "Each of the 50 flows used 2.0 % of 100 Mbit/s."
 
 

@@ -226,7 +226,41 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
             '[link]\nup = { wifi = {}, capacity = "1 Mbit/s" }',
             "link.up.wifi: cannot be combined with capacity",
         ),
-        ("[link]\nup = { wifi = { retry_limit = 0 } }", "link.up.wifi.retry_limit: should be greater"),
+        (
+            "[link]\nup = { wifi = { retry_limit = 3 } }",
+            "link.up.wifi.retry_limit: unknown key; expected fading or max_attempts\n"
+            "  hint: it is called `max_attempts`",
+        ),
+        (
+            '[traffic.tcp]\nsender = "alice"\nreceiver = "bob"\nstop = "9 s"',
+            "traffic.tcp.stop: unknown key; expected sender, receiver, protocol, congestion_control, rate, "
+            "packet_size, flows, start, end or objects\n  hint: it is called `end`",
+        ),
+        (
+            '[traffic.tcp]\nsender = "alice"\nreceiver = "bob"\nstart = "9 s"\nend = "9 s"',
+            "traffic.tcp.end: `9 s` is not after start = `9 s`",
+        ),
+        (
+            '[link]\nup = { capacity = "infinite" }',
+            "link.up.capacity: cannot read `infinite`; expected a rate, a table or `unlimited`",
+        ),
+        (
+            '[link]\nup = { queue = "none" }',
+            "link.up.queue: cannot read `none`; expected a queue limit, a table or `unlimited`",
+        ),
+        ('[link]\nup = { clock = "off" }', "link.up.clock: cannot read `off`; expected a table or `none`"),
+        (
+            '[link]\nup = { loss = { mean = "75.1 %", burst = 3 } }',
+            "link.up.loss.mean: `75.1 %` cannot be lost in bursts of 3 packets, since a received packet "
+            "separates two bursts; expected at most 75 %, or longer bursts",
+        ),
+        (
+            '[link]\nup = { loss = { mean = "100 %", burst = 1000 } }',
+            "link.up.loss.mean: `100 %` cannot be lost in bursts of 1000 packets",
+        ),
+        ('[link]\nup = { loss = { mean = "1 %", burst = 0.9 } }', "link.up.loss.burst: should be greater"),
+        ('[link]\nup = { loss = { mean = "1 %" } }', "link.up.loss.burst: missing"),
+        ("[link]\nup = { wifi = { max_attempts = 0 } }", "link.up.wifi.max_attempts: should be greater"),
         ('[link]\nup = { wifi = { fading = "close" } }', "link.up.wifi.fading: unknown value `close`"),
         ('[link]\nup = { tick = "0 s" }', "link.up.tick: must be positive; got `0 s`"),
         (
@@ -425,12 +459,12 @@ def test_a_change_adds_nobody(tmp_path: Path, change: str, message: str) -> None
 def test_a_wrong_value_that_participants_inherit_is_reported_once(tmp_path: Path) -> None:
     own_link = '[participants.carol.link]\nup = { delay = "1 ms" }'
     assert error(tmp_path, own_link, "link.up.tick=0 s") == (
-        "--set: link.up.tick: must be positive; got `0 s`\n  hint: leave it out for exact times"
+        "--set: link.up.tick: must be positive; got `0 s`\n  hint: write `none` for exact times"
     )
 
 
 def test_a_change_in_python_is_named_as_a_change() -> None:
-    with pytest.raises(BadInput, match=r"^changes: duration: no unit in `20`"):
+    with pytest.raises(BadInput, match=r"^set: duration: no unit in `20`"):
         Scenario.load("first-call", {"duration": 20})
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rtclab.errors import BadInput
-from rtclab.scenario import Scenario, shipped
+from rtclab.scenario import CongestionControl, Duration, Link, PathSpec, Ratio, Scenario, shipped
+from rtclab.scenario.path import BurstLoss
 
 PROFILE = """
 duration = "60 s"
@@ -40,6 +41,41 @@ def test_tables_are_merged_key_by_key_and_the_scenario_wins_over_its_profile(tmp
     assert scenario.video is not None
     assert (str(scenario.video.min_bitrate), str(scenario.video.max_bitrate)) == ("30 kbit/s", "2 Mbit/s")
     assert str(scenario.duration) == "60 s"
+
+
+def test_a_value_of_a_path_is_replaced_as_a_whole_and_its_owner_is_the_file_above(tmp_path: Path) -> None:
+    profile = PROFILE + "down = { loss = { p = 0.1, r = 0.5 } }"
+    mean = 'link.down.loss = { mean = "1 %", burst = 3 }'
+    assert load(tmp_path, mean, profile=profile).link.down.loss == BurstLoss(mean=Ratio(0.01), burst=3)
+    assert (
+        error(tmp_path, "link.down.loss = { p = 0.2 }", profile=profile)
+        == "my.toml: link.down.loss.r: missing"
+    )
+
+
+def test_a_bottleneck_may_have_the_name_of_a_field_of_a_path(tmp_path: Path) -> None:
+    profile = f'{PROFILE}[bottlenecks.loss]\nroutes = ["*->*"]\ndelay = "9 ms"'
+    scenario = load(tmp_path, 'bottlenecks.loss.capacity = "2 Mbit/s"', profile=profile)
+    assert (str(scenario.bottlenecks["loss"].delay), scenario.bottlenecks["loss"].routes) == (
+        "9 ms",
+        ["*->*"],
+    )
+
+
+def test_another_control_does_not_inherit_the_options_of_the_first(tmp_path: Path) -> None:
+    profile = f'{PROFILE}[congestion_control]\nname = "gcc-2016"\noptions = {{ window_ms = 500 }}'
+    other = load(tmp_path, 'congestion_control.name = "goog-cc"', profile=profile)
+    assert other.congestion_control == CongestionControl(name="goog-cc")
+    same = load(tmp_path, "congestion_control.options.over_use_ms = 100", profile=profile)
+    assert same.congestion_control.options == {"window_ms": 500.0, "over_use_ms": 100.0}
+
+
+def test_a_shared_path_replaces_two_separate_ones_and_the_other_way_round(tmp_path: Path) -> None:
+    shared = load(tmp_path, 'link.both.delay = "7 ms"')
+    assert shared.link == Link(both=PathSpec(delay=Duration(7 * 10**6)))
+    profile = PROFILE.replace("up =", "both =")
+    apart = load(tmp_path, 'link.up.delay = "7 ms"', profile=profile)
+    assert apart.link == Link(up=PathSpec(delay=Duration(7 * 10**6)))
 
 
 def test_an_array_replaces_the_array_of_the_profile_as_a_whole(tmp_path: Path) -> None:

@@ -12,7 +12,17 @@ from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.backend import paths_table
 from rtclab.errors import BadInput
-from rtclab.scenario import Bitrate, Duration, PathSpec, Scenario, shipped
+from rtclab.scenario import (
+    Bitrate,
+    Browser,
+    CongestionControl,
+    Duration,
+    Host,
+    PathSpec,
+    PixelRate,
+    Scenario,
+    shipped,
+)
 from rtclab.scenario.path import CapacityTrace
 
 
@@ -33,6 +43,97 @@ def test_a_participants_tables_are_merged_over_the_scenarios_tables(tmp_path: Pa
     assert changed.link_of("carol").up == PathSpec(capacity=Bitrate(10**6), delay=Duration(10**6))
     assert changed.link_of("dave").up == PathSpec()
     assert changed.link_of("dave").both == PathSpec(delay=Duration(7 * 10**6))
+
+
+def test_a_participant_changes_single_keys_of_any_table(tmp_path: Path) -> None:
+    changed = scenario(
+        tmp_path,
+        """
+        [congestion_control]
+        name = "gcc-2016"
+        stack = "chrome-2016"
+        options = { over_use_ms = 100, window_ms = 500 }
+        [host]
+        encoder_capacity = "50 Mpixel/s"
+        [browser]
+        args = ["--mute-audio"]
+        [participants.carol]
+        congestion_control.options.window_ms = 300
+        host.decoder_capacity = "200 Mpixel/s"
+        browser.field_trials = "WebRTC-A/B/"
+        [participants.dave]
+        congestion_control.name = "goog-cc"
+        [servers.mcu]
+        congestion_control.options.window_ms = 300
+        [[calls]]
+        kind = "mixing-mcu"
+        server = "mcu"
+        """,
+    )
+    own = {"over_use_ms": 100.0, "window_ms": 300.0}
+    control = CongestionControl(name="gcc-2016", stack="chrome-2016", options=own)
+    assert changed.congestion_control_of("carol") == changed.servers["mcu"].congestion_control == control
+    host = Host(encoder_capacity=PixelRate(50_000_000), decoder_capacity=PixelRate(200_000_000))
+    assert changed.host_of("carol") == host
+    assert changed.browser_of("carol") == Browser(args=["--mute-audio"], field_trials="WebRTC-A/B/")
+    # Options belong to the control that they were written for; a stack does not.
+    assert changed.congestion_control_of("dave") == CongestionControl(name="goog-cc", stack="chrome-2016")
+    assert changed.congestion_control_of("alice").options == {"over_use_ms": 100.0, "window_ms": 500.0}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("capacity", '"1 Mbit/s"', "unlimited"),
+        ("delay", '{ ramp = "linear", from = "1 ms", to = "9 ms", start = "1 s", end = "2 s" }', "none"),
+        ("jitter", '"2 ms"', "none"),
+        ("loss", "{ p = 0.01, r = 0.5 }", "none"),
+        ("tick", '"1 ms"', "none"),
+        ("clock", '{ wander = "1 %", correlation = "1 s" }', "none"),
+        ("wifi", "{}", "none"),
+    ],
+)
+def test_what_is_inherited_can_be_unset_with_a_word(
+    tmp_path: Path, field: str, value: str, word: str
+) -> None:
+    text = f"""
+        link.both.{field} = {value}
+        [participants.carol]
+        link.both.{field} = "{word}"
+        """
+    changed = scenario(tmp_path, base="", text=text.replace("[p", f"{TWO_PEOPLE}[p", 1))
+    assert getattr(changed.link_of("alice").both, field) != getattr(PathSpec(), field)
+    assert changed.link_of("carol").both == PathSpec()
+    # The word is the same as nothing, in the form that is kept and compared, too.
+    (tmp_path / "base.toml").write_text((tmp_path / "my.toml").read_text())
+    (tmp_path / "over.toml").write_text(f'extends = "base"\nname = "two"\nlink.both.{field} = "{word}"')
+    unset = Scenario.load(tmp_path / "over.toml")
+    assert unset.link_of("alice").both == PathSpec()
+    assert unset == Scenario.load(tmp_path / "my.toml", [f"link.both.{field}={word}"])
+    assert unset.model_dump(mode="json", exclude_defaults=True)["link"] == {"both": {}}
+
+
+def test_a_queue_is_unset_with_its_capacity_or_alone(tmp_path: Path) -> None:
+    limited = '[link]\nup = { capacity = "1 Mbit/s", queue = "300 ms" }\n[participants.carol]\n'
+    alone = scenario(tmp_path, f'{limited}link.up.queue = "unlimited"')
+    assert alone.link_of("carol").up == PathSpec(capacity=Bitrate(10**6))
+    both = scenario(tmp_path, f'{limited}link.up = {{ queue = "unlimited", capacity = "unlimited" }}')
+    assert both.link_of("carol").up == PathSpec()
+    expected = (
+        "my.toml: participants.carol.link.up.queue: a queue of `300 ms` without capacity never fills\n"
+        "  hint: add capacity, for example `1 Mbit/s`, or set the queue to `unlimited`"
+    )
+    assert error(tmp_path, f'{limited}link.up.capacity = "unlimited"') == expected
+    assert str(PathSpec.parse("capacity unlimited, queue unlimited, loss none")) == str(PathSpec())
+
+
+def test_mean_loss_and_mean_burst_are_the_probabilities_of_a_gilbert_channel(tmp_path: Path) -> None:
+    up: Any = scenario(tmp_path, '[link]\nup.loss = { mean = "2 %", burst = 4 }').link.up.native("up")
+    loss = up["loss"]
+    assert (loss["h"], loss["k"], loss["r"]) == (0.0, 1.0, 0.25)
+    assert loss["p"] / (loss["p"] + loss["r"]) == pytest.approx(0.02)
+    longest: Any = PathSpec.parse("loss {mean = '75 %', burst = 3}").native("up")
+    assert longest["loss"]["p"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -88,13 +189,6 @@ def test_the_network_of_first_call_is_four_access_paths_and_a_core_without_limit
         {"from": "core", "to": "alice", "paths": ["core.up", "alice.down"]},
         {"from": "core", "to": "bob", "paths": ["core.up", "bob.down"]},
     ]
-
-
-def test_the_comparison_scenarios_put_their_whole_limit_on_the_uplink() -> None:
-    for name in ("1mbit", "500kbit", "100mbit", "loss"):
-        link = Scenario.load(f"sim-vs-live/{name}").link
-        assert link.down == PathSpec()
-        assert link.up.capacity is not None
 
 
 def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
@@ -356,11 +450,11 @@ def test_a_path_like_dummynets_loses_before_its_queue_and_works_in_ticks(tmp_pat
     assert (described["loss_position"], described["tick_ns"]) == ("queue", 1_000_000)
 
 
-def test_a_wifi_hop_has_a_named_fading_or_its_own_and_a_retry_limit(tmp_path: Path) -> None:
+def test_a_wifi_hop_has_a_named_fading_or_its_own_and_a_limit_of_attempts(tmp_path: Path) -> None:
     text = """
         [link.both]
         queue = "100 packets"
-        wifi = { fading = "far", retry_limit = 15 }
+        wifi = { fading = "far", max_attempts = 15 }
         [participants.bob.link.both.wifi.fading]
         good = { rate = "6 Mbit/s", error = 0.5 }
         """
@@ -372,7 +466,7 @@ def test_a_wifi_hop_has_a_named_fading_or_its_own_and_a_retry_limit(tmp_path: Pa
     assert own["good"] == own["fade"] == {"bps": 6_000_000, "error": 0.5}
     assert own["mean_fade_ns"] == 0
     changed = scenario(
-        tmp_path, text, "link.both.wifi.retry_limit=1", base=TWO_PEOPLE.replace("[participants.bob]", "")
+        tmp_path, text, "link.both.wifi.max_attempts=1", base=TWO_PEOPLE.replace("[participants.bob]", "")
     )
     one: Any = changed.link_of("alice").both.native("alice.both")["wifi"]  # type: ignore[union-attr]
     assert one["attempts"] == 1

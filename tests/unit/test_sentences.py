@@ -19,15 +19,15 @@ import polars as pl
 import pytest
 from test_logs_getstats import FILES
 
+import rtclab
 from rtclab import lab
 from rtclab.cli import main
+from rtclab.experiment import Result, Store
 from rtclab.metrics import measure_run
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario
-from rtclab.sweeps import sweep
-from rtclab.trace import Repeat
-from rtclab.trace import Run as TraceRun
+from rtclab.trace import Repeat, Run
 
 NS_PER_S = 1_000_000_000
 EVENT_LOGS = [
@@ -85,7 +85,7 @@ WINDOWS: tuple[Window | None, ...] = (None, (0.0, 3.0), (3.0, 6.0), (4.5, 5.0))
 class Said:
     """A run, a window of it, and what the tables say about it."""
 
-    run: TraceRun
+    run: Run
     window: Window | None = None
     told: set[str] = field(default_factory=set)
     """The flows whose rates the sentence has told so far."""
@@ -248,6 +248,54 @@ def check_rates(said: Said, match: re.Match[str]) -> None:
     check_delay(said, match, flows)
 
 
+@rule(
+    rf"(?P<who>.+?) (?P<verb>receives?|(?:is|are) received) (?:at )?(?P<span>.+?), the others "
+    rf"(?:at )?(?P<others>.+?)(?:,?{DELAY})(?P<rtp>)"
+)
+def check_uneven_rates(said: Said, match: re.Match[str]) -> None:
+    rates = said.of("receiving_rate")
+    said.told.update(rates)
+    end = "sender" if "received" in match["verb"] else "receiver"
+    theirs, others = divided(said, match["who"], end, rates)
+    assert max(theirs.values()) < min(others.values())
+    assert 1.5 * fmean(theirs.values()) < fmean(others.values())
+    check_range(match["span"], theirs)
+    check_range(match["others"], others)
+    check_delay(said, match, list(rates))
+
+
+@rule(r"packets (?P<way>to|from) (?P<who>.+?) take (?P<span>.+?), (?:to|from) the others (?P<others>.+)")
+def check_uneven_delays(said: Said, match: re.Match[str]) -> None:
+    end = "receiver" if match["way"] == "to" else "sender"
+    theirs, others = divided(said, match["who"], end, said.of("one_way_delay"))
+    assert min(theirs.values()) > max(others.values())
+    assert fmean(theirs.values()) > 1.5 * fmean(others.values())
+    check_range(match["span"], theirs)
+    check_range(match["others"], others)
+
+
+def divided(
+    said: Said, who: str, end: str, values: Mapping[str, float]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The values of the flows to or from the named participants, and of the other flows."""
+    named = re.split(r", | and ", who)
+    flows = said.run.traces[0].manifest.flows
+    theirs = {flow: value for flow, value in values.items() if getattr(flows[flow], end) in named}
+    others = {flow: value for flow, value in values.items() if flow not in theirs}
+    assert theirs, who
+    assert others, who
+    return theirs, others
+
+
+def check_range(text: str, values: Mapping[str, float]) -> None:
+    """Checks a range or a single figure, however much the values differ."""
+    figures = [found.groupdict() for found in FIGURE.finditer(text.removeprefix("up to "))]
+    unit = figures[-1]["unit"]
+    assert close(figures[-1]["number"], unit, max(values.values())), (text, values)
+    if not text.startswith("up to "):
+        assert close(figures[0]["number"], figures[0]["unit"] or unit, min(values.values())), (text, values)
+
+
 @rule(rf"{RATE} used (?P<span>.+?) of (?P<capacity>the capacity|[\d.]+ [kM]bit/s){DELAY}(?P<rtp>)")
 def check_share(said: Said, match: re.Match[str]) -> None:
     used = {flow: value for (name, flow), value in said.means.items() if name == "utilisation"}
@@ -384,35 +432,38 @@ def check_verdict(sentence: str, said: Said) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TraceRun]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """A short run of each kind."""
     out = tmp_path_factory.mktemp("runs")
-    made: dict[str, TraceRun] = {}
+    made: dict[str, Run] = {}
     for name, text in SCENARIOS.items():
         file = out / f"{name.replace(' ', '-')}.toml"
         file.write_text(f"name = '{file.stem}'\n{text}")
         capture = name == "two"
-        made[name] = lab.run(file, out=out, jobs=1, progress=False, capture=capture)
-    made["partly failed"] = lab.run(out / "two.toml", out=out, jobs=1, progress=False)
-    made["partly failed"].record(Repeat(2, seed=7, status="failed", reason="died"))
-    made["failed"] = lab.run(
-        "first-call", changes={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
-    )
+        made[name] = rtclab.run(file, out=out, jobs=1, progress=False, capture=capture).run
+    partly = rtclab.run(out / "two.toml", out=out, jobs=1, progress=False).path
+    store = Store(partly)
+    store.plan(3)
+    store.add([Result(0, Repeat(2, seed=7, status="failed", reason="died"))], code="", metrics="")
+    made["partly failed"] = store.run()
+    made["failed"] = rtclab.run(
+        "first-call", set={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False
+    ).run
     made |= imports(out, made["two"].repeat_path(0) / "capture.pcapng")
     return made
 
 
-def imports(out: Path, capture: Path) -> dict[str, TraceRun]:
+def imports(out: Path, capture: Path) -> dict[str, Run]:
     dump, rtcstats = out / "dump.txt", out / "stats.jsonl"
     dump.write_text(FILES["internals"])
     rtcstats.write_text(FILES["version 3"])
     logs = {"event log": EVENT_LOGS[:1], "two event logs": EVENT_LOGS, "dump": [dump], "rtcstats": [rtcstats]}
-    made: dict[str, TraceRun] = {name: lab.import_files(files, out=out) for name, files in logs.items()}
-    made["capture"] = lab.import_files(capture, names={"10.0.0.1": "alice", "10.0.0.2": "bob"}, out=out)
+    made: dict[str, Run] = {name: lab.import_files(files, out=out).run for name, files in logs.items()}
+    made["capture"] = lab.import_files(capture, names={"10.0.0.1": "alice", "10.0.0.2": "bob"}, out=out).run
     return made
 
 
-def page_of(run: TraceRun) -> str:
+def page_of(run: Run) -> str:
     return write_report(run).read_text(encoding="utf-8")
 
 
@@ -431,7 +482,7 @@ KINDS = (*SCENARIOS, *IMPORTS, "partly failed", "failed")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_verdict_of_a_report_says_what_the_table_says(runs: dict[str, TraceRun], kind: str) -> None:
+def test_the_verdict_of_a_report_says_what_the_table_says(runs: dict[str, Run], kind: str) -> None:
     (sentence,) = leads(page_of(runs[kind]))
     check_verdict(sentence, Said(runs[kind]))
 
@@ -442,19 +493,19 @@ PAIRS = [("two", "lossy"), ("beside tcp", "beside tcp in turn"), ("sfu", "mesh")
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_verdicts_of_a_comparison_are_about_its_window(
-    runs: dict[str, TraceRun], tmp_path: Path, pair: tuple[str, str], window: Window | None
+    runs: dict[str, Run], tmp_path: Path, pair: tuple[str, str], window: Window | None
 ) -> None:
     a, b = (runs[kind] for kind in pair)
-    page = write_comparison(a, b, tmp_path / "page.html", window).read_text(encoding="utf-8")
+    page = write_comparison({"a": a, "b": b}, tmp_path / "page.html", window).read_text(encoding="utf-8")
     for sentence, run in zip(leads(page), (a, b), strict=True):
         check_verdict(sentence, Said(run, window))
-    claimed = re.search(r"Verdicts and metrics are from ([\d.]+) s to ([\d.]+) s", page)
+    claimed = re.search(r"Verdicts, metrics and charts are from ([\d.]+) s to ([\d.]+) s", page)
     assert (claimed and tuple(map(float, claimed.groups()))) == window
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "failed"])
 def test_the_calls_on_a_page_have_the_participants_and_the_media_of_the_tables(
-    runs: dict[str, TraceRun], kind: str
+    runs: dict[str, Run], kind: str
 ) -> None:
     run = runs[kind]
     (said,) = (value for name, value in facts(page_of(run)) if name == "Call")
@@ -498,7 +549,7 @@ def test_the_calls_on_a_page_have_the_participants_and_the_media_of_the_tables(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "failed"])
-def test_the_network_on_a_page_is_that_of_the_table_of_paths(runs: dict[str, TraceRun], kind: str) -> None:
+def test_the_network_on_a_page_is_that_of_the_table_of_paths(runs: dict[str, Run], kind: str) -> None:
     run = runs[kind]
     said = [(name, value) for name, value in facts(page_of(run)) if name.startswith("Network: ")]
     paths = run.traces[0].table("paths").sort("at_ns").unique("path", keep="first")
@@ -529,7 +580,7 @@ CONTROLS = dict.fromkeys(SCENARIOS, "goog-cc") | {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_facts_on_a_page_are_those_of_the_run(runs: dict[str, TraceRun], kind: str) -> None:
+def test_the_facts_on_a_page_are_those_of_the_run(runs: dict[str, Run], kind: str) -> None:
     run, said = runs[kind], dict(facts(page_of(runs[kind])))
     finished = [repeat for repeat in run.repeats if repeat.status == "finished"]
     assert said["Repeats"] == f"{len(finished)} of {len(run.repeats)} finished"
@@ -548,31 +599,39 @@ def test_the_facts_on_a_page_are_those_of_the_run(runs: dict[str, TraceRun], kin
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_the_command_compare_counts_repeats_tests_and_stars_right(
-    runs: dict[str, TraceRun], tmp_path: Path, capsys: pytest.CaptureFixture[str], window: Window | None
+    runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str], window: Window | None
 ) -> None:
     def said(*arguments: str) -> str:
         with pytest.raises(SystemExit):
-            main(["compare", *names, *limits, "--html", str(page), *arguments])
+            main(["compare", *names, *limits, "--page", str(page), *arguments])
         return capsys.readouterr().out
 
     page = tmp_path / "page.html"
     names = [str(runs[kind].path) for kind in ("two", "beside tcp")]
     limits = [] if window is None else ["--from", f"{window[0]}s", "--to", f"{window[1]}s"]
-    rows = json.loads(said("--json"))
+    rows = json.loads(said("--json"))["metrics"]
     marked = [row for row in rows if row["significant"]]
     tested = [row for row in rows if row["p"] is not None]
     printed = said("--all")
     over = "6 s" if window is None else f"{window[0]:g} s to {window[1]:g} s of 6 s"
     assert printed.count(f", simulated, {over}: mean of 2 repeats\n") == 2
-    assert f"* where it is more than chance ({len(tested)} paired t-tests, Holm, 5 %)" in printed
-    assert sum("   *   " in line for line in printed.splitlines()) == len(marked)
+    assert f"* where it is more than chance ({len(tested)} paired tests, Holm, 5 %)" in printed
+    assert sum(
+        " * " in line or " *= " in line for line in printed.split(" tests, ")[1].splitlines()[1:]
+    ) == len(marked)
+    too_few = [row["repeats_needed"] for row in rows if row["verdict"] == "too few repeats to tell"]
+    given = re.findall(r" n([=>])(\d+|\?) ", printed)
+    assert len(given) == len(too_few)
+    assert sorted(int(number) for sign, number in given if sign == "=" and number != "?") == sorted(
+        needed for needed in too_few if needed is not None and needed <= 1000
+    )
     text = page.read_text(encoding="utf-8").partition("more than chance")[2]
-    assert text.startswith(f" ({len(tested)} paired t-tests, Holm, 5 %)")
+    assert text.startswith(f" ({len(tested)} paired tests, Holm, 5 %)")
     assert text.count('<span class="significant">') == len(marked)
 
 
 def test_the_page_of_a_sweep_counts_its_points_and_repeats(tmp_path: Path) -> None:
-    grid = sweep(
+    grid = rtclab.sweep(
         "first-call",
         {"link.up.loss": ["0 %", "100 %"]},
         repeats=2,
@@ -582,17 +641,15 @@ def test_the_page_of_a_sweep_counts_its_points_and_repeats(tmp_path: Path) -> No
     )
     page = grid.report().read_text(encoding="utf-8")
     said = dict(facts(page))
-    assert (
-        said["Points"] == f"{grid.metrics()['point'].n_unique()}, each repeated 2 times with the same seeds"
-    )
-    assert said["Repeats"] == "4 of 4 finished"
+    assert said["Conditions"] == str(grid.metrics()["condition"].n_unique()) == "2"
+    assert said["Repeats"] == "2 of each, with the same seeds"
     failed = grid.failures()
     assert page.count("did not connect within") == failed.height == 2
     assert set(failed["link.up.loss"]) == {"100 %"}
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/wifi", "examples/mobile-3g", "abello2013/calls-2-10mbit", "first-call"]
+    "path", ["examples/wifi", "examples/mobile-3g", "examples/parallel-calls", "first-call"]
 )
 def test_a_path_is_called_unlimited_only_if_nothing_limits_it(
     path: str, capsys: pytest.CaptureFixture[str]

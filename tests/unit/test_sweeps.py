@@ -1,4 +1,4 @@
-"""Sweeps: their results, and what remains after Ctrl-C, a kill or a full disk."""
+"""Sweeps: their values, and how their repeats run on executors and backends."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import multiprocessing
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -17,29 +14,28 @@ from typing import Any
 
 import polars as pl
 import pytest
-import stub_backend
 from polars.testing import assert_frame_equal
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab import backend as backends
 from rtclab.backend import sim_batch
 from rtclab.backend.sim import SimBackend
-from rtclab.errors import BadInput, DiskFull
+from rtclab.errors import BadInput
+from rtclab.experiment import Experiment, Interrupted, OtherVersion, Results, Stopped
+from rtclab.experiment.work import Task, run_task, tasks_of
+from rtclab.lab import open_results, sweep
 from rtclab.metrics import METRICS, metric
 from rtclab.metrics.statistics import summarise
 from rtclab.scenario import Scenario
-from rtclab.sweeps import Grid, Interrupted, OtherVersion, SweepStopped, open_sweep, sweep
-from rtclab.sweeps.store import Store
-from rtclab.sweeps.worker import payload_of, run_task
 from rtclab.trace import Trace
 
 VARY = {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"}
 WHAT: dict[str, Any] = {"scenario": "first-call", "vary": VARY, "repeats": 6, "duration": "5 s"}
 TASKS = 12
 """36 repeats, three to a task."""
+TWO: dict[str, Any] = {"vary": {"link.up.loss": "0..5 % x2"}, "repeats": 2, "duration": "2 s"}
 
-Task = Callable[[bytes, int], bytes]
+Run = Callable[[str], Any]
 
 
 class Here(Executor):
@@ -48,36 +44,47 @@ class Here(Executor):
     def __init__(self, *, backwards: bool = False, before: Callable[[int], None] = lambda task: None) -> None:
         self.backwards = backwards
         self.before = before
-        self.submitted: list[tuple[Future[bytes], Task, bytes, int]] = []
+        self.submitted: list[tuple[Future[Any], Run, str]] = []
 
-    def submit(self, run: Task, payload: bytes, task: int) -> Future[bytes]:  # type: ignore[override]
-        future: Future[bytes] = Future()
-        self.submitted.append((future, run, payload, task))
+    def submit(self, run: Run, text: str) -> Future[Any]:  # type: ignore[override]
+        future: Future[Any] = Future()
+        self.submitted.append((future, run, text))
         if not self.backwards:
-            self._run(*self.submitted[-1])
+            self._run(len(self.submitted) - 1)
         elif len(self.submitted) == TASKS:
-            for one in reversed(self.submitted):
-                self._run(*one)
+            for task in reversed(range(TASKS)):
+                self._run(task)
         return future
 
-    def _run(self, future: Future[bytes], run: Task, payload: bytes, task: int) -> None:
+    def _run(self, task: int) -> None:
+        future, run, text = self.submitted[task]
         self.before(task)
         try:
-            future.set_result(run(payload, task))
+            future.set_result(run(text))
         except Exception as error:
             future.set_exception(error)
 
 
+def stop_at(number: int) -> Callable[[int], None]:
+    """Presses Ctrl-C before a task."""
+
+    def stop(task: int) -> None:
+        if task == number:
+            raise KeyboardInterrupt
+
+    return stop
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A sweep that ran without interruption."""
     return sweep(**WHAT, jobs=1, out=tmp_path_factory.mktemp("whole"))
 
 
-def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Grid) -> None:
+def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Results) -> None:
     table = whole.metrics()
     assert table.columns == [
-        "point",
+        "condition",
         "link.up.capacity",
         "link.up.loss",
         "link.up.capacity_bps",
@@ -85,9 +92,10 @@ def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Grid) -> No
         "repeat",
         "metric",
         "unit",
+        "better",
         "flow",
         "value",
-        "failure",
+        "deviation",
     ]
     rates = table.filter(metric="receiving_rate")
     assert rates.height == 2 * 3 * 6 * 2  # capacities, losses, repeats, flows
@@ -99,19 +107,15 @@ def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Grid) -> No
     assert table["link.up.capacity_bps"].unique().sort().to_list() == [5e5, 1e6]
 
 
-def test_a_point_has_the_same_values_as_the_same_run(whole: Grid, tmp_path: Path) -> None:
+def test_a_condition_has_the_same_values_as_the_same_run(whole: Results, tmp_path: Path) -> None:
     changes = {"link.up.capacity": "1 Mbit/s", "link.up.loss": "2.5 %"}
-    run = rtclab.run("first-call", duration="5 s", repeats=6, changes=changes, out=tmp_path, progress=False)
-    columns = ["metric", "flow", "repeat", "value"]
-    # Metrics of all repeats together have no value per repeat, and sweeps record no packets.
-    of_packets = ("inter_arrival_time", "inter_arrival_p95", "fec_share")
-    measured = run.metrics().filter(~pl.col("metric").is_in(of_packets))
-    expected = measured.select(columns).drop_nulls()
-    point = whole.metrics().filter(
-        pl.col("link.up.capacity") == "1 Mbit/s", pl.col("link.up.loss") == "2.5 %"
-    )
-    found = point.filter(pl.col("metric") != "call_failures").select(columns)
-    assert_frame_equal(found.sort(columns), expected.sort(columns), check_exact=True, check_dtypes=False)
+    run = rtclab.run("first-call", duration="5 s", repeats=6, set=changes, out=tmp_path)
+    of_packets = ("inter_arrival_time", "inter_arrival_p95", "fec_share")  # sweeps record no packets
+    columns = ["repeat", "metric", "unit", "better", "flow", "value", "deviation"]
+    expected = run.metrics().filter(~pl.col("metric").is_in(of_packets)).select(columns)
+    found = whole.where(**changes).metrics().select(columns)
+    assert_frame_equal(found, expected, check_exact=True)
+    assert whole["link.up.capacity = 1 Mbit/s, link.up.loss = 2.5 %"].metrics().select(columns).equals(found)
 
 
 def test_a_custom_metric_reads_no_rows_of_other_repeats(tmp_path: Path) -> None:
@@ -134,47 +138,108 @@ def test_a_custom_metric_reads_no_rows_of_other_repeats(tmp_path: Path) -> None:
     assert counted.height == 4
 
 
-def test_all_points_have_the_same_seeds(tmp_path: Path) -> None:
-    # The queue never gets that long, so the two points behave the same.
+def test_all_conditions_have_the_same_seeds(tmp_path: Path) -> None:
+    # The queue never gets that long, so both conditions behave the same.
     vary = {"link.up.queue": ["10 s", "11 s"]}
     grid = sweep("first-call", vary, repeats=3, duration="3 s", jobs=1, out=tmp_path)
     sent = grid.metrics().filter(metric="sending_rate", flow="alice->bob")
-    first, second = (sent.filter(point=point)["value"].to_list() for point in (0, 1))
+    first, second = (
+        sent.filter(pl.col("link.up.queue") == queue)["value"].to_list() for queue in ("10 s", "11 s")
+    )
     assert first == second
     assert len(set(first)) == 3
 
 
-def test_the_table_does_not_depend_on_the_executor_or_the_order_of_tasks(whole: Grid, tmp_path: Path) -> None:
+def test_the_table_does_not_depend_on_the_executor_or_the_order_of_tasks(
+    whole: Results, tmp_path: Path
+) -> None:
     with ThreadPoolExecutor(2) as threads:
         for executor in (Here(), Here(backwards=True), threads):
             grid = sweep(**WHAT, executor=executor, out=tmp_path)
-            assert grid.path.joinpath("metrics.parquet").read_bytes() == _bytes(whole)
-    assert _bytes(sweep(**WHAT, jobs=2, out=tmp_path)) == _bytes(whole)
+            assert_same(grid, whole)
+    assert_same(sweep(**WHAT, jobs=2, out=tmp_path), whole)
 
 
-def _bytes(grid: Grid) -> bytes:
-    return grid.path.joinpath("metrics.parquet").read_bytes()
+def assert_same(a: Results, b: Results) -> None:
+    assert_frame_equal(a.metrics(), b.metrics(), check_exact=True)
+    assert_frame_equal(a.outcomes(), b.outcomes())
 
 
-def test_the_summary_has_the_same_statistics_as_the_summary_of_a_run(whole: Grid) -> None:
+def test_the_summary_has_the_same_statistics_as_the_summary_of_a_run(whole: Results) -> None:
     table, summary = whole.metrics(), whole.summary()
-    keys = ["point", "metric", "flow"]
+    keys = ["condition", "metric", "flow"]
     assert summary.select(keys).n_unique() == summary.height
-    for row in summary.filter(pl.col("point") == 5).iter_rows(named=True):
+    for row in summary.filter(condition=whole.conditions[5]).iter_rows(named=True):
         values = table.filter(**{key: row[key] for key in keys})["value"].to_list()
+        assert row["repeats"] == 6
+        if METRICS[row["metric"]].trials is not None:
+            continue
         expected = summarise(values, METRICS[row["metric"]].bounds)
         found = [row[name] for name in ("mean", "sd", "ci95_low", "ci95_high")]
         known = [expected.mean, expected.sd, expected.ci95_low, expected.ci95_high]
-        assert row["repeats"] == 6
         assert found == pytest.approx([None if value != value else value for value in known], nan_ok=True)
 
 
-def test_a_sweep_leaves_two_files_and_can_be_opened_by_name(whole: Grid) -> None:
-    assert sorted(file.name for file in whole.path.iterdir()) == ["metrics.parquet", "sweep.json"]
-    opened = open_sweep(whole.name, out=whole.path.parent)
-    assert opened.progress() == (36, 36)
+def test_by_averages_over_the_other_fields_repeat_by_repeat(whole: Results) -> None:
+    by_loss = whole.summary(by="link.up.loss").filter(metric="receiving_rate", flow="alice->bob")
+    assert by_loss["link.up.loss"].to_list() == ["0 %", "2.5 %", "5 %"]
+    rows = whole.metrics().filter(metric="receiving_rate", flow="alice->bob")
+    for loss, mean, low in by_loss.select("link.up.loss", "mean", "ci95_low").iter_rows():
+        of_loss = rows.filter(pl.col("link.up.loss") == loss)
+        means = of_loss.group_by("repeat", maintain_order=True).agg(pl.col("value").mean())["value"]
+        expected = summarise(means.to_list(), (0.0, float("inf")))
+        assert (mean, low) == pytest.approx((expected.mean, expected.ci95_low))
+    with pytest.raises(
+        BadInput, match=r"by: `link\.up\.delay` is not varied; expected link\.up\.capacity or"
+    ):
+        whole.summary(by="link.up.delay")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"link.up.delay": "1 ms"}, "where: `link.up.delay` is not varied; expected link.up.capacity or"),
+        ({"link.up.loss": "3 %"}, "where: link.up.loss = `3 %` was not run; expected 0 %, 2.5 %, 5 %"),
+    ],
+)
+def test_conditions_that_were_not_run_are_refused(
+    whole: Results, values: dict[str, str], message: str
+) -> None:
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
+        whole.where(**values)
+
+
+def test_a_part_of_a_sweep_counts_its_own_repeats_and_has_its_own_rows(whole: Results) -> None:
+    part = whole.where(**{"link.up.loss": "5 %"})
+    assert (part.planned, part.finished, part.unfinished, len(part.conditions)) == (12, 12, 0, 2)
+    assert_frame_equal(part.metrics(), whole.metrics().filter(pl.col("link.up.loss") == "5 %"))
+    failures = part.summary(metrics=["call_failures"]).select("mean", "repeats").rows()
+    assert failures == [(0.0, 6)] * 2
+    one = part.where(**{"link.up.capacity": "1 Mbit/s"})
+    assert one.conditions == ["link.up.capacity = 1 Mbit/s, link.up.loss = 5 %"]
+    with pytest.raises(BadInput, match="where: no condition is left"):
+        one.where(**{"link.up.capacity": "0.5 Mbit/s"})
+
+
+def test_only_a_sweep_with_traces_can_be_measured_at_other_times(whole: Results, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"kept no traces, so only its own time can be measured\n  hint: "):
+        whole.metrics(begin="2 s")
+    traced = sweep("first-call", **TWO, traces=True, out=tmp_path)
+    assert len(traced.traces) == 4
+    late = traced.metrics(begin="1 s", metrics=["sending_rate"])
+    own = sweep("first-call", **TWO, begin="1 s", metrics=["sending_rate"], out=tmp_path)
+    assert late.height == 8
+    # These record no packets, and the same sums.
+    assert_frame_equal(own.metrics(), late, check_exact=True)
+    assert_frame_equal(own.metrics(begin="1 s"), late, check_exact=True)
+
+
+def test_a_sweep_leaves_one_file_and_can_be_opened_by_name(whole: Results) -> None:
+    assert [file.name for file in whole.path.iterdir()] == ["results.sqlite"]
+    opened = open_results(whole.name, out=whole.path.parent)
+    assert (opened.finished, opened.planned, opened.unfinished) == (36, 36, 0)
     assert opened.fields == list(VARY)
-    assert_frame_equal(opened.metrics(), whole.metrics())
+    assert_same(opened, whole)
 
 
 def test_sweeps_are_numbered_from_1(tmp_path: Path) -> None:
@@ -189,7 +254,8 @@ def test_a_failed_repeat_has_one_row_with_its_reason(tmp_path: Path) -> None:
     vary = {"link.up.loss": ["0 %", "100 %"]}
     grid = sweep("first-call", vary, repeats=2, duration="5 s", jobs=1, out=tmp_path)
     reason = "alice and bob did not connect within 5 s; last event: alice's is `joined` and bob's is `joined`"
-    assert grid.failures().rows() == [(1, "100 %", 0, reason), (1, "100 %", 1, reason)]
+    label = "link.up.loss = 100 %"
+    assert grid.failures().rows() == [(label, "100 %", repeat, "failed", reason) for repeat in (0, 1)]
     failed = grid.metrics().filter(pl.col("link.up.loss") == "100 %")
     assert failed.select("repeat", "metric", "value").rows() == [
         (0, "call_failures", 100.0),
@@ -212,141 +278,124 @@ def test_an_error_in_the_simulator_fails_only_its_repeat(
         return simulate(config)
 
     what = {"scenario": "first-call", "vary": {"link.up.loss": ["0 %"]}, "repeats": 3, "duration": "3 s"}
-    expected = sweep(**what, jobs=1, out=tmp_path).metrics()
+    whole = sweep(**what, jobs=1, out=tmp_path).metrics()
     monkeypatch.setattr(sim_batch._native, "simulate", sometimes)
     grid = sweep(**what, jobs=1, out=tmp_path)
     reason = "ValueError: goog-cc of alice: no target at 1 s"
-    assert grid.failures().rows() == [(0, "0 %", 1, reason)]
-    assert_frame_equal(grid.metrics().filter(pl.col("repeat") != 1), expected.filter(pl.col("repeat") != 1))
+    assert grid.failures().select("repeat", "status", "reason").rows() == [(1, "error", reason)]
+    assert_frame_equal(grid.metrics().filter(pl.col("repeat") != 1), whole.filter(pl.col("repeat") != 1))
 
 
-def test_ctrl_c_keeps_finished_tasks_and_resume_runs_the_others(whole: Grid, tmp_path: Path) -> None:
-    def stop(task: int) -> None:
-        if task == 5:
-            raise KeyboardInterrupt
-
+def test_ctrl_c_keeps_finished_tasks_and_resume_runs_the_others(whole: Results, tmp_path: Path) -> None:
     with pytest.raises(Interrupted) as stopped:
-        sweep(**WHAT, executor=Here(before=stop), out=tmp_path)
-    grid = stopped.value.grid
-    assert grid.progress() == (15, 36)
-    assert_frame_equal(grid.metrics(), whole.metrics().filter(_number() < 15))
-    resumed = Here()
-    assert sweep(resume=grid.path, executor=resumed).progress() == (36, 36)
-    assert [task for *_, task in resumed.submitted] == list(range(5, 12))
-    assert _bytes(grid) == _bytes(whole)
+        sweep(**WHAT, executor=Here(before=stop_at(5)), out=tmp_path)
+    grid = stopped.value.results
+    assert (grid.finished, grid.unfinished) == (15, 21)
+    statuses = grid.outcomes()["status"].to_list()
+    assert statuses == ["finished"] * 15 + ["interrupted"] * 21
+    assert_frame_equal(grid.metrics(), whole.metrics().filter(_number(whole) < 15))
+    resumed = sweep(resume=grid.path, executor=(executor := Here()))
+    ran = [
+        (part["condition"], repeat)
+        for *_, text in executor.submitted
+        for part in json.loads(text)["parts"]
+        for repeat in part["repeats"]
+    ]
+    assert ran == [divmod(number, 6) for number in range(15, 36)]
+    assert_same(resumed, whole)
     # Nothing is left to do.
     sweep(resume=grid.path, executor=(idle := Here()))
     assert idle.submitted == []
 
 
-def _number() -> pl.Expr:
+def _number(results: Results) -> pl.Expr:
     """Number of a repeat in its sweep."""
-    return pl.col("point") * 6 + pl.col("repeat")
+    numbers = {label: number for number, label in enumerate(results.conditions)}
+    return pl.col("condition").replace_strict(numbers, return_dtype=pl.Int64) * 6 + pl.col("repeat")
 
 
-SCRIPT = """
-import sys, rtclab.sweeps
-rtclab.sweeps.sweep("first-call", {vary!r}, repeats=60, duration="30 s", jobs=1, out=sys.argv[1])
-"""
-
-
-def test_a_killed_sweep_has_the_same_table_after_resuming(tmp_path: Path) -> None:
-    vary = {"link.up.loss": ["0 %", "2 %"]}
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(vary=vary), str(tmp_path / "killed")])
-    while not len(list(tmp_path.glob("killed/*/parts/0*.parquet"))) > 1:
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    killed = open_sweep("first-call-sweep-1", out=tmp_path / "killed")
-    done, size = killed.progress()
-    assert 0 < done < size
-    resumed = sweep(resume=killed.path)
-    expected = sweep("first-call", vary, repeats=60, duration="30 s", out=tmp_path / "whole")
-    assert _bytes(resumed) == _bytes(expected)
-    assert sorted(file.name for file in resumed.path.glob("[!.]*")) == ["metrics.parquet", "sweep.json"]
-
-
-def test_a_full_disk_stops_a_sweep_and_finished_tasks_are_kept(whole: Grid, tmp_path: Path) -> None:
-    parts = tmp_path / "first-call-sweep-1" / "parts"
-
-    def fill(task: int) -> None:
-        if task == 7:
-            parts.mkdir()
-            # Every write to this file fails with ENOSPC.
-            (parts / f".000007.parquet-{os.getpid()}").symlink_to("/dev/full")
-
-    with pytest.raises(DiskFull, match=r"000007.*no space left on the disk"):
-        sweep(**WHAT, executor=Here(before=fill), out=tmp_path)
-    grid = Grid(parts.parent)
-    assert grid.progress() == (21, 36)
-    sweep(resume=grid.path, jobs=1)
-    assert _bytes(grid) == _bytes(whole)
-
-
-def test_parts_are_kept_if_the_disk_is_full_when_the_table_is_written(whole: Grid, tmp_path: Path) -> None:
-    def fill(task: int) -> None:
-        if task == TASKS - 1:
-            name = f".metrics.parquet-{os.getpid()}"
-            (tmp_path / "first-call-sweep-1" / name).symlink_to("/dev/full")
-
-    with pytest.raises(DiskFull, match=r"metrics\.parquet: no space left on the disk"):
-        sweep(**WHAT, executor=Here(before=fill), out=tmp_path)
-    grid = open_sweep("first-call-sweep-1", out=tmp_path)
-    assert_frame_equal(grid.metrics(), whole.metrics())
-    sweep(resume=grid.path, executor=(idle := Here()))
-    assert (_bytes(grid), idle.submitted) == (_bytes(whole), [])
+def test_repeats_can_be_added_to_every_condition(whole: Results, tmp_path: Path) -> None:
+    few = sweep(**WHAT | {"repeats": 2}, out=tmp_path)
+    assert (few.finished, few.planned) == (12, 12)
+    assert_same(sweep(resume=few.path, repeats=6), whole)
 
 
 class LosesAWorker(ProcessPoolExecutor):
     """Kills one of its processes when the tenth task is submitted."""
 
+    submitted = 0
+
     def submit(self, run: Any, /, *arguments: Any, **more: Any) -> Future[Any]:
-        if arguments[1:] == (9,):
+        self.submitted += 1
+        if self.submitted == 10:
             os.kill(super().submit(os.getpid).result(), signal.SIGKILL)
         return super().submit(run, *arguments, **more)
 
 
-def test_a_dead_worker_stops_the_sweep_and_resume_runs_the_other_tasks(whole: Grid, tmp_path: Path) -> None:
+def test_a_dead_worker_stops_the_sweep_and_resume_runs_the_other_tasks(
+    whole: Results, tmp_path: Path
+) -> None:
     context = multiprocessing.get_context("spawn")
     with (
         LosesAWorker(1, mp_context=context) as pool,
         pytest.raises(
-            SweepStopped, match="a worker died: it was killed or ran out of memory\n9 of 12 tasks"
+            Stopped, match="a worker died: it was killed or ran out of memory\n27 of 36 repeats are finished"
         ) as stopped,
     ):
         sweep(**WHAT, executor=pool, out=tmp_path)
-    grid = Grid(tmp_path / "first-call-sweep-1")
-    assert f"rtclab sweep --resume {grid.path}" in str(stopped.value)
-    sweep(resume=grid.path, jobs=1)
-    assert _bytes(grid) == _bytes(whole)
+    grid = Results(tmp_path / "first-call-sweep-1")
+    assert grid.finished == 27
+    assert f"--resume {grid.path}`" in str(stopped.value)
+    assert_same(sweep(resume=grid.path, jobs=1), whole)
 
 
-def test_a_worker_with_another_version_refuses_and_names_both_versions(whole: Grid, tmp_path: Path) -> None:
-    payload = json.loads(payload_of(Store(whole.path).plan, list(METRICS)))
-    payload["versions"] |= {"rtclab": "0.0.9", "code": "0123456789ab"}
+def a_task() -> dict[str, Any]:
+    """The JSON values that a worker gets."""
+    planned = Experiment.product("first-call", VARY, repeats=1)
+    known: dict[str, Any] = json.loads(next(tasks_of(planned.conditions, [(0, 0)], planned.about)).text)
+    return known
+
+
+def test_a_worker_with_another_version_refuses_and_names_both_versions() -> None:
+    known = a_task()
+    known["versions"] |= {"rtclab": "0.0.9", "code": "0123456789ab"}
     with pytest.raises(
         OtherVersion,
         match=rf"runs rtclab {re.escape(rtclab.__version__)} \(.*\); "
         r"the caller runs rtclab 0\.0\.9 \(schema \d+, build 0123456789ab\)",
     ):
-        run_task(json.dumps(payload).encode(), 0)
+        run_task(json.dumps(known))
 
 
-def test_a_worker_without_a_metric_of_the_caller_refuses(whole: Grid) -> None:
-    payload = json.loads(payload_of(Store(whole.path).plan, list(METRICS)))
-    payload["metrics"].append("smiles")
+def test_a_worker_without_a_metric_of_the_caller_refuses() -> None:
+    known = a_task()
+    known["metrics"].append("smiles")
     with pytest.raises(OtherVersion, match="has no metric `smiles`, which the caller has"):
-        run_task(json.dumps(payload).encode(), 0)
+        run_task(json.dumps(known))
 
 
-def test_a_sweep_of_another_build_cannot_be_resumed(whole: Grid, tmp_path: Path) -> None:
-    (tmp_path / "old").mkdir()
-    about = json.loads((whole.path / "sweep.json").read_text())
-    about["versions"]["code"] = "0123456789ab"
-    (tmp_path / "old" / "sweep.json").write_text(json.dumps(about))
-    with pytest.raises(BadInput, match=r"build 0123456789ab; this is build [0-9a-f]{12}"):
-        sweep(resume=tmp_path / "old")
+@pytest.mark.parametrize(
+    ("repeats", "count", "order"),
+    [(1, 7, "plain"), (7, 3, "plain"), (7, 3, "paired"), (1000, 40, "plain"), (50_000, 10, "plain")],
+)
+def test_every_repeat_is_in_exactly_one_task(repeats: int, count: int, order: str) -> None:
+    vary = {"link.up.delay": f"1..100 ms x{count}"}
+    planned = Experiment.product("first-call", vary, repeats=repeats)
+    items = [(condition, repeat) for condition in range(count) for repeat in range(repeats)]
+    if order == "paired":
+        items.sort(key=lambda item: item[::-1])
+    tasks: list[Task] = list(tasks_of(planned.conditions, items, planned.about))
+    found = []
+    for task in tasks:
+        parts = json.loads(task.text)["parts"]
+        own = [(part["condition"], repeat) for part in parts for repeat in part["repeats"]]
+        delays = [part["scenario"]["link"]["up"]["delay"] for part in parts]
+        texts = [str(planned.conditions.scenario(part["condition"]).link.up.delay) for part in parts]
+        assert delays == texts
+        assert len(own) == task.size
+        found += own
+    assert found == items
+    assert len(tasks) <= 4000
 
 
 def test_a_sweep_cannot_be_resumed_without_a_metric_that_it_measures(tmp_path: Path) -> None:
@@ -354,17 +403,12 @@ def test_a_sweep_cannot_be_resumed_without_a_metric_that_it_measures(tmp_path: P
         """Number of packets, for this test."""
         return 1.0
 
-    def stop(task: int) -> None:
-        if task == 1:
-            raise KeyboardInterrupt
-
-    what: dict[str, Any] = {"vary": {"link.up.loss": "0..5 % x2"}, "repeats": 2, "duration": "2 s"}
     own = metric(unit="packets", source="this test", scope="trace")
     own(packets_per_joule)
     try:
         with pytest.raises(Interrupted) as stopped:
-            sweep("first-call", **what, executor=Here(before=stop), out=tmp_path)
-        grid = stopped.value.grid
+            sweep("first-call", **TWO, executor=Here(before=stop_at(1)), out=tmp_path)
+        grid = stopped.value.results
     finally:
         del METRICS["packets_per_joule"]
     with pytest.raises(BadInput, match=r"measures `packets_per_joule`, which this program does not define"):
@@ -378,13 +422,8 @@ def test_a_sweep_cannot_be_resumed_without_a_metric_that_it_measures(tmp_path: P
 
 
 def test_a_metric_defined_after_a_sweep_began_does_not_appear_in_half_of_it(tmp_path: Path) -> None:
-    def stop(task: int) -> None:
-        if task == 1:
-            raise KeyboardInterrupt
-
-    what: dict[str, Any] = {"vary": {"link.up.loss": "0..5 % x2"}, "repeats": 2, "duration": "2 s"}
     with pytest.raises(Interrupted) as stopped:
-        sweep("first-call", **what, executor=Here(before=stop), out=tmp_path)
+        sweep("first-call", **TWO, executor=Here(before=stop_at(1)), out=tmp_path)
 
     @metric(unit="packets", source="this test", scope="trace")
     def thought_of_later(trace: Trace, window: object) -> float:
@@ -392,19 +431,11 @@ def test_a_metric_defined_after_a_sweep_began_does_not_appear_in_half_of_it(tmp_
         return 1.0
 
     try:
-        grid = sweep(resume=stopped.value.grid.path, jobs=1)
+        grid = sweep(resume=stopped.value.results.path, jobs=1)
     finally:
         del METRICS["thought_of_later"]
-    assert grid.progress() == (4, 4)
+    assert (grid.finished, grid.planned) == (4, 4)
     assert grid.metrics().filter(metric="thought_of_later").is_empty()
-
-
-def test_a_second_process_cannot_write_to_the_same_sweep(whole: Grid) -> None:
-    with (
-        Store(whole.path).writing(),
-        pytest.raises(BadInput, match=f"process {os.getpid()} on .* is writing"),
-    ):
-        sweep(resume=whole.path)
 
 
 def test_workers_do_not_need_the_files_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,25 +455,22 @@ def test_workers_do_not_need_the_files_of_the_caller(tmp_path: Path, monkeypatch
     assert all(0 < percent <= 100 for percent in capacity)
 
 
-def test_resuming_accepts_no_other_scenario(whole: Grid) -> None:
+def test_resuming_accepts_no_other_scenario(whole: Results) -> None:
     with pytest.raises(BadInput, match="resume: the scenario of a sweep cannot be changed"):
         sweep("first-call", VARY, resume=whole.path)
 
 
-def test_an_unknown_sweep_is_refused_with_a_hint(whole: Grid) -> None:
-    with pytest.raises(
-        BadInput, match=r"no sweep `first-call-sweep-2`.*\n  hint: did you mean `first-call-sweep-1`"
-    ):
-        open_sweep("first-call-sweep-2", out=whole.path.parent)
+def test_the_seed_cannot_be_varied(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^vary: seed: cannot be varied: "):
+        sweep("first-call", {"seed": [1, 2]}, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> StubBackend:
-    """A backend named ``stub``."""
-    made = StubBackend()
-    monkeypatch.setattr(stub_backend, "TheStub", lambda: made, raising=False)
-    monkeypatch.setitem(backends._HOME, "stub", ("stub_backend", "TheStub"))
-    return made
+def live(stub: StubBackend) -> StubBackend:
+    """A backend named ``stub`` that runs one call at a time."""
+    stub.parallel = False
+    return stub
 
 
 LIVE: dict[str, Any] = {
@@ -454,57 +482,57 @@ LIVE: dict[str, Any] = {
 }
 
 
-def test_each_live_point_is_a_run_in_the_directory_of_the_sweep(tmp_path: Path, stub: StubBackend) -> None:
+def test_each_live_repeat_leaves_a_trace_in_the_directory_of_its_condition(
+    tmp_path: Path, live: StubBackend
+) -> None:
     grid = sweep(**LIVE, out=tmp_path)
-    assert [repeat for repeat, _ in stub.ran] == [0, 1, 0, 1]
-    runs = [rtclab.open(path) for path in sorted(grid.path.glob("points/*/*"))]
-    assert [run.scenario["link"]["up"]["capacity"] for run in runs] == ["500 kbit/s", "1 Mbit/s"]
+    assert [repeat for repeat, _ in live.ran] == [0, 1, 0, 1]
+    capacities = [run.scenario["link"]["up"]["capacity"] for run in grid.runs]
+    assert capacities == ["500 kbit/s", "1 Mbit/s"]
+    places = [trace.path.relative_to(grid.path).as_posix() for trace in grid.traces]
+    assert places == [f"conditions/00000{condition}/repeat-{i}" for condition in (0, 1) for i in (0, 1)]
     rates = grid.metrics().filter(metric="sending_rate", flow="alice->bob")
     # 100 packets of 1000 bytes a second.
     assert rates.select("link.up.capacity", "repeat", "value").rows() == [
-        ("0.5 Mbit/s", 0, 800.0),
-        ("0.5 Mbit/s", 1, 800.0),
-        ("1 Mbit/s", 0, 800.0),
-        ("1 Mbit/s", 1, 800.0),
+        (capacity, repeat, 800.0) for capacity in ("0.5 Mbit/s", "1 Mbit/s") for repeat in (0, 1)
     ]
 
 
-def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, stub: StubBackend) -> None:
-    stub.failing = {1}
+def test_resuming_a_live_sweep_runs_only_failed_repeats_again(tmp_path: Path, live: StubBackend) -> None:
+    live.failing = {1}
     grid = sweep(**LIVE, out=tmp_path)
     reason = "alice: the page reported `no camera`\n  hint: plug one in"
-    assert grid.failures()["failure"].to_list() == [reason, reason]
-    stub.failing.clear()
-    stub.ran.clear()
+    assert grid.failures().select("status", "reason").rows() == [("failed", reason)] * 2
+    live.failing.clear()
+    live.ran.clear()
     grid = sweep(resume=grid.path)
-    assert [repeat for repeat, _ in stub.ran] == [1, 1]
+    assert [repeat for repeat, _ in live.ran] == [1, 1]
     assert grid.failures().is_empty()
     assert grid.metrics().filter(metric="sending_rate", flow="alice->bob").height == 4
 
 
 def test_a_fault_of_the_laboratory_in_a_sweep_is_listed_and_is_no_failed_call(
-    tmp_path: Path, stub: StubBackend
+    tmp_path: Path, live: StubBackend
 ) -> None:
-    stub.crashing = {1}
+    live.crashing = {1}
     grid = sweep(**LIVE, out=tmp_path)
-    assert grid.failures()["failure"].to_list() == ["ZeroDivisionError: division by zero"] * 2
+    assert (
+        grid.failures().select("status", "reason").rows()
+        == [("error", "ZeroDivisionError: division by zero")] * 2
+    )
     calls = grid.summary().filter(metric="call_failures")
     assert calls.select("mean", "repeats").rows() == [(0, 1)] * 2
-    stub.crashing.clear()
+    live.crashing.clear()
     assert sweep(resume=grid.path).failures().is_empty()
 
 
-def test_ctrl_c_in_a_live_sweep_keeps_finished_repeats(tmp_path: Path, stub: StubBackend) -> None:
-    stub.interrupted_in = {1}
-    with pytest.raises(Interrupted) as stopped:
-        sweep(**LIVE, out=tmp_path)
-    stub.interrupted_in.clear()
-    stub.ran.clear()
-    sweep(resume=stopped.value.grid.path)
-    assert [repeat for repeat, _ in stub.ran] == [1, 0, 1]
-
-
-def test_a_live_sweep_refuses_an_executor(tmp_path: Path, stub: StubBackend) -> None:
+def test_a_live_sweep_refuses_executors_threads_and_no_traces(tmp_path: Path, live: StubBackend) -> None:
     with pytest.raises(BadInput, match="executor: the stub backend runs one call at a time"):
         sweep(**LIVE, executor=Here(), out=tmp_path)
+    with pytest.raises(BadInput, match="jobs: the stub backend runs one call at a time"):
+        sweep(**LIVE, jobs=2, out=tmp_path)
+    with pytest.raises(BadInput, match="executor: repeats that leave traces run in this process"):
+        sweep("first-call", VARY, traces=True, executor=Here(), out=tmp_path)
+    with pytest.raises(BadInput, match="traces: live calls are measured from their traces"):
+        Experiment([Scenario.load("first-call")], backend=live, traces=False)
     assert list(tmp_path.iterdir()) == []

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
-from rtclab.sweeps import sweep
+from rtclab.experiment import Results
+from rtclab.lab import sweep
 
 distributed = pytest.importorskip("distributed")
 
@@ -23,7 +25,6 @@ WHAT: dict[str, Any] = {
     "repeats": 32,
     "duration": "20 s",
 }
-TASKS = 16
 
 
 class Apart(distributed.WorkerPlugin):  # type: ignore[misc]
@@ -75,23 +76,25 @@ def test_every_repeat_is_there_exactly_once_after_a_worker_died(client: Any, tmp
     seen: list[int] = []
 
     def kill_a_worker() -> None:
-        while not (parts := list(tmp_path.glob("*/parts/0*.parquet"))):
+        while not (stores := list(tmp_path.glob("*/results.sqlite"))):
             time.sleep(0.005)
-        seen.append(len(parts))
+        results = Results(stores[0].parent)
+        while not (finished := results.finished):
+            time.sleep(0.005)
+        seen.append(finished)
         os.kill(pids[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_a_worker)
     killer.start()
     grid = sweep(**WHAT, executor=client.get_executor(), out=tmp_path)
     killer.join()
-    assert 0 < seen[0] < TASKS
-    assert grid.progress() == (256, 256)
+    assert 0 < seen[0] < 256
+    assert (grid.finished, grid.planned) == (256, 256)
     table = grid.metrics()
-    keys = ["point", "repeat", "metric", "flow"]
+    keys = ["condition", "repeat", "metric", "flow"]
     assert table.select(keys).n_unique() == table.height
-    assert table.select("point", "repeat").n_unique() == 256
+    assert table.select("condition", "repeat").n_unique() == 256
     alone = sweep(**WHAT, out=tmp_path)
-    tables = [one.path.joinpath("metrics.parquet").read_bytes() for one in (grid, alone)]
-    assert tables[0] == tables[1]
+    assert_frame_equal(table, alone.metrics(), check_exact=True)
     # The cluster has replaced the dead worker.
     assert pids[0] not in client.run(os.getpid).values()

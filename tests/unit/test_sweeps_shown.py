@@ -14,19 +14,20 @@ import pytest
 
 from rtclab.cli import main
 from rtclab.errors import BadInput
+from rtclab.experiment import Results
+from rtclab.experiment.summary import Averaged, marginal_of
+from rtclab.lab import open_results, sweep
 from rtclab.metrics.statistics import summarise
 from rtclab.report.chart import legend
 from rtclab.report.drawing import Cells, Dots, Line
 from rtclab.report.words import number
-from rtclab.sweeps import Grid, open_sweep, sweep
-from rtclab.sweeps.summary import Averaged, marginal_of
 
 RANGE = "0.2..5 Mbit/s x3 log"
 LOSSES = ["0 %", "5 %"]
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Three capacities by two losses."""
     out = tmp_path_factory.mktemp("runs")
     vary = {"link.up.capacity": RANGE, "link.up.loss": LOSSES}
@@ -34,7 +35,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+def three(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Three fields with two values each. The values of one field are not numbers."""
     vary = {
         "congestion_control.name": ["goog-cc", "gcc-2016"],
@@ -45,7 +46,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Grid:
     return sweep("first-call", vary, repeats=2, duration="5 s", out=out)
 
 
-def test_a_plot_has_a_line_with_an_interval_for_each_value(grid: Grid) -> None:
+def test_a_plot_has_a_line_with_an_interval_for_each_value(grid: Results) -> None:
     plot = grid.plot("receiving_rate", x="link.up.capacity", by="link.up.loss")
     assert [axes.title for axes in plot.axes] == ["alice → bob", "bob → alice"]
     lines = [mark for mark in plot.axes[0].marks if isinstance(mark, Line)]
@@ -64,7 +65,7 @@ def test_a_plot_has_a_line_with_an_interval_for_each_value(grid: Grid) -> None:
     assert lines[0].range.high.tolist() == pytest.approx(summary["ci95_high"].to_list())
 
 
-def test_two_fields_make_a_heat_map_by_default(grid: Grid) -> None:
+def test_two_fields_make_a_heat_map_by_default(grid: Results) -> None:
     plot = grid.plot("receiving_rate", flow="alice->bob")
     (cells,) = plot.axes[0].marks
     assert isinstance(cells, Cells)
@@ -81,15 +82,16 @@ def test_two_fields_make_a_heat_map_by_default(grid: Grid) -> None:
     assert (cells.values <= cells.high).all()
 
 
-def test_each_repeat_is_averaged_over_the_other_fields(three: Grid) -> None:
-    plot = three.plot("receiving_rate", x="link.up.loss", flow="alice->bob")
+def test_each_repeat_is_averaged_over_the_other_fields(three: Results) -> None:
+    others = ["congestion_control.name", "link.up.capacity"]
+    plot = three.plot("receiving_rate", x="link.up.loss", flow="alice->bob", average=others)
     (line,) = plot.axes[0].marks
     assert isinstance(line, Line)
     assert line.range is not None
     rows = three.metrics().filter(metric="receiving_rate", flow="alice->bob")
     for index, loss in enumerate(LOSSES):
         at_loss = rows.filter(pl.col("link.up.loss") == loss)
-        # Four points: two controls by two capacities. A repeat has the same seed at all of them.
+        # Four conditions: two controls by two capacities. A repeat has the same seed at all of them.
         means = [at_loss.filter(repeat=repeat)["value"].mean() for repeat in (0, 1)]
         expected = summarise([float(str(mean)) for mean in means], (0.0, float("inf")))
         assert line.y[index] == pytest.approx(expected.mean)
@@ -97,19 +99,35 @@ def test_each_repeat_is_averaged_over_the_other_fields(three: Grid) -> None:
     assert "averaged over the values of congestion_control.name, link.up.capacity" in plot.caption
 
 
-def measured_rows(missing: set[tuple[str, str, int]]) -> pl.LazyFrame:
+def test_fields_that_are_neither_drawn_nor_averaged_have_axes_of_their_own(three: Results) -> None:
+    plot = three.plot("receiving_rate", x="link.up.loss", by="link.up.capacity", flow="alice->bob")
+    controls = ["goog-cc", "gcc-2016"]
+    assert [axes.title for axes in plot.axes] == [
+        f"alice → bob, congestion_control.name = {name}" for name in controls
+    ]
+    summary = three.summary(metrics=["receiving_rate"]).filter(flow="alice->bob")
+    for axes, control in zip(plot.axes, controls, strict=True):
+        for mark, capacity in zip(axes.marks, ["0.5 Mbit/s", "1 Mbit/s"], strict=True):
+            rows = summary.filter(
+                pl.col("congestion_control.name") == control, pl.col("link.up.capacity") == capacity
+            )
+            assert isinstance(mark, Line)
+            assert mark.y.tolist() == pytest.approx(rows["mean"].to_list())
+
+
+def measured_rows(missing: set[tuple[str, str, int]]) -> pl.DataFrame:
     """Ten times a value of ``delay``, whatever ``loss`` and the repeat, but for the missing ones."""
     of = pl.Enum(["a", "b", "c"]), pl.Enum(["1", "2"])
     rows = [
-        (x, other, repeat, "rtt", "ms", "alice->bob", 10.0 * int(other))
+        (x, other, repeat, "rtt", "alice->bob", 10.0 * int(other), None)
         for x in ("a", "b", "c")
         for other in ("1", "2")
         for repeat in (0, 1)
         if (x, other, repeat) not in missing
     ]
-    schema = {"loss": of[0], "delay": of[1], "repeat": pl.Int32, "metric": pl.String, "unit": pl.String}
-    schema |= {"flow": pl.String, "value": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row").lazy()
+    schema = {"loss": of[0], "delay": of[1], "repeat": pl.Int64, "metric": pl.String, "flow": pl.String}
+    schema |= {"value": pl.Float64, "deviation": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +146,7 @@ def test_missing_values_make_no_average_over_other_fields_larger_or_smaller_than
 ) -> None:
     table, averaged = marginal_of(measured_rows(missing), ["loss"], ["delay"])
     assert dict(table.select("loss", "mean").iter_rows()) == pytest.approx(means)
-    assert averaged == {"alice->bob": Averaged(repeats, of=4)}
+    assert averaged == {("rtt", "alice->bob"): Averaged(repeats, of=4)}
 
 
 def test_without_other_fields_every_point_has_its_own_mean() -> None:
@@ -145,19 +163,24 @@ def test_a_plot_says_what_its_averages_leave_out_and_has_a_gap_without_values(tm
         "link.up.delay": ["10 ms", "20 ms"],
     }
     made = sweep("first-call", vary, repeats=1, duration="3 s", out=tmp_path)
-    plot = made.plot("receiving_rate", x="link.up.loss", flow="alice->bob")
+    both = ["link.up.capacity", "link.up.delay"]
+    plot = made.plot("receiving_rate", x="link.up.loss", flow="alice->bob", average=both)
     (line,) = plot.axes[0].marks
     assert isinstance(line, Line)
     assert np.isnan(line.y).tolist() == [False, False, True]  # nobody connects at 100 %
     assert "over the same repeats at every point" in plot.caption
     assert plot.axes[0].note == "too few values at 100 %"
-    # Each of the four points with 0 % or 1 % has a value at both capacities.
-    assert made.plot("receiving_rate", x="link.up.capacity", flow="alice->bob").axes[0].note == ""
-    both = made.plot("receiving_rate", x="link.up.loss", by="link.up.capacity", flow="alice->bob")
-    assert both.axes[0].note == "too few values at 100 %, 0.5 Mbit/s and 100 %, 1 Mbit/s"
+    # Each of the four conditions with 0 % or 1 % has a value at both capacities.
+    others = ["link.up.loss", "link.up.delay"]
+    of_capacity = made.plot("receiving_rate", x="link.up.capacity", flow="alice->bob", average=others)
+    assert of_capacity.axes[0].note == ""
+    lines = made.plot(
+        "receiving_rate", x="link.up.loss", by="link.up.capacity", flow="alice->bob", average="link.up.delay"
+    )
+    assert lines.axes[0].note == "too few values at 100 %, 0.5 Mbit/s and 100 %, 1 Mbit/s"
 
 
-def test_values_that_are_not_numbers_are_drawn_side_by_side(three: Grid) -> None:
+def test_values_that_are_not_numbers_are_drawn_side_by_side(three: Results) -> None:
     plot = three.plot("rtt", x="congestion_control.name", by="link.up.loss", flow="alice->bob")
     assert all(isinstance(mark, Dots) for mark in plot.axes[0].marks)
     assert plot.x.names == ["goog-cc", "gcc-2016"]
@@ -166,35 +189,36 @@ def test_values_that_are_not_numbers_are_drawn_side_by_side(three: Grid) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "receving_rate"}, "no metric `receving_rate`\n  hint: did you mean `receiving_rate`?"),
-        ({"metric": "rtt"}, "x: no field given; expected congestion_control.name or link.up.capacity or"),
-        ({"metric": "rtt", "x": "link.up.delay"}, "x: `link.up.delay` is not varied; expected"),
-        ({"metric": "rtt", "x": "link.up.loss", "by": "link.up.loss"}, "by: `link.up.loss` is already x"),
-        ({"metric": "rtt", "x": "link.up.loss", "flow": "a"}, "flow: no flow `a`; expected `alice->bob` or"),
-        ({"metric": "tcp_rtt", "x": "link.up.loss"}, "tcp_rtt: no repeat of this sweep has a value"),
+        ({"name": "receving_rate"}, "no metric `receving_rate`\n  hint: did you mean `receiving_rate`?"),
+        ({"name": "rtt", "average": "link.up.delay"}, "average: `link.up.delay` is not varied; expected"),
+        ({"name": "rtt", "x": "link.up.delay"}, "x: `link.up.delay` is not varied; expected"),
+        ({"name": "rtt", "x": "link.up.loss", "by": "link.up.loss"}, "by: `link.up.loss` is already x"),
+        ({"name": "rtt", "x": "link.up.loss", "flow": "a"}, "flow: no flow `a`; expected `alice->bob` or"),
+        ({"name": "tcp_rtt", "x": "link.up.loss"}, "tcp_rtt: no repeat of this sweep has a value"),
     ],
 )
 def test_a_plot_with_invalid_arguments_is_refused(
-    three: Grid, arguments: dict[str, str], message: str
+    three: Results, arguments: dict[str, str], message: str
 ) -> None:
     with pytest.raises(BadInput, match=re.escape(message)):
         three.plot(**arguments)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
-def test_lines_and_heat_maps_can_be_saved(grid: Grid, tmp_path: Path, suffix: str) -> None:
+def test_lines_and_heat_maps_can_be_saved(grid: Results, tmp_path: Path, suffix: str) -> None:
     for index, chosen in enumerate(({}, {"x": "link.up.capacity", "by": "link.up.loss"})):
         saved = grid.plot("receiving_rate", **chosen).save(tmp_path / f"{index}{suffix}")
         assert saved.stat().st_size > 1000
 
 
-def test_the_report_shows_fields_plots_and_points_in_one_file(grid: Grid) -> None:
+def test_the_report_shows_fields_plots_and_conditions_in_one_file(grid: Results) -> None:
     text = grid.report().read_text()
     page = text[: text.index('<script type="application/json"')]
     assert "0.2 Mbit/s, 1 Mbit/s, 5 Mbit/s" in page
     assert "Receiving rate against link.up.capacity" in page
-    assert "6, each repeated 3 times with the same seeds" in page
-    assert page.count("<tr>") == 1 + 6 * 2  # a heading, points by flows
+    assert "3 of each, with the same seeds" in page
+    assert "18 of 18" in page
+    assert page.count("<tr>") == 1 + 6 * 2  # a heading, conditions by flows
     assert not re.search(r'(?:src|href)="(?!data:)', page)
 
 
@@ -233,7 +257,7 @@ def rtclab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
-def test_the_command_prints_a_row_for_each_point_and_flow(rtclab: Rtclab) -> None:
+def test_the_command_prints_a_row_for_each_condition_and_flow(rtclab: Rtclab) -> None:
     result = rtclab(*SWEEP, *VARY)
     assert (result.status, result.err) == (0, "")
     lines = [line.split() for line in result.out.splitlines() if "->" in line]
@@ -243,15 +267,15 @@ def test_the_command_prints_a_row_for_each_point_and_flow(rtclab: Rtclab) -> Non
         ["0.5", "Mbit/s", "5", "%", "alice->bob"],
     ]
     assert len(lines) == 8
-    assert "sweep: runs/first-call-sweep-1 (8 of 8 repeats finished)" in result.out
+    assert "run: runs/first-call-sweep-1 (8 of 8 repeats finished)" in result.out
     assert Path("runs/first-call-sweep-1/report.html").is_file()
 
 
 def test_the_command_prints_json(rtclab: Rtclab) -> None:
     answer: dict[str, Any] = json.loads(rtclab(*SWEEP, *VARY, "--json", "--no-report").out)
-    assert (answer["sweep"], answer["finished"], answer["repeats"]) == ("runs/first-call-sweep-1", 8, 8)
-    assert (answer["failures"], answer["report"]) == ([], None)
-    assert answer["metrics"] == open_sweep("first-call-sweep-1").summary().to_dicts()
+    assert (answer["run"], answer["page"]) == ("runs/first-call-sweep-1", None)
+    assert [repeat["status"] for repeat in answer["repeats"]] == ["finished"] * 8
+    assert answer["metrics"] == open_results("first-call-sweep-1").summary().to_dicts()
 
 
 def test_the_exit_status_is_1_if_a_repeat_failed(rtclab: Rtclab) -> None:
@@ -293,4 +317,6 @@ def test_a_single_value_is_in_the_middle_of_the_axis(tmp_path: Path) -> None:
     grid = sweep("first-call", {"link.up.loss": ["2 %"]}, duration="2 s", repeats=1, out=tmp_path)
     plot = grid.plot("receiving_rate")
     assert plot.x.begin < plot.x.places[0] < plot.x.end
-    assert grid.report().is_file()
+    page = grid.report().read_text()
+    assert "Receiving rate against link.up.loss" in page
+    assert "Nothing was measured" not in page

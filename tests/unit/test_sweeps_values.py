@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
-from math import prod
 from pathlib import Path
 
 import pytest
 
-from rtclab.backend import backend
 from rtclab.errors import BadInput
-from rtclab.scenario import Change, Scenario
-from rtclab.sweeps import sweep
-from rtclab.sweeps.plan import Plan, make_plan
-from rtclab.sweeps.values import number_of, parse_vary, read_field
+from rtclab.experiment import Experiment, Product
+from rtclab.experiment.conditions import from_json
+from rtclab.experiment.fields import number_of, parse_vary, read_field
+from rtclab.lab import sweep
+from rtclab.scenario import Scenario
 
 FIELD = "link.up.capacity"
 
 
-def plan(vary: dict[str, object], *, repeats: int | None = 2, **changes: object) -> Plan:
-    overrides = [Change(field.replace("_", "."), value) for field, value in changes.items()]
-    return make_plan("first-call", vary, overrides, backend("sim"), repeats)
+def plan(vary: dict[str, object], *, repeats: int | None = 2) -> Product:
+    conditions = Experiment.product("first-call", vary, repeats=repeats).conditions
+    assert isinstance(conditions, Product)
+    return conditions
 
 
 @pytest.mark.parametrize(
@@ -120,9 +121,9 @@ def test_too_many_combinations_are_refused_before_they_are_made() -> None:
         plan(dict(many), repeats=10)
 
 
-def test_every_combination_is_a_point_and_the_last_field_changes_fastest() -> None:
+def test_every_combination_is_a_condition_and_the_last_field_changes_fastest() -> None:
     made = plan({FIELD: ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..2 % x3"})
-    assert [made.indices(point) for point in range(made.points)] == [
+    assert [made.indices(point) for point in range(len(made))] == [
         [0, 0],
         [0, 1],
         [0, 2],
@@ -130,34 +131,16 @@ def test_every_combination_is_a_point_and_the_last_field_changes_fastest() -> No
         [1, 1],
         [1, 2],
     ]
-    assert made.label([1, 2]) == "link.up.capacity = 1 Mbit/s, link.up.loss = 2 %"
-    scenario = made.scenario_at([1, 2])
+    assert made.label(5) == "link.up.capacity = 1 Mbit/s, link.up.loss = 2 %"
+    scenario = made.scenario(5)
     assert (str(scenario.link.up.capacity), str(scenario.link.up.loss)) == ("1 Mbit/s", "2 %")
     # A field of the scenario applies to every participant, as with `--set`.
     assert str(scenario.link_of("bob").up.capacity) == "1 Mbit/s"
 
 
-@pytest.mark.parametrize(("repeats", "count"), [(1, 7), (7, 3), (1000, 40), (50_000, 10)])
-def test_every_repeat_is_in_exactly_one_task(repeats: int, count: int) -> None:
-    made = plan({"link.up.delay": f"1..100 ms x{count}"}, repeats=repeats)
-    numbers = [number for task in range(made.tasks) for number in made.numbers(task)]
-    assert numbers == list(range(prod((repeats, count))))
-    assert made.tasks <= 4000
-
-
-def test_the_repeats_of_a_task_are_grouped_by_point() -> None:
-    made = plan({"link.up.delay": ["1 ms", "2 ms", "3 ms"]}, repeats=4)
-    # Numbers 3 to 9: the last repeat of the first point, all of the second, the first two of the third.
-    found = [
-        (point, str(scenario.link.up.delay), list(repeats))
-        for point, scenario, repeats in made.scenarios(range(3, 10))
-    ]
-    assert found == [(0, "1 ms", [3]), (1, "2 ms", [0, 1, 2, 3]), (2, "3 ms", [0, 1])]
-
-
-def test_a_plan_is_the_same_after_a_round_trip_through_json() -> None:
+def test_conditions_are_the_same_after_a_round_trip_through_json() -> None:
     made = plan({FIELD: "0.2..5 Mbit/s x4 log", "link.up.loss": ["0 %", {"p": 0.01, "r": 0.3}]})
-    assert Plan.from_json(made.as_json()) == made
+    assert from_json(json.loads(json.dumps(made.as_json()))) == made
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 from collections.abc import Callable
@@ -14,14 +13,14 @@ import pytest
 
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import DiskFull, TraceError
+from rtclab.experiment import About, Listed, Result, Store, open_store, stores
 from rtclab.scenario import Scenario
 from rtclab.trace import (
     SCHEMAS,
     Repeat,
-    Run,
-    RunManifest,
     Trace,
     TraceManifest,
+    new_directory,
     write_bytes,
     write_text,
 )
@@ -107,11 +106,16 @@ def test_a_directory_without_manifest_is_not_a_trace(tmp_path: Path) -> None:
         Trace(tmp_path)
 
 
-def run(out: Path, name: str = "first-call") -> Run:
-    return Run.create(out, scenario=name, manifest=RunManifest(backend="sim", scenario={"name": name}))
+def run(out: Path, name: str = "first-call") -> Store:
+    scenario = Listed({name: {"name": name, "duration": "1 s"}})
+    return Store.create(new_directory(out, f"{name}-sim-"), About(f"{name}-sim", "sim", 2), scenario)
 
 
-def test_runs_are_numbered_per_scenario_and_backend(tmp_path: Path) -> None:
+def record(made: Store, outcome: Repeat) -> None:
+    made.add([Result(0, outcome)], code="", metrics="")
+
+
+def test_directories_are_numbered_by_their_begin(tmp_path: Path) -> None:
     names = [run(tmp_path).name, run(tmp_path).name, run(tmp_path, "other").name]
     assert names == ["first-call-sim-1", "first-call-sim-2", "other-sim-1"]
 
@@ -119,19 +123,20 @@ def test_runs_are_numbered_per_scenario_and_backend(tmp_path: Path) -> None:
 def test_the_number_of_a_deleted_run_is_not_reused(tmp_path: Path) -> None:
     first = run(tmp_path)
     run(tmp_path)
-    (first.path / "run.json").unlink()
+    first.file.unlink()
     first.path.rmdir()
     assert run(tmp_path).name == "first-call-sim-3"
 
 
 def test_a_run_opens_by_path_by_name_and_as_the_latest(tmp_path: Path) -> None:
     first, second = run(tmp_path), run(tmp_path)
-    assert Run.open(first.path).name == "first-call-sim-1"
-    assert Run.open("first-call-sim-1", out=tmp_path).path == first.path
-    first.record(Repeat(0, 7, "failed", "touched last"))
-    assert Run.open("latest", out=tmp_path).path == first.path
-    second.record(Repeat(0, 7, "failed", "touched later"))
-    assert Run.open("latest", out=tmp_path).path == second.path
+    assert open_store(first.path, Path("elsewhere")).name == "first-call-sim-1"
+    assert open_store("first-call-sim-1", tmp_path).path == first.path
+    record(first, Repeat(0, 7, "failed", "touched last"))
+    assert open_store("latest", tmp_path).path == first.path
+    record(second, Repeat(0, 7, "failed", "touched later"))
+    assert open_store("latest", tmp_path).path == second.path
+    assert stores(tmp_path) == [first.path, second.path]
 
 
 @pytest.mark.parametrize(
@@ -140,19 +145,21 @@ def test_a_run_opens_by_path_by_name_and_as_the_latest(tmp_path: Path) -> None:
 def test_an_unknown_run_is_refused_with_a_hint(tmp_path: Path, name: str, hint: str) -> None:
     run(tmp_path)
     with pytest.raises(TraceError, match=re.escape(f"no run `{name}`")) as caught:
-        Run.open(name, out=tmp_path)
+        open_store(name, tmp_path)
     assert f"\n  hint: {hint}" in str(caught.value)
 
 
 def test_a_run_has_the_outcome_of_each_repeat_in_order(tmp_path: Path) -> None:
     made = run(tmp_path)
-    Trace.write(made.repeat_path(0), {}, ABOUT)
-    made.record(Repeat(1, 8, "failed", "no camera\n"))
-    made.record(Repeat(0, 7, "failed", "first try"))
-    made.record(Repeat(0, 7, "finished"))
-    opened = Run(made.path)
+    Trace.write(made.repeat_path(0, 0), {}, ABOUT)
+    record(made, Repeat(1, 8, "failed", "no camera\n"))
+    record(made, Repeat(0, 7, "failed", "first try"))
+    record(made, Repeat(0, 7, "finished"))
+    opened = Store(made.path).run()
     assert opened.repeats == [Repeat(0, 7, "finished"), Repeat(1, 8, "failed", "no camera")]
+    assert (opened.planned, opened.finished, opened.unfinished) == (2, 1, 0)
     assert [trace.manifest.repeat for trace in opened.traces] == [0]
+    assert (opened.has_trace(0), opened.has_trace(1)) == (True, False)
 
 
 def write_half(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,26 +205,6 @@ def test_what_is_no_regular_file_is_written_directly(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"a page"
     os.close(reader)
     assert pipe.is_fifo()
-
-
-def test_run_json_is_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = run(tmp_path)
-    before = (made.path / "run.json").read_bytes()
-
-    write_half(monkeypatch)
-    with pytest.raises(DiskFull):
-        made.record(Repeat(0, 7, "finished"))
-    assert (made.path / "run.json").read_bytes() == before
-    assert [path.name for path in made.path.iterdir()] == ["run.json"]
-
-
-def test_a_broken_run_json_is_reported_with_its_path(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(TraceError, match=re.escape(f"{tmp_path}/run.json: cannot be read")):
-        Run(tmp_path)
-    (tmp_path / "run.json").write_text(json.dumps([]))
-    with pytest.raises(TraceError, match="expected a JSON object"):
-        Run(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["first-call", "tcp-vs-kernel"])

@@ -104,8 +104,8 @@ def test_a_field_of_the_other_protocol_is_an_error(tmp_path: Path, changes: list
 
 
 def test_traffic_after_the_end_is_an_error_although_it_says_when_it_stops(tmp_path: Path) -> None:
-    late = ["traffic.download.start=30 s", "traffic.download.stop=50 s", "duration=5 s"]
-    refused = "traffic.download.start: `30 s` is not before the end at `5 s`"
+    late = ["traffic.download.start=30 s", "traffic.download.end=50 s", "duration=5 s"]
+    refused = "traffic.download.start: `30 s` is not before duration = `5 s`"
     assert refused in error(tmp_path, "", *late, base=LONG)
 
 
@@ -118,7 +118,7 @@ def test_traffic_after_the_end_is_an_error_although_it_says_when_it_stops(tmp_pa
             "  hint: did you mean `bob`?",
         ),
         ('receiver = "core"', "traffic.download.receiver: `core` is the sender"),
-        ('start = "60 s"', "traffic.download.start: `60 s` is not before the end at `30 s`"),
+        ('start = "60 s"', "traffic.download.start: `60 s` is not before duration = `30 s`"),
         (
             'congestion_control = "reno"',
             "traffic.download.congestion_control: unknown value `reno`; expected `newreno`, `cubic` or `bbr`",

@@ -13,7 +13,7 @@ import pytest
 from stub_backend import StubBackend
 
 from rtclab.backend import turns
-from rtclab.campaign import run_scenario
+from rtclab.experiment import Experiment, Interrupted, resumed
 from rtclab.scenario import Scenario
 
 CALL = Scenario.load("first-call", {"repeats": 2, "duration": "2 s"})
@@ -65,7 +65,7 @@ def test_a_live_run_waits_for_another_one_says_for_which_and_goes_on_when_it_was
     holder: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", said := Listening(holder))
-    run = run_scenario(CALL, live(), out=tmp_path / "runs")
+    run = Experiment([CALL], backend=live()).run(out=tmp_path / "runs")
     assert said.getvalue().count("waiting for ") == 1
     assert [repeat.status for repeat in run.repeats] == ["finished"] * 2
     assert not turns.LOCK.exists()
@@ -81,9 +81,20 @@ def test_ctrl_c_ends_the_wait_for_another_live_run(holder: subprocess.Popen[str]
 
 
 @pytest.mark.usefixtures("holder")
-def test_a_simulated_run_and_one_that_is_finished_wait_for_nobody(tmp_path: Path) -> None:
-    run = run_scenario(CALL, StubBackend(), out=tmp_path / "runs")
+def test_a_simulated_run_and_one_that_is_finished_wait_for_nobody(tmp_path: Path, stub: StubBackend) -> None:
+    run = Experiment([CALL], backend=stub).run(out=tmp_path / "runs")
     assert [repeat.status for repeat in run.repeats] == ["finished"] * 2
-    again = live()
-    assert run_scenario(CALL, again, resume=run) is run
-    assert again.ran == []
+    stub.parallel, stub.ran = False, []
+    assert resumed(run.path).finished == 2
+    assert stub.ran == []
+
+
+@pytest.mark.usefixtures("holder")
+def test_ctrl_c_while_waiting_marks_all_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rtclab.trace.lock.time.sleep", press)
+    with pytest.raises(Interrupted) as caught:
+        Experiment([CALL], backend=live()).run(out=tmp_path / "runs")
+    assert [repeat.status for repeat in caught.value.results.repeats] == ["interrupted"] * 2

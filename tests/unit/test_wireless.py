@@ -19,9 +19,9 @@ def packets(name: str, flow: str, **changes: object) -> pl.DataFrame:
     )
 
 
-def loss_and_deviation(retry_limit: int) -> tuple[float, float]:
+def loss_and_deviation(attempts: int) -> tuple[float, float]:
     """Loss ratio, and standard deviation of the delay in ms, of the packets to the tablet."""
-    limit = {"participants__tablet__link__both__wifi__retry_limit": retry_limit}
+    limit = {"participants__tablet__link__both__wifi__max_attempts": attempts}
     table = packets("examples/wifi", "server->tablet", **limit)
     deviation = table["delay_ms"].drop_nulls().std()
     assert isinstance(deviation, float)

@@ -13,6 +13,7 @@ from typing import Protocol
 import polars as pl
 
 import rtclab
+from rtclab.backend.turns import turn
 from rtclab.errors import BackendUnavailable, BadInput
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import route
@@ -27,6 +28,8 @@ from rtclab.trace import (
     Trace,
     TraceManifest,
 )
+
+__all__ = ["NAMES", "Backend", "backend", "machine", "turn", "versions"]
 
 
 class Backend(Protocol):
@@ -154,8 +157,8 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
         for flow in scenario.flows()
     }
     for name, traffic in scenario.traffic.items():
-        stop = scenario.duration if traffic.stop is None else min(traffic.stop, scenario.duration)
-        span = {"begin_ns": min(traffic.start, stop).ns, "end_ns": stop.ns}
+        end = min(traffic.end or scenario.duration, scenario.duration)
+        span = {"begin_ns": min(traffic.start, end).ns, "end_ns": end.ns}
         there, back = (traffic.sender, traffic.receiver), (traffic.receiver, traffic.sender)
         for flow in traffic.flow_names(name):
             ways = [(flow, there, None), (f"{flow} acks", back, flow)]

@@ -110,6 +110,27 @@ LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (
 """By field of a video, the values that only live calls know."""
 
 
+def simulate(scenario: str | Path | Scenario, repeat: int = 0) -> Trace:
+    """Simulates one repeat of a scenario. Its trace is kept in memory, and ``save`` writes it to a directory.
+
+    Args:
+        scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
+        repeat: number of the repeat, from which its seed is derived.
+
+    Raises:
+        ScenarioError: the scenario is invalid.
+        UnsupportedScenario: the simulator cannot run the scenario.
+
+    Example:
+        >>> rtclab.simulate("first-call").flows
+        ['alice->bob', 'bob->alice']
+    """
+    loaded = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    simulator = SimBackend()
+    simulator.check(loaded)
+    return simulator.simulate(loaded, seed=loaded.seed_of(repeat), repeat=repeat)
+
+
 def _check_control(control: CongestionControl, owner: str) -> None:
     """Checks that the simulator has a congestion control. ``owner`` has its table; empty: the scenario."""
     if control.name not in _native.CONGESTION_CONTROLS:

@@ -1,13 +1,31 @@
-"""The command ``rtclab``."""
+"""The command ``rtclab``, and what commands of other distributions need to look like it.
+
+Names other than ``main`` are imported on first use, so that the command line starts quickly.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rtclab.cli.app import EXIT_BROKEN_PIPE, app
 from rtclab.errors import RtclabError, is_disk_full
+
+if TYPE_CHECKING:
+    from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
+    from rtclab.cli.tables import count, new_table, print_json, print_table, right
+
+__all__ = [
+    "EXIT_FAILED",
+    "EXIT_INTERRUPTED",
+    "count",
+    "main",
+    "new_table",
+    "print_json",
+    "print_table",
+    "right",
+]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -28,3 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         print(f"{error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         sys.exit(1)
     sys.exit(0)
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rtclab.cli import running, tables
+
+    return getattr(running if name.startswith("EXIT_") else tables, name)

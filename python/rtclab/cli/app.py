@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,7 +17,23 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Commands(TyperGroup):
-    """The group of all commands. Typer's own exits with 1 when the reader of the output has exited."""
+    """The group of all commands: rtclab's own, and commands that other distributions add.
+
+    Typer's own group exits with 1 when the reader of the output has exited.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, rtclab's own first."""
+        from rtclab import plugins
+
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in plugins.command_names() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; rtclab's own come first. None if there is no such command."""
+        from rtclab import plugins
+
+        return super().get_command(ctx, cmd_name) or plugins.command(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command; if nobody reads its output any more, the exit status is ``EXIT_BROKEN_PIPE``."""
@@ -51,21 +68,13 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Completes names of runs in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/run.json")]
+    names = [file.parent.name for file in RUNS.glob("*/results.sqlite")]
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
 
 
-def complete_sweep(incomplete: str) -> list[str]:
-    """Completes names of sweeps in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/sweep.json")]
-    return sorted(name for name in names if name.startswith(incomplete))
-
-
-def complete_paper(incomplete: str) -> list[str]:
-    """Completes names of papers."""
-    from rtclab.reproduce import EVERY_PAPER, NAMES
-
-    return [name for name in (*NAMES, EVERY_PAPER) if name.startswith(incomplete)]
+def complete_scenario_or_run(incomplete: str) -> list[str]:
+    """Completes names of shipped scenarios and of runs in the default directory."""
+    return [*complete_scenario(incomplete), *complete_run(incomplete)]
 
 
 def complete_metric(incomplete: str) -> list[str]:
@@ -88,6 +97,15 @@ Backend = Annotated[
 ]
 Duration = Annotated[str | None, typer.Option(metavar="TIME", help="Duration of the run, such as 20s.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed from which the seed of each repeat is derived.")]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats",
+        "--repeat",
+        min=1,
+        help="Number of repeats, of a sweep for each combination; default: the scenario's own.",
+    ),
+]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Number of repeats to run in parallel; by default one per core.")
 ]
@@ -106,6 +124,7 @@ Set = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the run.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
 AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
@@ -121,6 +140,27 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="FIELD=VALUE",
+        help="Only the conditions of a sweep with this value, as it was given.",
+    ),
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Continue a run or sweep: run only the repeats that have not finished.",
+        autocompletion=complete_run,
+    ),
+]
+Renew = Annotated[
+    bool,
+    typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
+]
 RUNS = Path("runs")
 
 
@@ -182,7 +222,8 @@ def list_metrics(
 ) -> None:
     """List the metrics with unit, definition and source."""
     from rtclab.cli import tables
-    from rtclab.cli.measuring import check_names, chosen
+    from rtclab.cli.running import chosen
+    from rtclab.experiment import check_names
     from rtclab.lab import list_metrics
 
     check_names(names or [])
@@ -194,11 +235,36 @@ def list_metrics(
 
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
-def show(scenario: ScenarioName, changes: Set = None, as_json: AsJson = False) -> None:
-    """Show a scenario with all defaults filled in: participants, paths and flows."""
-    from rtclab.cli import tables
-    from rtclab.scenario import Scenario
+def show(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO|RUN",
+            help="A name from `rtclab list` or a TOML file; a name from `rtclab runs`, a path, or `latest`.",
+            autocompletion=complete_scenario_or_run,
+        ),
+    ],
+    changes: Set = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show a scenario with all defaults filled in, or how a run was made.
 
+    Of a scenario: participants, paths and flows. Of a run: its scenario, backend, versions and machine, its
+    outcomes, and what happened to it.
+    """
+    from rtclab.cli import keeping, tables
+    from rtclab.experiment import find_store
+    from rtclab.scenario import Scenario, shipped
+
+    run = find_store(scenario, out)
+    if run is not None and scenario not in shipped() and not Path(scenario).is_file():
+        if changes:
+            raise BadInput(f"--set changes a scenario, and `{scenario}` is a run")
+        keeping.show_run(run, as_json=as_json)
+        return
+    if run is not None:
+        print(f"there is a run `{scenario}`, too: `rtclab show {run.resolve()}` shows it", file=sys.stderr)
     loaded = Scenario.load(scenario, changes or [])
     if as_json:
         flows = [flow.as_dict() for flow in loaded.flows()]
@@ -213,22 +279,16 @@ def run(
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[
-        int | None, typer.Option("--repeats", "--repeat", min=1, help="Number of repeats.")
-    ] = None,
+    repeats: Repeats = None,
     seed: Seed = None,
     record: Annotated[
         Literal["packets", "seconds"] | None, typer.Option(help="Record every packet, or sums per second.")
     ] = None,
     jobs: Jobs = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Continue a run: run only the repeats that have not finished.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
+    begin: From = None,
+    end: To = None,
+    resume: Resume = None,
+    renew: Renew = False,
     capture: Annotated[
         bool,
         typer.Option(
@@ -237,30 +297,50 @@ def run(
             "minute of first-call takes 3 MB, kept in memory until the end. Live calls always write one.",
         ),
     ] = False,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="LIMIT",
+            help="A limit for the mean over the repeats, such as 'rtt_p95 < 150 ms' or "
+            "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
+        ),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print the most important metrics and write a report.
 
-    The exit status is 1 if a repeat failed; finished repeats are kept.
+    The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import Output, run_and_report
+    from rtclab.cli.running import Output, limits_of, print_browser_arguments, run_and_report
+    from rtclab.lab import run
 
+    print_browser_arguments(backend, scenario, changes or ())
+    shorthands = (f"duration={duration}",) if duration else ()
+    wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
-        Output(report=not no_report, all_metrics=all_metrics, as_json=as_json),
-        scenario=scenario,
-        backend=backend,
-        duration=duration,
-        repeats=repeats,
-        seed=seed,
-        record=record,
-        changes=changes or (),
-        jobs=jobs,
-        capture=capture,
-        out=out,
-        resume=resume,
+        Output(not no_report, all_metrics, as_json, quiet=quiet),
+        lambda: run(
+            scenario,
+            backend=backend,
+            duration=duration,
+            repeats=repeats,
+            seed=seed,
+            record=record,
+            set=changes or (),
+            begin=begin,
+            end=end,
+            jobs=jobs,
+            capture=capture,
+            out=out,
+            resume=resume,
+            renew=renew,
+        ),
+        wanted,
     )
     raise typer.Exit(status)
 
@@ -282,19 +362,24 @@ def sweep(
     backend: Backend = None,
     changes: Set = None,
     duration: Duration = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Number of repeats per combination.")] = None,
+    repeats: Repeats = None,
     seed: Seed = None,
     jobs: Jobs = None,
-    resume: Annotated[
-        str | None,
+    metrics: Metrics = None,
+    begin: From = None,
+    end: To = None,
+    traces: Annotated[
+        bool,
         typer.Option(
-            metavar="SWEEP",
-            help="Continue a sweep: run only its unfinished repeats.",
-            autocompletion=complete_sweep,
+            "--traces",
+            help="Keep the trace of each simulated repeat, so that other times can be measured later.",
         ),
-    ] = None,
+    ] = False,
+    resume: Resume = None,
+    renew: Renew = False,
     out: Out = RUNS,
     no_report: NoReport = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
@@ -302,22 +387,78 @@ def sweep(
     Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
     directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
     """
-    from rtclab.cli.sweeping import Output, sweep_and_report
+    from rtclab.cli import running
+    from rtclab.experiment import check_names, open_store
+    from rtclab.lab import sweep
 
-    status = sweep_and_report(
-        Output(report=not no_report, as_json=as_json),
-        vary or [],
-        jobs,
-        backend,
-        scenario=scenario,
+    check_names(metrics or [])
+    running.print_browser_arguments(backend, scenario, changes or ())
+    resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
+    start = partial(
+        sweep,
+        scenario,
+        running.fields_of(vary or []),
+        backend=backend,
         duration=duration,
         repeats=repeats,
         seed=seed,
-        changes=changes or (),
+        set=changes or (),
+        metrics=metrics,
+        begin=begin,
+        end=end,
+        traces=traces,
         out=out,
         resume=resume,
+        renew=renew,
+    )
+    status = running.run_and_report(
+        running.Output(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
+        lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
+
+
+@app.command(epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md")
+def gate(
+    suite: Annotated[
+        Path, typer.Argument(metavar="SUITE", help="TOML file with scenarios, limits and comparisons.")
+    ],
+    update_baseline: Annotated[
+        bool,
+        typer.Option("--update-baseline", help="Write a new baseline instead of comparing with the old one."),
+    ] = False,
+    reason: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Why there is a new baseline, which is kept in its file."),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML, which hosted CIs display.")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Number of simulations in parallel; by default one per core.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Run the scenarios of a suite; check their limits, and whether a metric is worse than in the baseline.
+
+    The exit status is 1 if a check fails, because a limit does not hold, a metric is worse by more than its
+    margin and by more than chance, or something was not measured.
+    """
+    from rtclab.cli.gating import Files, gate_and_show
+
+    if update_baseline != (reason is not None):
+        raise BadInput(
+            "--update-baseline and --reason: expected both or neither",
+            hint="for example --update-baseline --reason 'frames are paced'",
+        )
+    files = Files(junit, markdown, html)
+    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json))
 
 
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
@@ -326,77 +467,127 @@ def measure(
     begin: From = None,
     end: To = None,
     metrics: Metrics = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="FIELD",
+            help="Of a sweep: a row for each value of this field, averaged over fields that are not named.",
+        ),
+    ] = None,
+    where: Where = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run from its traces: mean, standard deviation and 95 % confidence interval over repeats.
+    """Measure a run or a sweep: mean, standard deviation and 95 % confidence interval over repeats.
 
-    Unless --from or --to is given, all metrics are also written into the run, as metrics.json.
+    --from and --to need traces, which simulated sweeps keep with --traces.
     """
     from rtclab.cli.measuring import Output, measure_and_show
 
-    measure_and_show(name, out, begin, end, metrics or [], Output(all_metrics, as_csv, as_json))
+    output = Output(all_metrics, as_csv, as_json)
+    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
 
 
-@app.command(epilog="Example: rtclab report first-call-sim-1 --svg plots")
+@app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
 def report(
     name: RunName,
-    svg: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as an SVG.")] = None,
-    png: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a PNG.")] = None,
+    plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
+    suffix: Annotated[
+        Literal["svg", "png", "pdf", "html"], typer.Option("--format", help="Format of the files of --plots.")
+    ] = "svg",
+    metrics: Metrics = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option("--lines", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
+    ] = None,
+    average: Annotated[
+        list[str] | None,
+        typer.Option("--average", metavar="FIELD", help="Of a sweep: average over the values of this field."),
+    ] = None,
+    where: Where = None,
+    flow: Annotated[
+        str | None, typer.Option(metavar="FLOW", help="Of a sweep: draw only this flow, such as alice->bob.")
+    ] = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a run or a sweep, an HTML page; for a run on request also its plots as images."""
-    from rtclab.cli import tables
-    from rtclab.progress import busy
-    from rtclab.report import write_plots, write_report
-    from rtclab.trace import Run
+    """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
+    from rtclab.cli.measuring import Drawn, report_and_show
 
-    sweep = next((place for place in (Path(name), out / name) if (place / "sweep.json").is_file()), None)
-    if sweep is not None:
-        from rtclab.sweeps import Grid
-
-        if svg or png:
-            raise BadInput(
-                f"--svg and --png: {name} is a sweep",
-                hint="in Python, `rtclab.open(…).plot(…)` saves its plots",
-            )
-        with busy("drawing the report"):
-            written = Grid(sweep).report()
-    else:
-        # Not rtclab.lab's Run, because rtclab.lab would import backends and scenarios.
-        run = Run.open(name, out=out)
-        with busy("drawing the report"):
-            written = write_report(run)
-            for directory, suffix in ((svg, ".svg"), (png, ".png")):
-                if directory is not None:
-                    write_plots(run, directory, suffix)
-        tables.print_incomplete(run)
-    if as_json:
-        tables.print_json({"report": str(written)})
-    else:
-        print(written)
+    drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
+    report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
 
 
-@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-live-1")
+@app.command("runs", epilog="Example: rtclab runs --out runs")
+def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+    """List the runs, sweeps and imports below --out, the newest last."""
+    from rtclab.cli.keeping import list_and_show
+
+    list_and_show(out, as_csv=as_csv, as_json=as_json)
+
+
+@app.command(epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
+def delete(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN …", help="A name below --out, a path, or `latest`.", autocompletion=complete_run
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    out: Out = RUNS,
+) -> None:
+    """Delete runs, sweeps or imports with their traces and reports.
+
+    Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
+    written, are refused, and then nothing is deleted.
+    """
+    from rtclab.cli.keeping import delete_runs
+
+    delete_runs(names, out, yes=yes)
+
+
+@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after")
 def compare(
-    a: RunName,
-    b: RunName,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="HTML page to write.")] = None,
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN …",
+            help="Two runs or more: names below --out, paths, or `latest`. The first is the baseline.",
+            autocompletion=complete_run,
+        ),
+    ],
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a page with plots of all, as HTML.")
+    ] = None,
     begin: From = None,
     end: To = None,
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="Do not pair simulated repeats with the same seeds.")
+    ] = False,
     metrics: Metrics = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the metrics of two runs: differences and confidence intervals."""
-    from rtclab.cli.measuring import Output, compare_and_show
+    """Compare runs with the first: what differs, differences of the metrics and whether they are chance."""
+    from rtclab.cli.measuring import CompareRequest, Output, compare_and_show
 
-    compare_and_show((a, b), out, begin, end, metrics or [], html, Output(all_metrics, as_csv, as_json))
+    compare_and_show(
+        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], page),
+        Output(all_metrics, as_csv, as_json),
+    )
 
 
 @app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
@@ -478,7 +669,7 @@ def replay(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Plot the rates; the name ends in .html, .svg, .png or .pdf."),
+        typer.Option(metavar="FILE", help=f"Plot the rates; {PLOT_HELP}"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -557,9 +748,7 @@ def monitor(
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Plot rates and, with two captures, delays; the name ends in .html or .svg."
-        ),
+        typer.Option(metavar="FILE", help=f"Plot rates and, with two captures, delays; {PLOT_HELP}"),
     ] = None,
     parquet: Annotated[
         Path | None,
@@ -576,90 +765,6 @@ def monitor(
 
     run_monitor(
         MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
-    )
-
-
-@app.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
-def reproduce(
-    papers: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PAPER …", help="Names from --papers, or `all`.", autocompletion=complete_paper
-        ),
-    ] = None,
-    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
-    backend_name: Annotated[
-        Literal["sim", "live"],
-        typer.Option(
-            "--backend",
-            help="sim: all conditions of the papers, simulated. live: chosen conditions with real browsers, "
-            "and simulated beside them.",
-        ),
-    ] = "sim",
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Repeats of each scenario, instead of its own number; with live: live repeats."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Number of processes; by default one per core. With live: calls at once, by default as many "
-            "as have a core per participant.",
-        ),
-    ] = None,
-    out: Out = RUNS,
-    docs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write a page for the documentation. With live: the page, by default below --out; "
-            "its rows are in data/ beside it.",
-        ),
-    ] = None,
-    keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="With live: make no calls, use the existing live runs.")
-    ] = False,
-    page_only: Annotated[
-        bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
-    ] = False,
-    retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed", help="With live: run calls again that failed or that another rtclab recorded."
-        ),
-    ] = False,
-    every_reading: Annotated[
-        bool,
-        typer.Option("--every-reading", help="Also run the readings of a paper that are marked as extra."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run the conditions of published papers and compare our results with theirs.
-
-    Finished repeats are kept below --out. They run again only if the scenario or rtclab has changed; live
-    ones only if the scenario has.
-    The exit status is 1 if a repeat failed.
-    """
-    from rtclab.cli.reproducing import ReproduceRequest, run_and_compare, show_papers
-
-    if list_papers:
-        show_papers(as_json=as_json)
-        return
-    if not papers:
-        raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
-    if backend_name == "live":
-        from rtclab.cli.reproducing_today import TodayRequest, run_today
-
-        live = not (keep_live or page_only)
-        request = TodayRequest(papers, repeats, jobs, out, docs, live, not page_only, retry_failed, as_json)
-        raise typer.Exit(run_today(request))
-    if keep_live or page_only or retry_failed:
-        raise BadInput("--keep-live, --page-only and --retry-failed need --backend live")
-    raise typer.Exit(
-        run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json, every_reading))
     )
 
 
@@ -686,84 +791,3 @@ def schema() -> None:
     from rtclab.scenario import Scenario
 
     tables.print_json(Scenario.json_schema())
-
-
-@app.command(epilog="Example: rtclab validate --random 100 --seed 1")
-def validate(
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
-        ),
-    ] = None,
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
-    ] = None,
-    keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of running new ones.")
-    ] = False,
-    tcp: Annotated[
-        bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
-    ] = False,
-    random: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="With --random: the seed of the first condition; the others follow.")
-    ] = 1,
-    half: Annotated[
-        Literal["odd", "even", "both"],
-        typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
-    ] = "both",
-    again: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0,
-            metavar="SEED",
-            help="Run the random condition with this seed ten times live and 39 times simulated, and compare "
-            "the distributions. May be given several times.",
-        ),
-    ] = None,
-    recorded: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Compare calls over recorded cellular networks whose files are in DIR instead.",
-        ),
-    ] = None,
-    meetings: Annotated[
-        bool,
-        typer.Option("--meetings", help="Compare meetings of three and four people instead."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
-    if tcp and (repeats is not None or keep_live):
-        raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
-    if again:
-        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
-            raise BadInput("--again takes neither --tcp, --repeats, --random, --recorded nor --meetings")
-        from rtclab.cli.validating import validate_again_and_show
-
-        validate_again_and_show(out, runs, again, keep_live=keep_live, as_json=as_json)
-        return
-    if recorded is not None or meetings:
-        if tcp or repeats is not None or random is not None:
-            raise BadInput("--recorded and --meetings take neither --tcp, --repeats nor --random")
-        from rtclab.cli.validating import validate_chosen_and_show
-
-        validate_chosen_and_show(out, runs, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
-        return
-    if random is not None:
-        if tcp or repeats is not None:
-            raise BadInput("--random takes neither --tcp nor --repeats")
-        from rtclab.cli.validating import validate_random_and_show
-
-        seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
-        validate_random_and_show(out, runs, seeds, keep_live=keep_live, as_json=as_json)
-        return
-    from rtclab.cli.validating import validate_and_show
-
-    validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

@@ -45,8 +45,7 @@ def import_and_show(request: ImportRequest) -> None:
     if request.as_json:
         tables.print_json(
             {
-                "run": run.name,
-                "path": str(run.path),
+                "run": str(run.path),
                 "participants": list(about.participants),
                 "flows": list(about.flows),
                 "duration_s": about.duration_ns / NS_PER_S,

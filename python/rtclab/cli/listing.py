@@ -10,8 +10,7 @@ from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROL_SUMMAR
 from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.lab import list_scenarios as shipped_scenarios
-from rtclab.reproduce import NAMES as PAPERS
-from rtclab.reproduce import paper
+from rtclab.plugins import papers
 from rtclab.scenario.table import closest
 
 WIDTH_FOR_SOURCES = 140
@@ -37,9 +36,9 @@ def list_scenarios(folders: Sequence[str], *, every: bool, as_json: bool) -> Non
     if as_json:
         tables.print_json(scenarios.drop("folder").to_dicts())
         return
-    shown = scenarios if folders or every else scenarios.filter(~pl.col("folder").is_in(PAPERS))
+    shown = scenarios if folders or every else scenarios.filter(~pl.col("folder").is_in(papers()))
     _print(_examples_first(shown))
-    if not folders and not every:
+    if not folders and not every and papers():
         _count_papers(scenarios)
 
 
@@ -67,9 +66,11 @@ def _count_papers(scenarios: pl.DataFrame) -> None:
     """Says how many conditions each paper has, and how to list them."""
     counts = dict(scenarios.group_by("folder").len().iter_rows())
     print("conditions of published papers; each is a scenario too:")
-    for name in PAPERS:
-        tables.print_text(f"{name}: {counts[name]}, {paper(name).title}", indent=2, hanging=2)
-    tables.print_text(f"`rtclab list {PAPERS[0]}` lists one paper's, `rtclab list --all` lists everything")
+    for name, title in papers().items():
+        tables.print_text(f"{name}: {counts[name]}, {title}", indent=2, hanging=2)
+    tables.print_text(
+        f"`rtclab list {next(iter(papers()))}` lists one paper's, `rtclab list --all` lists everything"
+    )
 
 
 def list_controls(*, as_json: bool) -> None:

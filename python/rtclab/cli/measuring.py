@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from rtclab.cli import tables
-from rtclab.cli.running import print_cautions
+from rtclab.cli.running import chosen, print_cautions, show_summary
 from rtclab.errors import BadInput
-from rtclab.lab import compare, essential, open_run
-from rtclab.metrics import METRICS
+from rtclab.experiment import check_names, essential
+from rtclab.lab import compare, open_results
 from rtclab.progress import busy
-from rtclab.scenario.table import closest
 
 
 @dataclass(frozen=True)
@@ -28,48 +27,136 @@ class Output:
 
 
 def measure_and_show(
-    name: str, out: Path, begin: str | None, end: str | None, metrics: Sequence[str], output: Output
-) -> None:
-    """Measures a run and prints the metrics; writes ``metrics.json`` if the whole run is measured."""
-    _check(metrics, output)
-    run = open_run(name, out=out)
-    with busy("measuring"):
-        whole = begin is None and end is None
-        measured = run.write_metrics() if whole else run.summary(begin=begin, end=end)
-    tables.print_incomplete(run)
-    rows = chosen(measured, metrics)
-    if not _print_for_programs(rows.drop("values") if output.as_csv else rows, output):
-        tables.show_measured(rows, run, begin, end, all_metrics=output.all_metrics or bool(metrics))
-
-
-def compare_and_show(
-    names: tuple[str, str],
+    name: str,
     out: Path,
     begin: str | None,
     end: str | None,
     metrics: Sequence[str],
-    html: Path | None,
+    by: Sequence[str],
+    where: Sequence[str],
     output: Output,
 ) -> None:
-    """Compares two runs, writes the page and prints the differences."""
+    """Measures a run, a sweep or an import and prints the summary of its metrics."""
     _check(metrics, output)
-    compared = compare(*names, begin=begin, end=end, out=out)
+    results = open_results(name, out=out)
+    if where:
+        results = results.where(**conditions_of(where))
+    with busy("measuring"):
+        rows = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
+    tables.print_incomplete(results)
+    about = {"run": str(results.path), "window": results.window(begin, end)}
+    if not _print_for_programs(about, rows, output):
+        show_summary(results, rows, metrics, by, begin, end, all_metrics=output.all_metrics)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the report of a sweep shows; see ``rtclab report``."""
+
+    metrics: Sequence[str] = ()
+    x: str | None = None
+    lines: str | None = None
+    flow: str | None = None
+    average: Sequence[str] = ()
+    where: Sequence[str] = ()
+
+
+def report_and_show(
+    name: str, out: Path, plots: Path | None, suffix: str, drawn: Drawn, *, as_json: bool
+) -> None:
+    """Writes the report of a run or a sweep, and its plots as files with a suffix if asked."""
+    from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
+
+    check_names(drawn.metrics)
+    results = open_results(name, out=out)
+    if drawn.where:
+        results = results.where(**conditions_of(drawn.where))
+    chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flow, tuple(drawn.average))
+    with busy("drawing the report"):
+        summary = results.summary()
+        alone = results.is_run
+        if alone and chosen != Chosen():
+            raise BadInput(
+                f"{results.name} has one condition; the options that choose what is drawn are for sweeps"
+            )
+        page = write_report(results.run, summary) if alone else write_sweep_report(results, summary, chosen)
+        files = []
+        if plots is not None:
+            drawings = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
+            files = [plot.save(plots / f"{plot.name}.{suffix}") for plot in drawings]
+    tables.print_incomplete(results)
+    if as_json:
+        tables.print_json({"run": str(results.path), "page": str(page), "plots": [*map(str, files)]})
+    else:
+        print(page)
+
+
+def conditions_of(where: Sequence[str]) -> dict[str, str]:
+    """The values of fields in the options ``--where``.
+
+    Raises:
+        BadInput: an option has no field or no value.
+    """
+    found = {}
+    for text in where:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise BadInput(f"--where: cannot read `{text}`; expected FIELD=VALUE")
+        found[name] = value
+    return found
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """The options of ``rtclab compare``, except for the output's."""
+
+    runs: Sequence[str]
+    labels: Sequence[str] | None
+    out: Path
+    begin: str | None
+    end: str | None
+    paired: bool
+    metrics: Sequence[str]
+    page: Path | None
+
+
+def compare_and_show(request: CompareRequest, output: Output) -> None:
+    """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
+    _check(request.metrics, output)
+    if len(request.runs) < 2:
+        raise BadInput(
+            f"{request.runs[0]} alone: expected two runs or more",
+            hint="the first is what others are compared with",
+        )
+    compared = compare(
+        *request.runs,
+        labels=request.labels,
+        begin=request.begin,
+        end=request.end,
+        paired=request.paired,
+        out=request.out,
+    )
     with busy("comparing"):
         table = compared.table()
-        rows = chosen(table, metrics)
-        page = compared.report(html)
-    for one in (compared.a, compared.b):
-        print_cautions(one)
+        rows = chosen(table, request.metrics)
+        if request.page is not None:
+            compared.report(request.page)
+    for one in compared.runs:
+        print_cautions(one.run)
         tables.print_incomplete(one)
-    if _print_for_programs(rows, output):
+    about = {
+        "runs": [str(one.path) for one in compared.runs],
+        "window": compared.window,
+        "page": request.page and str(request.page),
+    }
+    if _print_for_programs(about, rows, output):
         return
-    all_metrics = output.all_metrics or bool(metrics)
-    shown = rows if all_metrics else essential(rows)
-    tests = table["p"].count()
-    tables.show_comparison(shown, compared.a, compared.b, *(compared.window or ()), tests=tests)
+    all_metrics = output.all_metrics or bool(request.metrics)
+    tables.show_comparison(compared, table, rows if all_metrics else essential(rows))
     if not all_metrics:
         print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
-    print(f"page: {page}")
+    if request.page is not None:
+        print(f"page: {request.page}")
 
 
 def _check(metrics: Sequence[str], output: Output) -> None:
@@ -79,24 +166,10 @@ def _check(metrics: Sequence[str], output: Output) -> None:
     check_names(metrics)
 
 
-def check_names(metrics: Sequence[str]) -> None:
-    """Raises BadInput for a metric that does not exist."""
-    for name in metrics:
-        if name not in METRICS:
-            raise BadInput(
-                f"no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them"
-            )
-
-
-def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
-    """The rows of the given metrics, or all rows if none is given."""
-    return rows.filter(pl.col("metric").is_in(list(metrics))) if metrics else rows
-
-
-def _print_for_programs(rows: pl.DataFrame, output: Output) -> bool:
-    """Prints JSON or CSV if that was requested; returns whether it was."""
+def _print_for_programs(about: Mapping[str, object], rows: pl.DataFrame, output: Output) -> bool:
+    """Prints JSON or CSV if that was requested; returns whether it was. JSON has what ``about`` has, too."""
     if output.as_json:
-        tables.print_json(rows.to_dicts())
+        tables.print_json({**about, "metrics": rows.to_dicts()})
     elif output.as_csv:
         sys.stdout.write(rows.write_csv())
     return output.as_json or output.as_csv

@@ -20,9 +20,9 @@ from rtclab.cli.sdp import sdp_text
 from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
 from rtclab.monitor import Tables
 from rtclab.progress import busy
+from rtclab.report.plot import SUFFIXES
 from rtclab.trace import replace_file
 
-PLOTS = {".html", ".svg"}
 REFRESH_S = 0.5
 
 
@@ -67,8 +67,8 @@ def _check(request: MonitorRequest) -> None:
         )
     if request.live is None and request.duration is not None:
         raise BadInput("--duration: a capture is read to its end; expected --live with it")
-    if request.plot is not None and request.plot.suffix not in PLOTS:
-        raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in .html or .svg")
+    if request.plot is not None and request.plot.suffix not in SUFFIXES:
+        raise BadInput(f"--plot: `{request.plot}`: expected a name that ends in {', '.join(SUFFIXES)}")
     if request.as_json and request.as_csv:
         raise BadInput("--json and --csv: expected one of them")
 

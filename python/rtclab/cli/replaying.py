@@ -20,7 +20,7 @@ _SHARES = ("within_5_percent", "within_10_percent")
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """The options of ``rtclab replay``. ``rates`` are start, least and most as text."""
+    """The options of ``rtclab replay``. ``rates`` are start, min and max as text."""
 
     recordings: Sequence[Path]
     controllers: Sequence[str]
@@ -49,8 +49,8 @@ def replay_and_show(request: ReplayRequest) -> None:
                 controller=None if request.estimators else name,
                 estimator=name if request.estimators else None,
                 start=start,
-                least=least,
-                most=most,
+                min=least,
+                max=most,
             )
             for recording in request.recordings
             for name in (*request.controllers, *request.estimators)

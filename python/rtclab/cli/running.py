@@ -1,36 +1,46 @@
-"""``rtclab run``: runs a scenario, prints its metrics and writes its report."""
+"""``rtclab run`` and ``rtclab sweep``: run, print the most important metrics, and write a report."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from rtclab.backend import backend as backend_of
-from rtclab.campaign import Interrupted
 from rtclab.cli import tables
-from rtclab.errors import DiskFull
-from rtclab.lab import Run, run
+from rtclab.errors import BadInput, DiskFull
+from rtclab.experiment import Interrupted, Results, essential, parse_vary
+from rtclab.gates.checks import Check, checks_table
+from rtclab.gates.limits import Limit, parse_options
+from rtclab.gates.result import lines_of
+from rtclab.lab import open_results
 from rtclab.phrases import field_trials
+from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario, shipped
+from rtclab.trace import Run
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
+MAX_THREADS = 4
+"""Maximum number of threads. More jobs run in processes, because threads would wait for Python's GIL."""
+MAX_ROWS = 60
+"""Maximum number of printed rows of a sweep."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """The output options of ``rtclab run``."""
+    """The output options of the commands that run something."""
 
     report: bool
-    all_metrics: bool
-    as_json: bool
+    all_metrics: bool = False
+    as_json: bool = False
+    metrics: Sequence[str] = ()
+    quiet: bool = False
 
 
 def print_browser_arguments(backend: str | None, scenario: str | None, changes: Sequence[str]) -> None:
@@ -40,63 +50,189 @@ def print_browser_arguments(backend: str | None, scenario: str | None, changes: 
     """
     if backend != "live" or scenario is None or scenario in shipped():
         return
-    loaded = Scenario.load(scenario, changes)
-    for name in loaded.participants:
-        if given := loaded.browser_of(name).args:
-            print(f"{scenario} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+    print_arguments_of(Scenario.load(scenario, changes), scenario)
 
 
-def run_and_report(output: Output, **arguments: Any) -> int:
-    """Runs with the arguments of :func:`rtclab.lab.run`, measures, reports; returns the exit status."""
-    print_browser_arguments(arguments["backend"], arguments["scenario"], arguments["changes"])
+def print_arguments_of(scenario: Scenario, origin: str) -> None:
+    """Says on standard error which arguments a scenario gives to browsers; ``origin`` is its name or file."""
+    for name in scenario.participants:
+        if given := scenario.browser_of(name).args:
+            print(f"{origin} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+
+
+def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:
+    """Runs a sweep in processes if there are more jobs than threads can do, otherwise in threads."""
+    jobs = jobs or (cores() if simulated else 1)
+    if not simulated or jobs <= MAX_THREADS:
+        return sweep(jobs=jobs)
+    with process_pool(jobs) as executor:
+        return sweep(executor=executor)
+
+
+def fields_of(vary: Sequence[str]) -> dict[str, str]:
+    """The varied fields and their values, from the options ``--vary``.
+
+    Raises:
+        BadInput: a field is given twice, or a text has no field.
+    """
+    fields: dict[str, str] = {}
+    for text in vary:
+        name, values = parse_vary(text)
+        if name in fields:
+            raise BadInput(f"--vary: {name} is given twice", hint="give all values at once, as A,B,C")
+        fields[name] = values
+    return fields
+
+
+def run_and_report(output: Output, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
+    """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
+
+    If a limit does not hold, the status is the one of a failed run.
+    """
     interrupted = False
+    checks: list[Check] = []
     try:
-        made = run(**arguments)
+        made = start()
     except Interrupted as stopped:
-        made, interrupted = Run(stopped.run.path), True
-    ended = [entry for entry in made.repeats if entry.status != "interrupted"]
-    failed = [entry for entry in ended if entry.status != "finished"]
+        made, interrupted = stopped.results, True
     try:
         measured, page = None, None
-        if ended:
+        if made.outcomes().filter(pl.col("status") != "interrupted").height:
             with busy("measuring"):
-                measured = made.write_metrics()
-        if ended and output.report and not interrupted:
-            with busy("drawing the report"):
-                page = made.report(measured)
-        _show(output, made, measured, page)
+                measured = made.summary()
+            if not interrupted:
+                checks = [check for limit in limits for check in _checks(limit, made)]
+            if output.report and not interrupted:
+                with busy("drawing the report"):
+                    page = made.report(measured)
+        _show(output, made, measured, page, checks)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept; `rtclab report {made.path}` measures and draws them", file=sys.stderr)
         if isinstance(error, DiskFull):
             raise
         interrupted = True
     finally:
-        print_cautions(made)
-        for entry in failed:
-            what = " failed" if entry.status == "failed" else ": the laboratory failed"
-            print(f"repeat {entry.repeat}{what}: {entry.reason}", file=sys.stderr)
-        for entry in (entry for entry in made.repeats if entry.note):
-            print(f"repeat {entry.repeat}: {entry.note}", file=sys.stderr)
-        if not tables.print_incomplete(made) and failed and not backend_of(made.backend).deterministic:
-            print(tables.how_to_continue(made), file=sys.stderr)
-    return EXIT_INTERRUPTED if interrupted else EXIT_FAILED if failed else 0
+        _print_outcomes(made)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if made.failures().height or any(check.fails for check in checks) else 0
 
 
-def _show(output: Output, run: Run, measured: pl.DataFrame | None, page: Path | None) -> None:
+def limits_of(
+    texts: Sequence[str], name: str | None, changes: Sequence[str], resume: str | None, out: Path
+) -> list[Limit]:
+    """The limits given with ``--assert``, which are for flows of the scenario that will run.
+
+    Raises:
+        BadInput: a limit cannot be read, or its metric, unit or flow is unknown.
+    """
+    if not texts or (name is None and resume is None):
+        return []  # without a scenario there is an error to come
+    if resume is not None:
+        resumed = open_results(resume, out=out).run
+        scenario = Scenario.read(dict(resumed.scenario), resumed.name)
+    else:
+        scenario = Scenario.load(str(name), changes)
+    return parse_options(texts, "--assert", scenario)
+
+
+def _checks(limit: Limit, made: Results) -> list[Check]:
+    values: dict[str, list[float | None]] = {}
+    for flow, value in made.metrics(metrics=[limit.metric]).select("flow", "value").iter_rows():
+        values.setdefault(flow, []).append(value)
+    return limit.checks(str(made.scenario["name"]), values)
+
+
+def _show(
+    output: Output,
+    made: Results,
+    measured: pl.DataFrame | None,
+    page: Path | None,
+    checks: Sequence[Check],
+) -> None:
     if output.as_json:
+        rows = measured if measured is None or not output.metrics else chosen(measured, output.metrics)
         answer = {
-            "run": str(run.path),
-            "repeats": [asdict(entry) for entry in run.repeats],
-            "metrics": [] if measured is None else measured.to_dicts(),
-            "report": page and str(page),
+            "run": str(made.path),
+            "window": made.window(),
+            "repeats": made.outcomes().to_dicts(),
+            "metrics": [] if rows is None else rows.to_dicts(),
+            "page": page and str(page),
+            "limits": checks_table(checks).to_dicts(),
         }
         tables.print_json(answer)
         return
+    if output.quiet:
+        print(made.path)
+        return
     if measured is not None:
-        tables.show_measured(measured, run, all_metrics=output.all_metrics)
-    print(f"run: {run.path} ({run.finished} of {run.planned} repeats finished)")
+        show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)
+    for line in lines_of(checks):
+        for check in line.failing:
+            print(f"FAILED: {check.sentence()}")
+        if not line.failing:
+            flows = len(line.checks)
+            print(f"holds: {line.worst.sentence()}{f', the worst of {flows} flows' if flows > 1 else ''}")
+    print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
     if page is not None:
         print(f"report: {page}")
+
+
+def show_summary(
+    made: Results,
+    measured: pl.DataFrame,
+    metrics: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    begin: str | None = None,
+    end: str | None = None,
+    *,
+    all_metrics: bool = False,
+) -> None:
+    """Prints a summary: of one condition its metrics, of several a row for each.
+
+    Args:
+        made: the results.
+        measured: their summary.
+        metrics: the metrics to print; by default the most important ones.
+        keys: the columns that tell rows apart, by default the varied fields or the label.
+        begin: begin of the measured time, if given.
+        end: end of the measured time.
+        all_metrics: print all metrics with standard deviations.
+    """
+    rows = chosen(measured, metrics)
+    if len(made.conditions) == 1:
+        tables.show_measured(rows, made.run, begin, end, all_metrics=all_metrics or bool(metrics))
+        return
+    every = all_metrics or bool(metrics)
+    shown = rows if every else essential(rows)
+    tables.show_points(shown, list(keys) or made.fields or ["condition"], MAX_ROWS, all_metrics=every)
+
+
+def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    """The rows of the given metrics, or all rows if none is given."""
+    return rows.filter(pl.col("metric").is_in(list(metrics))) if metrics else rows
+
+
+def _print_outcomes(made: Results) -> None:
+    """Says on standard error which repeats failed or are missing, and how to continue."""
+    alone = len(made.conditions) == 1
+    if alone:
+        print_cautions(made.run)
+    noted = made.outcomes().filter(pl.col("status").is_in(["failed", "error"]) | (pl.col("note") != ""))
+    for row in noted.head(tables.MOST_ROWS).iter_rows(named=True):
+        repeat = f"repeat {row['repeat']}" if alone else f"{row['condition']}, repeat {row['repeat']}"
+        what = {"failed": " failed", "error": ": the laboratory failed"}.get(row["status"], "")
+        print(f"{repeat}{what}: {row['reason'] or row['note']}", file=sys.stderr)
+    if noted.height > tables.MOST_ROWS:
+        print(
+            f"{noted.height - tables.MOST_ROWS} more; `results.outcomes()` in Python has all", file=sys.stderr
+        )
+    if (
+        not tables.print_incomplete(made)
+        and made.failures().height
+        and not backend_of(made.backend).deterministic
+    ):
+        print(tables.how_to_continue(made), file=sys.stderr)
 
 
 def print_cautions(run: Run) -> None:

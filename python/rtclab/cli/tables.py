@@ -14,16 +14,16 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words, tests_in_words
+from rtclab.phrases import MOST_REPEATS, decimals, field_trials, names_in_words, path_in_words, tests_in_words
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rtclab import trace
     from rtclab.backend.live.doctor import Check
-    from rtclab.lab import Run
+    from rtclab.experiment import Moment, Results
+    from rtclab.lab import Comparison
     from rtclab.scenario import Scenario, Video
-    from rtclab.trace_methods import Moment
+    from rtclab.trace import Run
 
 Heading = tuple[str, Literal["left", "right"]]
 
@@ -37,6 +37,22 @@ MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
 FLOWS_SIDE_BY_SIDE = 3
 METRICS_SIDE_BY_SIDE = 6
+FIRST_TO_KEEP = (
+    "receiving_rate",
+    "stats_receiving_rate",
+    "freeze_duration",
+    "packet_loss",
+    "unseen_loss",
+    "rtt",
+    "queuing_delay_p95",
+    "delay_variation_p95",
+    "utilisation",
+    "frame_rate",
+    "setup_time",
+    "freeze_count",
+    "frame_height",
+)
+"""Where there is no room for all metrics of a table, the last of these are left out first."""
 MOST_NAMES = 5
 """Flows that a table leaves out are named if they are at most this many."""
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
@@ -104,7 +120,7 @@ def show_measured(
         print(subject(run, begin, end))
         show_metrics(measured)
         return
-    from rtclab.lab import essential
+    from rtclab.experiment import essential
 
     of_tcp = measured.filter(measured["metric"] == "tcp_throughput", measured["mean"].is_not_null())
     with_tcp = of_tcp["flow"].to_list()
@@ -131,10 +147,7 @@ def show_measured(
         if not flow and cell["mean"]:
             mean = _with_interval(cell["mean"], cell["ci95_low"], cell["ci95_high"])
             print(f"{metric}: {mean} {cell['unit']}")
-    print(
-        f"all {measured['metric'].n_unique()} metrics: `rtclab measure {run.name} --all`; "
-        "what they mean: `rtclab metrics`"
-    )
+    print(f"all metrics: `rtclab measure {run.name} --all`; what they mean: `rtclab metrics`")
 
 
 def subject(
@@ -144,8 +157,8 @@ def subject(
 
     ``repeats`` is the number of repeats in the table, by default all that finished.
     """
+    from rtclab.experiment import window
     from rtclab.scenario.units import Duration
-    from rtclab.trace_methods import window
 
     over = str(run.scenario["duration"])
     limits = window(begin, end, run_end_s=Duration.parse(over).s)
@@ -160,22 +173,21 @@ def subject(
     return f"{what}: mean of {finished}" if run.finished > 1 else f"{what}, {finished}"
 
 
-def print_incomplete(run: trace.Run) -> bool:
+def print_incomplete(results: Results) -> bool:
     """Says on standard error which repeats have not run to their end, and how to run them.
 
     Returns whether there are such repeats.
     """
-    from rtclab.report import words
+    if results.unfinished:
+        of = f"{results.unfinished} of {results.planned}"
+        print(f"{results.name}: {of} repeats did not run to their end.", file=sys.stderr)
+        print(how_to_continue(results), file=sys.stderr)
+    return bool(results.unfinished)
 
-    sentence = words.incomplete(run)
-    if sentence:
-        print(f"{run.name}: {sentence}\n{how_to_continue(run)}", file=sys.stderr)
-    return bool(sentence)
 
-
-def how_to_continue(run: trace.Run) -> str:
+def how_to_continue(results: Results) -> str:
     """The hint that names the command to continue a run."""
-    return f"  hint: continue with `rtclab run --resume {run.path}`"
+    return f"  hint: continue with `rtclab run --resume {results.path}`"
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:
@@ -212,14 +224,14 @@ def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], fl
 def _show_flow_by_flow(
     cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str], heading: str = "flow"
 ) -> None:
-    """Prints a row for each of the first flows, with the means of the first metrics."""
+    """Prints a row for each of the first flows, with the means of the most important metrics."""
     units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
-    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    metrics = _most_important(list(units))
     table = new_table(*whole(heading), *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
     for flow in flows[:MOST_ROWS]:
         means = [cells[metric, flow]["mean"] if (metric, flow) in cells else None for metric in metrics]
         table.add_row(flow, *map(number, means))
-    _print_first_columns(table, 1)
+    _print_columns_that_fit(table, metrics)
     if flows[MOST_ROWS:]:
         print(f"and {_more(flows[MOST_ROWS:])}")
 
@@ -242,14 +254,18 @@ def show_metrics(measured: pl.DataFrame) -> None:
     _tell_left_out(left_out)
 
 
-def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None:
-    """Prints a row for each point and flow of a sweep, with the means of the first metrics.
+def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_metrics: bool) -> None:
+    """Prints a row for each condition and flow, with the means of the most important or of all metrics.
 
-    ``most`` is the maximum number of rows.
+    Args:
+        summary: the means.
+        fields: the columns that tell conditions apart: varied fields, or the label.
+        most: maximum number of rows.
+        all_metrics: print as many metrics as there is room for.
     """
     of_flows = summary.filter(summary["flow"] != "")
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
-    metrics = list(units)[:METRICS_SIDE_BY_SIDE]
+    metrics = list(units) if all_metrics else _most_important(list(units))
     lines: dict[tuple[str, ...], dict[str, float]] = {}
     for row in of_flows.iter_rows(named=True):
         line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
@@ -257,75 +273,138 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int) -> None
     repeats = summary["repeats"].max()
     print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
     headings = right(*(f"{metric} ({units[metric]})" for metric in metrics))
-    table = new_table(*right(*fields), *whole("flow"), *headings)
+    keys = whole(*fields) if fields == ["condition"] else right(*fields)
+    table = new_table(*keys, *whole("flow"), *headings)
     for key, means in list(lines.items())[:most]:
         table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
-    _print_first_columns(table, len(fields) + 1)
+    _print_columns_that_fit(table, metrics)
     if len(lines) > most:
         print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
 
 
-def show_comparison(
-    compared: pl.DataFrame,
-    a: Run,
-    b: Run,
-    begin: Moment | None = None,
-    end: Moment | None = None,
-    *,
-    tests: int,
-) -> None:
-    """Prints two runs side by side, with a star for a difference that is more than chance.
+def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.DataFrame) -> None:
+    """Prints what differs between runs, their verdicts, and their metrics beside the metrics of the first.
 
-    Intervals are left out if the terminal is too narrow for them. ``tests`` is the number of differences that
-    were tested.
+    ``compared`` is the comparison's table, and ``shown`` its rows to print. If the terminal is too narrow,
+    each further run has a table of its own, and intervals are left out.
     """
-    from rtclab.metrics import paired_repeats
+    from rtclab.metrics import MARGIN_PERCENT, paired_repeats
+    from rtclab.report import comparison_verdicts
 
-    compared, left_out = _first_flows(compared)
-    pairs = paired_repeats(a, b)
-    for run in (a, b):
-        print(f"{run.name}: {subject(run, begin, end, repeats=len(pairs) or None)}")
-        alone = sum(entry.status == "finished" for entry in run.repeats) - len(pairs)
-        if pairs and alone:
-            print(f"{run.name}: {count(alone, 'repeat')} without a partner left out")
-    names, told = (a.name, b.name), "[95 % confidence interval]"
-    table = _comparison(compared, *names, intervals=True)
-    if not fits(table):
-        names, told = ("A", "B"), f"A is {a.name}, B is {b.name}"
-        table = _comparison(compared, *names, intervals=False)
-    star = f"* where it is more than chance ({tests_in_words(tests, len(pairs))})"
-    print(f"{told}; the difference is {names[1]} minus {names[0]}, {star}")
-    print_table(table)
+    runs, labels, window = comparison.runs, comparison.labels, comparison.window
+    begin, end = window or (None, None)
+    by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
+    baseline, *others = by_label.values()
+    pairs = [len(paired_repeats(baseline, run)) if comparison.paired else 0 for run in others]
+    for label, run, paired in zip(labels, by_label.values(), [max(pairs), *pairs], strict=True):
+        name = "" if label == run.name else f"{run.name}, "
+        print(f"{label}: {name}{subject(run, begin, end, repeats=paired or None)}")
+        alone = sum(entry.status == "finished" for entry in run.repeats) - paired
+        if paired and alone:
+            print(f"{label}: {count(alone, 'repeat')} without a partner left out")
+    print()
+    _show_differences(comparison)
+    for label, sentence in zip(labels, comparison_verdicts(by_label, compared, window), strict=True):
+        print_text(f"{label}: {sentence}", hanging=2)
+    print()
+    rows, left_out = _first_flows(shown)
+    names = labels
+    found = [_comparison(rows, names, intervals=True)]
+    if not fits(found[0]) and len(others) > 1:
+        found = [
+            _comparison(rows.filter(label=label), [labels[0], label], intervals=True) for label in labels[1:]
+        ]
+    told = "[95 % confidence interval]"
+    if not all(map(fits, found)):
+        names = [chr(ord("A") + index) for index in range(len(labels))]
+        told = ", ".join(f"{name} is {label}" for name, label in zip(names, labels, strict=True))
+        found = [
+            _comparison(rows.filter(label=label), [names[0], name], intervals=False)
+            for name, label in zip(names[1:], labels[1:], strict=True)
+        ]
+    minus = f"{names[1]} minus {names[0]}" if len(names) == 2 else f"the run minus {names[0]}"
+    tests = tests_in_words(compared["p"].count(), pairs)
+    print(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
+    for table in found:
+        print_table(table)
+    marks = {
+        CONSTANT: "the difference is the same in every repeat",
+        WITHIN: f"the interval excludes a difference of more than {MARGIN_PERCENT} %",
+        MORE: "too few repeats to tell; as many as given would find a difference of this size",
+    }
+    cells = {mark for row in rows.iter_rows(named=True) for mark in marks if _mark(row).startswith(mark)}
+    if cells:
+        print_text("; ".join(f"{mark}: {text}" for mark, text in marks.items() if mark in cells))
     _tell_left_out(left_out)
 
 
-def _comparison(compared: pl.DataFrame, a: str, b: str, *, intervals: bool) -> Table:
-    """A row for each metric and flow with a value in either run."""
-    figures = right(a, b, "difference", "%")
-    table = new_table(*whole("metric", "flow"), *figures, *whole("", "unit"), tight=not intervals)
+def _show_differences(comparison: Comparison) -> None:
+    """Prints a row for each of the first fields that differ between the scenarios."""
+    differing = comparison.differences()
+    if differing.is_empty():
+        print("what differs: nothing; all ran the same scenario on the same backend\n")
+        return
+    table = new_table(*whole("what differs", *comparison.labels))
+    for row in differing.head(MOST_ROWS).iter_rows():
+        table.add_row(*row)
+    if not fits(table):
+        for column in table.columns[1:]:
+            column.no_wrap = False
+    print_table(table)
+    if differing.height > MOST_ROWS:
+        print(f"and {count(differing.height - MOST_ROWS, 'more field')}; the page has all\n")
+
+
+def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool) -> Table:
+    """A row for each metric and flow with a value in any run; ``names`` are headings, one for each run."""
+    differences = [
+        (name, align) for _ in names[1:] for name, align in (*right("difference", "%"), *whole(""))
+    ]
+    headings = (*whole("metric", "flow"), *right(*names), *differences, *whole("unit"))
+    table = new_table(*headings, tight=not intervals)
     previous = ""
-    for row in compared.iter_rows(named=True):
-        if row["mean_a"] is None and row["mean_b"] is None:
+    for (metric, flow), of_runs in compared.group_by("metric", "flow", maintain_order=True):
+        cells = of_runs.to_dicts()
+        means = [cell["mean_b"] for cell in cells]
+        first = next((cell for cell in cells if cell["mean_a"] is not None), cells[0])
+        if first["mean_a"] is None and not any(mean is not None for mean in means):
             continue
-        name = "" if row["metric"] == previous else row["metric"]
-        previous = row["metric"]
-        ends = (
-            ("mean_a", "ci95_low_a", "ci95_high_a"),
-            ("mean_b", "ci95_low_b", "ci95_high_b"),
-            ("difference", "difference_ci95_low", "difference_ci95_high"),
-        )
-        table.add_row(
-            name,
-            row["flow"],
-            *(
-                _with_interval(row[mean], row[low], row[high]) if intervals else number(row[mean])
-                for mean, low, high in ends
-            ),
-            "" if row["difference_percent"] is None else f"{row['difference_percent']:+.1f}",
-            "*" if row["significant"] else "",
-            row["unit"],
-        )
+        texts = [_figure(first, "mean_a", "ci95_low_a", "ci95_high_a", intervals)]
+        texts += [_figure(cell, "mean_b", "ci95_low_b", "ci95_high_b", intervals) for cell in cells]
+        for cell in cells:
+            percent = cell["difference_percent"]
+            ends = ("difference", "difference_ci95_low", "difference_ci95_high")
+            texts += [
+                _figure(cell, *ends, intervals),
+                "" if percent is None else f"{percent:+.1f}",
+                _mark(cell),
+            ]
+        table.add_row("" if metric == previous else str(metric), str(flow), *texts, cells[0]["unit"])
+        previous = str(metric)
     return table
+
+
+def _figure(row: Mapping[str, Any], mean: str, low: str, high: str, intervals: bool) -> str:
+    return _with_interval(row[mean], row[low], row[high]) if intervals else number(row[mean])
+
+
+CONSTANT, WITHIN, MORE = "*=", "~", "n"
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    """The verdict on a difference in a few characters; empty if both runs are equal or one is unknown."""
+    match row["verdict"], row["repeats_needed"]:
+        case "differs", _:
+            return "*"
+        case "constant difference", _:
+            return CONSTANT
+        case "no difference seen", _ if row["difference"]:
+            return WITHIN
+        case "too few repeats to tell", int(needed):
+            return f"{MORE}={needed}" if needed <= MOST_REPEATS else f"{MORE}>{MOST_REPEATS}"
+        case "too few repeats to tell", _:
+            return f"{MORE}=?"
+    return ""
 
 
 def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -450,14 +529,34 @@ def columns_that_fit(table: Table, keys: int) -> int:
     return min(keys + 1, len(table.columns))
 
 
-def _print_first_columns(table: Table, keys: int) -> None:
-    """Prints as many columns as fit, and the headings of the others."""
+def _most_important(metrics: list[str]) -> list[str]:
+    """At most ``METRICS_SIDE_BY_SIDE`` of some metrics, in their order."""
+    metrics = list(metrics)
+    while len(metrics) > METRICS_SIDE_BY_SIDE:
+        metrics.remove(_least_important(metrics))
+    return metrics
+
+
+def _least_important(metrics: Sequence[str]) -> str:
+    """The metric to leave out first. Metrics without a rank go before the others, from the right."""
+    rank = {name: index for index, name in enumerate(FIRST_TO_KEEP)}
+    return max(metrics, key=lambda name: (rank.get(name, len(rank)), metrics.index(name)))
+
+
+def _print_columns_that_fit(table: Table, metrics: Sequence[str]) -> None:
+    """Prints the table, whose last columns are metrics, without those that do not fit, which are named."""
+    keys = len(table.columns) - len(metrics)
+    left_out: list[str] = []
+    shown = table
     if not fits(table):
         for column in table.columns:
             column.header = str(column.header).replace(" (", "\n(")
-    shown = columns_that_fit(table, keys)
-    print_table(part(table, range(shown)))
-    left_out = [str(column.header).partition("\n")[0] for column in table.columns[shown:]]
+        kept = list(metrics)
+        while not fits(shown) and len(kept) > 1:
+            kept.remove(_least_important(kept))
+            shown = part(table, [*range(keys), *(keys + metrics.index(metric) for metric in kept)])
+        left_out = [metric for metric in metrics if metric not in kept]
+    print_table(shown)
     if left_out:
         print(f"the terminal is too narrow for {', '.join(left_out)}; --json has all\n")
 

@@ -1,7 +1,8 @@
 """Metrics computed from traces, with unit and source, and statistics over repeats.
 
 To add a metric, write a function with the decorator `metric` in one of the modules below. Its docstring is
-the definition that users see.
+the definition that users see. ``counter``, ``gauge`` and the functions of the modules give the time series of
+a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 """
 
 # Tables list the metrics in the order of these imports.
@@ -9,7 +10,9 @@ from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, aud
 from rtclab.metrics import fairness, tcp  # isort: skip
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.measure import (
+    MARGIN_PERCENT,
     compare_runs,
+    compare_with,
     flows_of,
     measure_repeats,
     measure_run,
@@ -18,21 +21,49 @@ from rtclab.metrics.measure import (
     totals_per_minute,
 )
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
+from rtclab.metrics.series import (
+    NO_SAMPLES,
+    Array,
+    Samples,
+    Window,
+    counter,
+    gauge,
+    increase,
+    mean_slope,
+    samples_in_window,
+    slopes,
+    span_ns,
+)
+from rtclab.metrics.statistics import Proportion, Summary, holm, mean_within_sd, summarise, t_quantile
 
 __all__ = [
     "ESSENTIAL",
+    "MARGIN_PERCENT",
     "METRICS",
+    "NO_SAMPLES",
     "SOURCES",
+    "Array",
     "Metric",
+    "Proportion",
+    "Samples",
+    "Summary",
+    "Window",
     "arrivals",
     "audio",
     "compare_runs",
+    "compare_with",
+    "counter",
     "delay",
     "essentials",
     "fairness",
     "flows_of",
+    "gauge",
+    "holm",
     "host",
+    "increase",
     "loss",
+    "mean_slope",
+    "mean_within_sd",
     "measure_repeats",
     "measure_run",
     "media",
@@ -42,7 +73,12 @@ __all__ = [
     "prepare",
     "rate",
     "repair",
+    "samples_in_window",
     "setup",
+    "slopes",
+    "span_ns",
+    "summarise",
+    "t_quantile",
     "tcp",
     "totals_per_minute",
     "wire",

@@ -58,6 +58,22 @@ def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
 @metric(
     unit="ms",
     better="lower",
+    source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
+    known=OF_REPORTS,
+    samples=rtt_ms,
+)
+def rtt_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """95th percentile of the round-trip times (ms) in the RTCP receiver reports; see rtt.
+
+    Between two reports it is interpolated.
+    """
+    values = rtt_ms(trace, flow, window).values
+    return float(np.percentile(values, 95)) if values.size else nan
+
+
+@metric(
+    unit="ms",
+    better="lower",
     source="RFC 8868, section 3; RFC 7679",
     known=OF_DELAYS,
     samples=one_way_delay_ms,
@@ -165,14 +181,21 @@ def _packets_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
     return rows_by(arrived.select("flow", "sent_ns", "queued_ns", delay_ns=delay_ns), "flow")
 
 
-def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
+def one_way_delay_cdf(
+    traces: Sequence[Trace], flow: str, window: Window | None = None
+) -> tuple[Array, Array]:
     """Cumulative distribution of the one-way delay, over all packets received in several repeats.
 
     Returns two arrays of shape (points,): delay in ms, and share of packets (0..1) with at most that delay.
     They come from the 0.1 ms histogram and assume that packets are spread evenly over their bin. Both are
-    empty if no packet was received.
+    empty if no packet was received, and in a window if packets were not recorded.
     """
-    lower_ms, packets = _histogram(traces, flow, "delay_histogram")
+    if window is None:
+        lower_ms, packets = _histogram(traces, flow, "delay_histogram")
+    else:
+        delays_ns = [_in_window(trace, flow, window)["delay_ns"].to_numpy() for trace in traces]
+        bins, counts = np.unique(np.concatenate(delays_ns) // NS_PER_BIN, return_counts=True)
+        lower_ms, packets = bins * HISTOGRAM_BIN_MS, counts.astype(np.float64)
     if not packets.size:
         return lower_ms, packets
     reached = np.cumsum(packets) / packets.sum()

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
-from rtclab.metrics.registry import METRICS, Metric
+from rtclab.metrics.registry import METRICS, Bounds, Metric
 from rtclab.metrics.series import Window, span_ns
-from rtclab.metrics.statistics import Proportion, Summary, holm, mean_within_sd, paired, summarise, welch
+from rtclab.metrics.statistics import (
+    CONFIDENCE,
+    Difference,
+    Proportion,
+    ShareDifference,
+    Summary,
+    holm,
+    mean_within_sd,
+    paired,
+    summarise,
+    welch,
+)
 from rtclab.metrics.wire import stream_rates
 from rtclab.trace import NS_PER_S, Run, Trace
 
 SIM = "sim"
+MARGIN_PERCENT = 10
+"""No difference is seen if its 95 % interval excludes a larger one, in % of the first run's mean."""
+Verdict = Literal["differs", "constant difference", "no difference seen", "too few repeats to tell"]
+"""What a comparison says of a difference; see :func:`compare_runs`."""
 NS_PER_MINUTE = 60 * NS_PER_S
 
 MEASURED: dict[str, pl.DataType] = {
@@ -58,7 +73,10 @@ COMPARED: dict[str, pl.DataType] = {
     "difference_ci95_high": pl.Float64(),
     "p": pl.Float64(),
     "significant": pl.Boolean(),
+    "verdict": pl.String(),
+    "repeats_needed": pl.Int64(),
 }
+COMPARED_WITH = dict([*COMPARED.items()][:4]) | {"label": pl.String()} | COMPARED
 
 
 def measure_run(run: Run, window: Window | None = None) -> pl.DataFrame:
@@ -166,7 +184,7 @@ def _row(measured: _Measured, window: Window | None) -> dict[str, object]:
     }
 
 
-def compare_runs(a: Run, b: Run, window: Window | None = None) -> pl.DataFrame:
+def compare_runs(a: Run, b: Run, window: Window | None = None, *, pair_repeats: bool = True) -> pl.DataFrame:
     """The metrics of two runs side by side: one row per metric and flow of either run.
 
     The difference is b - a; ``difference_percent`` is relative to a. 95 % intervals are given by their ends,
@@ -174,18 +192,54 @@ def compare_runs(a: Run, b: Run, window: Window | None = None) -> pl.DataFrame:
     the flow was active, because runs may differ in length.
 
     If both runs were simulated, the repeats of :func:`paired_repeats` are compared in pairs, and a repeat for
-    which one run has no value is left out of both. Otherwise the test is Welch's. ``p`` is its p-value,
-    ``significant`` whether the difference is more than chance, over all rows (Holm, 5 %). Both are null with
-    fewer than two repeats.
+    which one run has no value is left out of both. Otherwise, or without ``pair_repeats``, the test is
+    Welch's. Shares of all repeats, such as failed calls, have Newcombe's interval and Fisher's exact test.
+    ``p`` is the p-value of the test, null with fewer than two repeats and for a constant difference.
+
+    ``verdict`` is one of:
+
+    - ``differs``: the difference is more than chance, over all rows (Holm, 5 %).
+    - ``constant difference``: nothing varies, so the difference is not chance and needs no test.
+    - ``no difference seen``: neither, and the interval excludes differences of more than 10 % of
+      a's mean; or nothing varies and both runs are equal.
+    - ``too few repeats to tell``: anything else. ``repeats_needed`` says with how many repeats of each run a
+      difference of the size seen would be found with a probability of 80 %, at the level at which Holm's
+      procedure ended. It is null if the spread is unknown or the difference is 0.
+
+    ``significant`` is true for the first two, and null with fewer than two repeats.
     """
-    pairs = paired_repeats(a, b)
-    sides = [_by_repeat(run, window) for run in (a, b)]
+    return compare_with(a, {"": b}, window, pair_repeats=pair_repeats).drop("label")
+
+
+def compare_with(
+    baseline: Run, others: Mapping[str, Run], window: Window | None = None, *, pair_repeats: bool = True
+) -> pl.DataFrame:
+    """Each of the other runs, by label, compared with the baseline.
+
+    Returns the columns of :func:`compare_runs`, and ``label``. Holm's correction is over all rows of all
+    runs.
+    """
+    values = [_by_repeat(run, window) for run in (baseline, *others.values())]
+    known = [
+        (label, _paired_repeats(baseline, run, pair_repeats), values[0], of_run)
+        for (label, run), of_run in zip(others.items(), values[1:], strict=True)
+    ]
     order = {name: index for index, name in enumerate(METRICS)}
-    keys = sorted(dict.fromkeys([*sides[0], *sides[1]]), key=lambda key: order[key[0]])
-    rows = [_compared(*key, sides[0].get(key, {}), sides[1].get(key, {}), pairs) for key in keys]
-    marked = holm([nan if row["p"] is None else row["p"] for row in rows])
-    rows = [row | {"significant": mark} for row, mark in zip(rows, marked, strict=True)]
-    return pl.DataFrame(rows, schema=COMPARED, orient="row")
+    keys = sorted(dict.fromkeys(key for of_run in values for key in of_run), key=lambda key: order[key[0]])
+    nothing = _Values({})
+    compared = [
+        _compared(label, *key, a.get(key, nothing), b.get(key, nothing), pairs)
+        for key in keys
+        for label, pairs, a, b in known
+    ]
+    marked = holm([one.difference.p for one in compared])
+    level = (1 - CONFIDENCE) / max(marked.count(False), 1)
+    rows = [one.row(mark, level) for one, mark in zip(compared, marked, strict=True)]
+    return pl.DataFrame(rows, schema=COMPARED_WITH, orient="row")
+
+
+def _paired_repeats(a: Run, b: Run, pair_repeats: bool) -> list[int]:
+    return paired_repeats(a, b) if pair_repeats else []
 
 
 def paired_repeats(a: Run, b: Run) -> list[int]:
@@ -200,22 +254,40 @@ def paired_repeats(a: Run, b: Run) -> list[int]:
     return pairs if len(pairs) > 1 else []
 
 
-Values = dict[int | None, float]
-"""The values of a metric by the number of the repeat, None for a metric of all repeats together."""
+@dataclass(frozen=True)
+class _Values:
+    """The values of a metric by the number of the repeat, None for a metric of all repeats together.
+
+    ``trials`` is the number of trials behind a share of all repeats, otherwise None.
+    """
+
+    by_repeat: Mapping[int | None, float]
+    trials: int | None = None
+
+    def of(self, repeats: Sequence[int]) -> _Values:
+        """The values of these repeats."""
+        return _Values({number: self.by_repeat[number] for number in repeats}, self.trials)
+
+    def summary(self, bounds: Bounds) -> Summary | Proportion:
+        """Mean and interval."""
+        values = [*self.by_repeat.values()]
+        if self.trials is None:
+            return summarise(values, bounds)
+        return Proportion(self.trials, *values)
 
 
-def _by_repeat(run: Run, window: Window | None) -> dict[tuple[str, str], Values]:
+def _by_repeat(run: Run, window: Window | None) -> dict[tuple[str, str], _Values]:
     """By metric and flow, the values as they are compared: totals per minute."""
     finished = [one.repeat for one in run.repeats if one.status == "finished"]
     numbers = {id(trace): number for trace, number in zip(run.traces, finished, strict=True)}
-    found: dict[tuple[str, str], Values] = {}
+    found: dict[tuple[str, str], _Values] = {}
     for one in _measured(run, window):
         values = _per_minute(one, window) if one.metric.total else one.values
         repeats: list[int | None] = [None]
         if one.metric.scope != "run":
             repeats = [numbers[id(trace)] for trace in one.traces]
         known = {repeat: value for repeat, value in zip(repeats, values, strict=True) if not isnan(value)}
-        found[one.metric.name, one.flow] = known
+        found[one.metric.name, one.flow] = _Values(known, one.trials if known else None)
     return found
 
 
@@ -235,30 +307,74 @@ def _per_minute(total: _Measured, window: Window | None) -> list[float]:
     return [value / long if long else nan for value, long in zip(total.values, minutes, strict=True)]
 
 
-def _compared(name: str, flow: str, a: Values, b: Values, pairs: Sequence[int]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Compared:
+    """A metric of a flow in two runs, and the difference."""
+
+    label: str
+    metric: Metric
+    flow: str
+    a: Summary | Proportion
+    b: Summary | Proportion
+    difference: Difference | ShareDifference
+
+    def row(self, marked: bool | None, level: float) -> dict[str, Any]:
+        """The row of a table. ``marked`` is Holm's answer, and ``level`` the level at which Holm ended."""
+        difference, mean = self.difference, self.a.mean
+        verdict = self._verdict(marked)
+        too_few = verdict == "too few repeats to tell"
+        return {
+            "metric": self.metric.name,
+            "unit": self.metric.compared_unit,
+            "better": self.metric.better,
+            "flow": self.flow,
+            "label": self.label,
+            "mean_a": _null(mean),
+            "ci95_low_a": _null(self.a.ci95_low),
+            "ci95_high_a": _null(self.a.ci95_high),
+            "mean_b": _null(self.b.mean),
+            "ci95_low_b": _null(self.b.ci95_low),
+            "ci95_high_b": _null(self.b.ci95_high),
+            "difference": _null(difference.value),
+            "difference_percent": _null(100 * difference.value / abs(mean)) if mean else None,
+            "difference_ci95_low": _null(difference.ci95_low),
+            "difference_ci95_high": _null(difference.ci95_high),
+            "p": _null(difference.p),
+            "significant": True if verdict == "constant difference" else marked,
+            "verdict": verdict,
+            "repeats_needed": difference.repeats_needed(level) if too_few else None,
+        }
+
+    def _verdict(self, marked: bool | None) -> Verdict | None:
+        difference = self.difference
+        if isnan(difference.value):
+            return None
+        if marked:
+            return "differs"
+        if difference.constant:
+            return "constant difference" if difference.value else "no difference seen"
+        margin = abs(self.a.mean) * MARGIN_PERCENT / 100
+        if -margin <= difference.ci95_low and difference.ci95_high <= margin:
+            return "no difference seen"
+        return "too few repeats to tell"
+
+
+def _compared(label: str, name: str, flow: str, a: _Values, b: _Values, pairs: Sequence[int]) -> _Compared:
     metric = METRICS[name]
-    both = [number for number in pairs if number in a and number in b]
+    both = [number for number in pairs if number in a.by_repeat and number in b.by_repeat]
     if both:
-        a, b = {number: a[number] for number in both}, {number: b[number] for number in both}
-    first, second = (summarise([*side.values()], metric.bounds) for side in (a, b))
-    difference = paired([*a.values()], [*b.values()], metric.bounds) if both else welch(first, second)
-    return {
-        "metric": name,
-        "unit": metric.compared_unit,
-        "better": metric.better,
-        "flow": flow,
-        "mean_a": _null(first.mean),
-        "ci95_low_a": _null(first.ci95_low),
-        "ci95_high_a": _null(first.ci95_high),
-        "mean_b": _null(second.mean),
-        "ci95_low_b": _null(second.ci95_low),
-        "ci95_high_b": _null(second.ci95_high),
-        "difference": _null(difference.value),
-        "difference_percent": _null(100 * difference.value / abs(first.mean)) if first.mean else None,
-        "difference_ci95_low": _null(difference.ci95_low),
-        "difference_ci95_high": _null(difference.ci95_high),
-        "p": _null(difference.p),
-    }
+        a, b = a.of(both), b.of(both)
+    first, second = (side.summary(metric.bounds) for side in (a, b))
+    difference: Difference | ShareDifference
+    if isinstance(first, Proportion) and isinstance(second, Proportion):
+        difference = ShareDifference(first, second)
+    elif both:
+        difference = paired([*a.by_repeat.values()], [*b.by_repeat.values()], metric.bounds)
+    elif isinstance(first, Summary) and isinstance(second, Summary):
+        difference = welch(first, second)
+    else:
+        difference = Difference(nan, nan, nan)  # one side is unknown
+    return _Compared(label, metric, flow, first, second, difference)
 
 
 def _null(value: float | None) -> float | None:

@@ -8,9 +8,10 @@ arithmetic mean, and it exists for values on a bound, such as losses of 0 %.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import hypot, isnan, nan, sqrt
+from math import ceil, comb, floor, hypot, isnan, nan, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -22,6 +23,10 @@ from rtclab.metrics.series import Samples
 CONFIDENCE = 0.95
 NORMAL_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 """Two-sided 95 % quantile of the normal distribution, 1.96."""
+POWER = 0.8
+"""Probability with which a test of enough repeats finds a difference."""
+MOST_REPEATS = 1_000_000
+"""Nobody makes more repeats to find a difference."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,17 @@ class Proportion:
 class Difference:
     """Mean of b minus mean of a, half its 95 % interval, and the p-value of its t-test.
 
-    ``p`` is the probability of a difference at least as large if there were none. Both are NaN with fewer
-    than two values. If nothing varies, ``ci95`` is NaN, and ``p`` is 0 for a difference and 1 for none.
+    ``p`` is the probability of a difference at least as large if there were none. ``deviations`` has the
+    standard deviation of the differences of pairs, or of each run. ``ci95`` and ``p`` are NaN with fewer than
+    two values. If nothing varies, ``ci95`` is NaN, and ``p`` is 1 for no difference and NaN for one, because
+    there is nothing to test.
     """
 
     value: float
     ci95: float
     p: float
     bounds: Bounds = ANY
+    deviations: tuple[float, ...] = ()
 
     @property
     def ci95_low(self) -> float:
@@ -123,6 +131,44 @@ class Difference:
         """Upper end of the interval, within the possible differences; NaN if ``ci95`` is."""
         return _cut(self.value + self.ci95, self.value, self.bounds)
 
+    @property
+    def constant(self) -> bool:
+        """Whether nothing varies: all pairs have this difference, or all repeats of each run are equal."""
+        return bool(self.deviations) and not any(self.deviations)
+
+    def repeats_needed(self, level: float) -> int | None:
+        """Number of repeats of each run with which a test would find a difference of this size.
+
+        ``level`` is the significance level of the test, which finds it with 80 % probability. None if the
+        spread is unknown, nothing varies or the difference is 0. Computed as if the standard deviations were
+        known.
+
+        Source: n = (s / d)² (t(1 - level/2) + t(power))², solved for n because the degrees of freedom depend
+        on n: J. H. Zar, Biostatistical Analysis, sample size of t-tests.
+        """
+        spread = hypot(*self.deviations)
+        if not spread or not self.value:
+            return None
+        # Degrees of freedom by Welch and Satterthwaite: between n - 1 and 2 (n - 1) for two runs.
+        share = 1 / sum((deviation / spread) ** 4 for deviation in self.deviations)
+
+        def enough(repeats: int) -> bool:
+            freedom = share * (repeats - 1)
+            quantiles = student_t_quantile(1 - level / 2, freedom) + student_t_quantile(POWER, freedom)
+            return quantiles * spread <= abs(self.value) * sqrt(repeats)
+
+        return _smallest(enough)
+
+
+def _smallest(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number of repeats, from 2 on, that is enough; None above ``MOST_REPEATS``."""
+    above = 2
+    while not enough(above):
+        if above > MOST_REPEATS:
+            return None
+        above *= 2
+    return bisect_left(range(above), True, lo=max(above // 2, 2), key=enough)
+
 
 def paired(a: Sequence[float], b: Sequence[float], bounds: Bounds = ANY) -> Difference:
     """Mean difference of repeats that were paired, such as by their seeds; ``bounds`` limit the metric.
@@ -130,7 +176,8 @@ def paired(a: Sequence[float], b: Sequence[float], bounds: Bounds = ANY) -> Diff
     Source: Student's t-test of the differences.
     """
     of_pairs = summarise([after - before for before, after in zip(a, b, strict=True)])
-    return _tested(of_pairs.mean, of_pairs.sd / sqrt(max(of_pairs.repeats, 1)), of_pairs.repeats - 1, bounds)
+    error = of_pairs.sd / sqrt(max(of_pairs.repeats, 1))
+    return _tested(of_pairs.mean, error, of_pairs.repeats - 1, bounds, of_pairs.sd)
 
 
 def welch(a: Summary, b: Summary) -> Difference:
@@ -144,28 +191,102 @@ def welch(a: Summary, b: Summary) -> Difference:
     error_a, error_b = a.sd / sqrt(a.repeats), b.sd / sqrt(b.repeats)
     error = hypot(error_a, error_b)
     if error == 0:
-        return _tested(value, 0, 1, a.bounds)
+        return _tested(value, 0, 1, a.bounds, a.sd, b.sd)
     # With shares of the variance, the fourth powers of small errors do not underflow.
     share_a, share_b = (error_a / error) ** 2, (error_b / error) ** 2
     freedom = 1 / (share_a**2 / (a.repeats - 1) + share_b**2 / (b.repeats - 1))
-    return _tested(value, error, freedom, a.bounds)
+    return _tested(value, error, freedom, a.bounds, a.sd, b.sd)
 
 
-def _tested(value: float, error: float, freedom: float, bounds: Bounds) -> Difference:
+def _tested(value: float, error: float, freedom: float, bounds: Bounds, *deviations: float) -> Difference:
     """The difference with this standard error and these degrees of freedom; ``bounds`` are of the metric."""
     possible = bounds[0] - bounds[1], bounds[1] - bounds[0]
     if freedom <= 0 or isnan(error):
         return Difference(value, nan, nan, possible)
     if error == 0:
-        return Difference(value, nan, float(value == 0), possible)
-    return Difference(value, t_quantile(freedom) * error, student_t_p(value / error, freedom), possible)
+        return Difference(value, nan, nan if value else 1.0, possible, deviations)
+    p = student_t_p(value / error, freedom)
+    return Difference(value, t_quantile(freedom) * error, p, possible, deviations)
+
+
+@dataclass(frozen=True)
+class ShareDifference:
+    """Share b minus share a, both in %, with Newcombe's 95 % interval and the p-value of Fisher's exact test.
+
+    The trials of both are independent. Paired ones would need to be known one by one. All values are NaN if
+    either has no trials.
+
+    Source: R. G. Newcombe, Statistics in Medicine 17 (1998), pages 873 to 890, method 10, which combines two
+    Wilson intervals; R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.02.
+    """
+
+    a: Proportion
+    b: Proportion
+
+    @property
+    def value(self) -> float:
+        """The difference in percentage points."""
+        return self.b.mean - self.a.mean
+
+    @property
+    def ci95_low(self) -> float:
+        """Lower end of the interval in percentage points."""
+        return self.value - hypot(self.b.mean - self.b.ci95_low, self.a.ci95_high - self.a.mean)
+
+    @property
+    def ci95_high(self) -> float:
+        """Upper end of the interval in percentage points."""
+        return self.value + hypot(self.b.ci95_high - self.b.mean, self.a.mean - self.a.ci95_low)
+
+    @property
+    def p(self) -> float:
+        """Probability of shares that are at least as unlikely as these, if both runs were alike.
+
+        Trials that failed in part are rounded to whole ones, in each run towards the other, so that ``p`` is
+        never too small.
+        """
+        if isnan(self.value):
+            return nan
+        towards = (ceil, floor) if self.value > 0 else (floor, ceil)
+        failed_a, failed_b = (
+            whole(round(one.repeats * one.mean / 100, 6))
+            for whole, one in zip(towards, (self.a, self.b), strict=True)
+        )
+        failed = failed_a + failed_b
+        ways = [comb(self.a.repeats, k) * comb(self.b.repeats, failed - k) for k in range(failed + 1)]
+        return sum(number for number in ways if number <= ways[failed_a]) / sum(ways)
+
+    @property
+    def constant(self) -> bool:
+        """Whether every trial of both ended in the same way."""
+        return self.a.mean == self.b.mean and self.a.mean in (0, 100)
+
+    def repeats_needed(self, level: float) -> int | None:
+        """Number of trials of each run with which a test would find a difference of this size.
+
+        ``level`` is the significance level of the test, which finds it with probability ``POWER``. None if
+        the shares are equal or unknown.
+
+        Source: J. T. Casagrande, M. C. Pike and P. G. Smith, Biometrics 34 (1978), for Fisher's exact test.
+        """
+        a, b = self.a.mean / 100, self.b.mean / 100
+        apart = abs(b - a)
+        if isnan(apart) or apart == 0:
+            return None
+        mean = (a + b) / 2
+        at_level = NormalDist().inv_cdf(1 - level / 2) * sqrt(2 * mean * (1 - mean))
+        at_power = NormalDist().inv_cdf(POWER) * sqrt(a * (1 - a) + b * (1 - b))
+        # Without the square root of the continuity correction, this is the number for the chi-squared test.
+        squared = (at_level + at_power) ** 2
+        return ceil(squared * (1 + sqrt(1 + 4 * apart / squared)) ** 2 / (4 * apart**2))
 
 
 def holm(p_values: Sequence[float]) -> list[bool | None]:
     """Whether each difference is more than chance; None for NaN.
 
-    The probability that any of them is marked by chance is at most 5 %. Source: S. Holm, Scandinavian Journal
-    of Statistics 6 (1979).
+    The probability that any of them is marked by chance is at most 5 %.
+
+    Source: S. Holm, Scandinavian Journal of Statistics 6 (1979).
     """
     tests = sorted((p, index) for index, p in enumerate(p_values) if not isnan(p))
     marked: list[bool | None] = [None if isnan(p) else False for p in p_values]

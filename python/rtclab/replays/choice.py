@@ -21,14 +21,14 @@ class Bounds:
 
     start: int = 300_000
     """Rate before any feedback."""
-    least: int = 30_000
+    min: int = 30_000
     """Lower bound."""
-    most: int = 1_700_000
+    max: int = 1_700_000
     """Maximum encoder bitrate; probes go up to twice the sum of this and the audio."""
 
     def native(self, *, audio: bool) -> tuple[int, int, int, int]:
-        """Start, least, most and audio, for the native side. ``audio``: whether the recording has audio."""
-        return self.start, self.least, self.most, AUDIO_BPS if audio else 0
+        """Start, min, max and audio, for the native side. ``audio``: whether the recording has audio."""
+        return self.start, self.min, self.max, AUDIO_BPS if audio else 0
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def write_capture_plots(out: Path, title: str, seen: Tables) -> None:
 def write_comparison_plots(out: Path, title: str, compared: Tables) -> None:
     """Plots the rates and delays of the streams in two captures into ``out``.
 
-    ``compared`` is the result of :func:`rtclab.monitor.compare` with ``packets``. An SVG holds one plot only:
+    ``compared`` is the result of :func:`rtclab.monitor.compare` with ``packets``. An image holds one plot:
     the distribution of the one-way delay, corrected for the clock offset if that could be estimated.
     """
     plots = [*delays(compared), rates_at_both(compared)] if not compared["streams"].is_empty() else []

@@ -159,21 +159,30 @@ class Points:
 
 
 def per_repeat(
-    name: str, title: str, caption: str, series: Sequence[Points], numbers: Sequence[int], unit: str
+    name: str,
+    title: str,
+    caption: str,
+    panels: Sequence[tuple[str, Sequence[Points]]],
+    numbers: Sequence[int],
+    unit: str,
 ) -> Plot:
     """A point with an error bar for each repeat and, on the right, a hollow one for the mean over repeats.
 
-    ``numbers`` are the numbers of the repeats.
+    The panels have titles; ``numbers`` are the numbers of the repeats.
     """
+    dots = [(heading, _side_by_side(series, len(numbers))) for heading, series in panels]
+    x = Axis("Repeat", -0.5, len(numbers) + 0.5, [*map(str, numbers), "mean"])
+    y = Axis.from_zero(unit, largest([mark.high for _, marks in dots for mark in marks]))
+    return Plot(name, title, caption, x, y, [Axes(heading, marks) for heading, marks in dots])
+
+
+def _side_by_side(series: Sequence[Points], repeats: int) -> list[Dots]:
     apart = min(0.16, 0.6 / max(len(series), 1))
-    marks = [
+    return [
         mark
         for index, points in enumerate(series)
-        for mark in _points(points, (index - (len(series) - 1) / 2) * apart, len(numbers))
+        for mark in _points(points, (index - (len(series) - 1) / 2) * apart, repeats)
     ]
-    x = Axis("Repeat", -0.5, len(numbers) + 0.5, [*map(str, numbers), "mean"])
-    y = Axis.from_zero(unit, largest([mark.high for mark in marks]))
-    return Plot(name, title, caption, x, y, [Axes("", marks)])
 
 
 def _points(points: Points, shift: float, repeats: int) -> list[Dots]:

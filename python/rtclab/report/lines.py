@@ -6,25 +6,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan
 
+import numpy as np
+
 from rtclab.metrics import METRICS, delay, flows_of, media_flows, rate
-from rtclab.metrics.series import Samples
+from rtclab.metrics.series import Samples, Window
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Look
 from rtclab.report.forms import Curve, Distribution, Points, Steps
-from rtclab.trace import NS_PER_S, Run, Trace
+from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
-Series = Callable[[Trace, str], Samples]
+Series = Callable[[Trace, str, Window | None], Samples]
 
 
 @dataclass(frozen=True)
 class FlowLine:
-    """A flow of a run, how it is drawn, and the maximum number of its points."""
+    """A flow of a run, how it is drawn, its maximum number of points, and the part of the time to draw."""
 
     run: Run
     flow: str
     look: Look
     points: int
+    window: Window | None = None
+
+    @property
+    def receiver(self) -> str:
+        """Who receives the flow."""
+        return flows_in(self.run)[self.flow].receiver
+
+
+def flows_in(run: Run) -> dict[str, FlowInfo]:
+    """The flows of all repeats by name."""
+    return {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
 
 
 def main_flows(run: Run) -> list[str]:
@@ -36,7 +49,7 @@ def main_flows(run: Run) -> list[str]:
     if run.backend == "capture":
         media = {name for trace in run.traces for name in media_flows(trace)}
         return [name for name in flows_of(run) if name in media] or flows_of(run)
-    flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
+    flows = flows_in(run)
     people = {name for trace in run.traces for name in trace.manifest.participants}
     main = [
         name
@@ -46,10 +59,10 @@ def main_flows(run: Run) -> list[str]:
     return main or flows_of(run)
 
 
-def lines_of(flows: Sequence[tuple[Run, str, Look]]) -> list[FlowLine]:
+def lines_of(flows: Sequence[tuple[Run, str, Look]], window: Window | None = None) -> list[FlowLine]:
     """The lines of one plot, which share its maximum number of points."""
     points = points_per_line(len(flows))
-    return [FlowLine(run, flow, look, points) for run, flow, look in flows]
+    return [FlowLine(run, flow, look, points, window) for run, flow, look in flows]
 
 
 def curve(line: FlowLine, series: Series, *, filled: bool) -> Curve:
@@ -59,13 +72,13 @@ def curve(line: FlowLine, series: Series, *, filled: bool) -> Curve:
 
 def band_of(line: FlowLine, series: Series) -> Band:
     """Mean, minimum and maximum of a series over all repeats."""
-    return band([series(trace, line.flow) for trace in line.run.traces], line.points)
+    return band([series(trace, line.flow, line.window) for trace in line.run.traces], line.points)
 
 
 def delay_curve(line: FlowLine, *, filled: bool) -> Curve:
     """One-way delay over time; if ``filled``, with its range over packets."""
     mean, low, high = (
-        [series(trace, line.flow) for trace in line.run.traces]
+        [series(trace, line.flow, line.window) for trace in line.run.traces]
         for series in (delay.one_way_delay_ms, delay.smallest_delay_ms, delay.largest_delay_ms)
     )
     return Curve(line.look, band(mean, line.points, low, high), filled)
@@ -73,14 +86,20 @@ def delay_curve(line: FlowLine, *, filled: bool) -> Curve:
 
 def delay_distribution(line: FlowLine) -> Distribution:
     """Distribution of the one-way delay over the packets of all repeats."""
-    delay_ms, share = delay.one_way_delay_cdf(line.run.traces, line.flow)
+    delay_ms, share = delay.one_way_delay_cdf(line.run.traces, line.flow, line.window)
     return Distribution(line.look, thinned(delay_ms, line.points), thinned(share, line.points))
 
 
 def capacity(line: FlowLine) -> Steps:
     """Capacity of the flow's route over time in kbit/s, which is the same in every repeat."""
     at_ns, capacity_bps = rate.route_capacity(line.run.traces[0], line.flow)
-    return Steps("capacity", at_ns / NS_PER_S, capacity_bps / 1000)
+    at_s, kbps = at_ns / NS_PER_S, capacity_bps / 1000
+    if line.window is not None and at_s.size:
+        begin_s, end_s = line.window
+        first = max(int(np.searchsorted(at_s, begin_s, side="right")) - 1, 0)
+        last = int(np.searchsorted(at_s, end_s))
+        at_s, kbps = np.maximum(at_s[first:last], begin_s), kbps[first:last]
+    return Steps("capacity", at_s, kbps)
 
 
 def rate_per_repeat(line: FlowLine) -> Points:

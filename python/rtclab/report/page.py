@@ -21,21 +21,36 @@ def write_plot_page(out: Path, title: str, plots: Sequence[Drawing]) -> None:
     write_text(out, render("plots.html", plots, title=title))
 
 
-def render(template: str, plots: Sequence[Drawing], *, tied: bool = False, **content: Any) -> str:
+def render(
+    template: str,
+    plots: Sequence[Drawing],
+    *,
+    tied: bool = False,
+    templates: Path = TEMPLATES,
+    **content: Any,
+) -> str:
     """Renders an HTML page. The template gets the plots as ``charts``, and ``content`` by name.
 
-    If ``tied``, charts over time share one zoom. Pass it if they all show the same time span.
+    Args:
+        template: file name of the template without ``.j2``.
+        plots: the plots that the page shows as interactive charts.
+        tied: whether charts over time share one zoom. Pass it if they all show the same time span.
+        templates: directory of the template.
+        content: what the template gets by name.
     """
-    page = load_template(template)
+    page = load_template(template, templates)
     charts = [chart.chart(plot) for plot in plots]
     scripts = chart.scripts() if plots else []
     return page.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content)
 
 
-def load_template(name: str) -> Template:
-    """Loads a page template by its file name without ``.j2``."""
+def load_template(name: str, templates: Path = TEMPLATES) -> Template:
+    """Loads a page template by its file name without ``.j2``.
+
+    A template in the directory ``templates`` may extend and import rtclab's own, such as ``page.html.j2``.
+    """
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([templates, TEMPLATES]),
         autoescape=name.endswith(".html"),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,6 +1,7 @@
 """The plots of reports: rates, delays, frame rate, and the receiving rate of each repeat.
 
-Plots of one run have a colour per flow. Plots that compare two runs have a colour per run.
+Plots of one run have a colour per flow; with many flows, a panel per receiver and a colour per sender. Plots
+that compare runs have a colour per run.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 
 from rtclab.errors import BadInput
 from rtclab.metrics import flows_of, media, rate, wire
+from rtclab.metrics.series import Window
+from rtclab.phrases import names_in_words
 from rtclab.report import forms
 from rtclab.report.bands import Band
 from rtclab.report.drawing import COLOURS, Dots, Line, Look
@@ -25,20 +29,25 @@ from rtclab.report.lines import (
     curve,
     delay_curve,
     delay_distribution,
+    flows_in,
     lines_of,
     main_flows,
     rate_per_repeat,
 )
 from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words
-from rtclab.trace import Run
+from rtclab.trace import FlowInfo, Run
 
 MOST_PANELS = 6
-"""With more flows than this, all share one panel, without ranges."""
+"""With more flows than this, there is a panel for each receiver, without ranges."""
+MOST_RECEIVERS = 12
+"""Maximum number of panels with a receiver each."""
 MOST_CURVES = 20
-"""Maximum number of flows in a plot; more could not be distinguished."""
-COMPARISON_COLOURS = (2, 3)
-"""Indices of the two runs' colours. The first two are the colours of flows in reports."""
+"""Maximum number of flows in a panel; more could not be distinguished."""
+MOST_RANGES = 3
+"""With more curves in a panel than this, the ranges around them would hide each other."""
+FIRST_COLOUR_OF_RUNS = 2
+"""Index of the colour of the first compared run. The first two are the colours of flows in reports."""
 
 OVER_REPEATS = "range over repeats"
 OVER_PACKETS = "range over packets"
@@ -47,7 +56,8 @@ Panels = list[list[FlowLine]]
 
 def run_plots(run: Run) -> list[Plot]:
     """The plots of one run for which it has data, in the order of the page; none if no repeat finished."""
-    return [plot for plot in _all(RUN_PLOTS, _panels(run, main_flows(run))) if _has_data(plot)]
+    flows = main_flows(run)
+    return [plot for plot in _all(RUN_PLOTS, _panels(run, flows), len(flows)) if _has_data(plot)]
 
 
 def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
@@ -60,25 +70,42 @@ def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
     return _one(RUN_PLOTS, _panels(run, flows), name, run.name)
 
 
-def comparison_plots(a: Run, b: Run) -> list[Plot]:
-    """The plots that compare two runs, with a panel for each flow that both have, up to ``MOST_PANELS``."""
-    return _all(COMPARISON_PLOTS, _panels_of_both(a, b, _common(main_flows(a), main_flows(b))))
+def comparison_plots(runs: Mapping[str, Run], window: Window | None = None) -> list[Plot]:
+    """The plots that compare runs, given by their labels, with a panel for each flow that all runs have.
+
+    There are at most ``MOST_PANELS``. If there is a window, they show it alone.
+    """
+    flows = _common([main_flows(run) for run in runs.values()])
+    panels = _panels_of_runs(runs, flows, window)
+    return [_cut(plot, window) for plot in _all(COMPARISON_PLOTS, panels, len(flows) * len(runs))]
 
 
-def comparison_plot(a: Run, b: Run, name: str, flow: str | None = None) -> Plot:
-    """One plot that compares two runs, by its name in ``COMPARISON_PLOTS``, of one flow or of all main flows.
+def comparison_plot(
+    runs: Mapping[str, Run], name: str, flow: str | None = None, window: Window | None = None
+) -> Plot:
+    """One plot that compares runs, by its name in ``COMPARISON_PLOTS``, of one flow or of all main flows.
 
     Raises:
         BadInput: there is no plot or no flow with that name, or the runs have no data for it in common.
     """
-    flows = _common(main_flows(a), main_flows(b))
+    flows = _common([main_flows(run) for run in runs.values()])
     if flow is not None:
-        flows = _chosen(flow, _common(flows_of(a), flows_of(b)))
-    return _one(COMPARISON_PLOTS, _panels_of_both(a, b, flows), name, f"{a.name} and {b.name}")
+        flows = _chosen(flow, _common([flows_of(run) for run in runs.values()]))
+    panels = _panels_of_runs(runs, flows, window)
+    return _cut(_one(COMPARISON_PLOTS, panels, name, names_in_words([*runs], len(runs))), window)
 
 
-def _common(flows: Sequence[str], others: Sequence[str]) -> list[str]:
-    return [flow for flow in flows if flow in others]
+def _common(flows_of_runs: Sequence[Sequence[str]]) -> list[str]:
+    first, *others = flows_of_runs
+    return [flow for flow in first if all(flow in flows for flows in others)]
+
+
+def _cut(plot: Plot, window: Window | None) -> Plot:
+    """The plot with a time axis from the beginning to the end of the window."""
+    if window is None or not plot.over_time:
+        return plot
+    begin_s, end_s = window
+    return replace(plot, x=replace(plot.x, begin=begin_s, end=end_s))
 
 
 def _chosen(flow: str, flows: Sequence[str]) -> list[str]:
@@ -92,9 +119,12 @@ Maker = Callable[[Panels], Plot | None]
 """Makes a plot from the lines of each panel; None if there are no data for it."""
 
 
-def _all(makers: Mapping[str, Maker], panels: Panels) -> list[Plot]:
+def _all(makers: Mapping[str, Maker], panels: Panels, lines: int) -> list[Plot]:
+    """All plots; their captions say how many of all lines they show, unless it is all."""
     plots = [make(panels) for make in makers.values()] if panels else []
-    return [plot for plot in plots if plot is not None]
+    shown = len(_lines(panels))
+    note = f" Shown are {shown} of {lines} curves." if shown < lines else ""
+    return [replace(plot, caption=plot.caption + note) for plot in plots if plot is not None]
 
 
 def _has_data(plot: Plot) -> bool:
@@ -112,38 +142,68 @@ def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plo
 
 
 def _panels(run: Run, flows: Sequence[str]) -> Panels:
-    """The lines of a run: a panel per flow, or one panel for all if there are many."""
-    shown = flows[:MOST_CURVES]
-    lines = lines_of([(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(shown)])
-    return [[line] for line in lines] if len(lines) <= MOST_PANELS else [lines]
+    """The lines of a run: a panel per flow, or per receiver if there are many."""
+    if len(flows) <= MOST_PANELS:
+        looks = [(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)]
+        return [[line] for line in lines_of(looks)]
+    known = flows_in(run)
+    of_receiver: dict[str, list[str]] = {}
+    for flow in flows:
+        of_receiver.setdefault(known[flow].receiver, []).append(flow)
+    shown = [of_one[:MOST_CURVES] for of_one in [*of_receiver.values()][:MOST_RECEIVERS]]
+    labels = {flow: _of_sender(flow, known[flow]) for flow in chain(*shown)}
+    looks_of = {label: Look.numbered(i, label) for i, label in enumerate(dict.fromkeys(labels.values()))}
+    lines = iter(lines_of([(run, flow, looks_of[label]) for flow, label in labels.items()]))
+    return [list(islice(lines, len(of_one))) for of_one in shown]
 
 
-def _panels_of_both(a: Run, b: Run, flows: Sequence[str]) -> Panels:
-    look_a, look_b = (
-        replace(Look.numbered(index, run.name), colour=COLOURS[colour])
-        for index, (run, colour) in enumerate(zip((a, b), COMPARISON_COLOURS, strict=True))
-    )
-    lines = lines_of(
-        [pair for flow in flows[:MOST_PANELS] for pair in ((a, flow, look_a), (b, flow, look_b))]
-    )
-    return [lines[index : index + 2] for index in range(0, len(lines), 2)]
+def _of_sender(flow: str, about: FlowInfo) -> str:
+    """The label of a flow beside other flows to its receiver: the sender, or the flow of other traffic."""
+    return f"from {about.sender}" if flow == f"{about.sender}->{about.receiver}" else flow
+
+
+def _by_receiver(panels: Panels) -> bool:
+    """Whether the panels of a run are of receivers, and not of flows."""
+    return len(_lines(panels)) > MOST_PANELS
+
+
+def _panels_of_runs(runs: Mapping[str, Run], flows: Sequence[str], window: Window | None) -> Panels:
+    """The lines of compared runs: a panel per flow with a line per run."""
+    looks = [
+        replace(Look.numbered(index, label), colour=COLOURS[(FIRST_COLOUR_OF_RUNS + index) % len(COLOURS)])
+        for index, label in enumerate(runs)
+    ]
+    looked = list(zip(runs.values(), looks, strict=True))
+    lines = lines_of([(run, flow, look) for flow in flows[:MOST_PANELS] for run, look in looked], window)
+    return [lines[index : index + len(runs)] for index in range(0, len(lines), len(runs))]
 
 
 def _title(lines: list[FlowLine]) -> str:
-    """The flow that a panel shows; empty if it shows several."""
-    flows = {line.flow for line in lines}
-    return flow_in_words(flows.pop()) if len(flows) == 1 else ""
+    """The flow that a panel shows, or the receiver of its flows."""
+    if _one_flow(lines):
+        return flow_in_words(lines[0].flow)
+    receivers = {line.receiver for line in lines}
+    return f"to {receivers.pop()}" if len(receivers) == 1 else ""
+
+
+def _one_flow(lines: list[FlowLine]) -> bool:
+    return len({line.flow for line in lines}) == 1
+
+
+def _filled(lines: list[FlowLine]) -> bool:
+    """Whether the curves of a panel have ranges around them."""
+    return _one_flow(lines) and len(lines) <= MOST_RANGES
 
 
 def _over_time(panels: Panels, series: Series) -> list[Panel]:
     return [
-        Panel(_title(lines), [curve(line, series, filled=bool(_title(lines))) for line in lines])
+        Panel(_title(lines), [curve(line, series, filled=_filled(lines)) for line in lines])
         for lines in panels
     ]
 
 
 def _common_capacity(lines: list[FlowLine]) -> Steps | None:
-    """The capacity that all lines of a panel share; None if it differs between two runs."""
+    """The capacity that all lines of a panel share; None if it differs between runs."""
     first, *others = (capacity(line) for line in lines)
     return first if all(first.same_as(other) for other in others) else None
 
@@ -152,8 +212,8 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
     drawn = [
         replace(
             panel,
-            limit=_common_capacity(lines) if panel.title else None,
-            guides=_control_targets(lines) if panel.title else (),
+            limit=_common_capacity(lines) if _one_flow(lines) else None,
+            guides=_control_targets(lines),
         )
         for panel, lines in zip(_over_time(panels, rate.received_kbps), panels, strict=True)
     ]
@@ -174,8 +234,8 @@ def _control_targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
     return [("target of congestion control", targets)] if targets.at_s.size else []
 
 
-def _rate_of_both(panels: Panels) -> Plot:
-    return _rate(panels, "; it is drawn only if both runs have the same")
+def _rate_of_runs(panels: Panels) -> Plot:
+    return _rate(panels, "; it is drawn only if all runs have the same")
 
 
 def _target(panels: Panels) -> Plot | None:
@@ -196,7 +256,9 @@ def _target(panels: Panels) -> Plot | None:
 
 
 def _targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
-    """The target bitrates of those lines that have one."""
+    """The target bitrate of the only line, if it has one; of several lines they would hide each other."""
+    if len(lines) != 1:
+        return []
     targets = [("target", band_of(line, rate.target_kbps)) for line in lines]
     return [(label, band) for label, band in targets if band.at_s.size]
 
@@ -219,7 +281,7 @@ def _stats_curves(lines: list[FlowLine]) -> list[Curve]:
         if band_of(line, rate.received_kbps).at_s.size:
             continue
         for series in (wire.stats_sent_kbps, wire.stats_received_kbps):
-            one = curve(line, series, filled=bool(_title(lines)))
+            one = curve(line, series, filled=_filled(lines))
             if one.band.at_s.size:
                 curves.append(one)
                 break
@@ -260,8 +322,7 @@ def _stream_panel(line: FlowLine, kind: str) -> Panel:
 
 def _delay(panels: Panels) -> Plot:
     drawn = [
-        Panel(_title(lines), [delay_curve(line, filled=bool(_title(lines))) for line in lines])
-        for lines in panels
+        Panel(_title(lines), [delay_curve(line, filled=_filled(lines)) for line in lines]) for lines in panels
     ]
     return forms.over_time(
         "delay",
@@ -284,7 +345,7 @@ def _distribution(panels: Panels) -> Plot:
 
 
 def _distribution_of_all(panels: Panels) -> Plot:
-    return _distribution([_lines(panels)])
+    return _distribution(panels if _by_receiver(panels) else [_lines(panels)])
 
 
 def _lines(panels: Panels) -> list[FlowLine]:
@@ -298,7 +359,10 @@ def _repeats(panels: Panels) -> Plot:
         "Receiving rate of each repeat",
         "Mean of each repeat with the standard deviation of its one-second samples. The hollow markers on "
         "the right are means over repeats with their 95 % confidence intervals.",
-        [rate_per_repeat(line) for line in lines],
+        [
+            (_title(of_one), [rate_per_repeat(line) for line in of_one])
+            for of_one in (panels if _by_receiver(panels) else [lines])
+        ],
         [repeat.repeat for repeat in lines[0].run.repeats if repeat.status == "finished"],
         "Rate (kbit/s)",
     )
@@ -336,9 +400,9 @@ RUN_PLOTS: dict[str, Maker] = {
 """The plots of a run by name, in the order of the page."""
 
 COMPARISON_PLOTS: dict[str, Maker] = {
-    "rate": _rate_of_both,
+    "rate": _rate_of_runs,
     "delay": _delay,
     "delay-distribution": _distribution,
     "frame-rate": _frame_rate,
 }
-"""The plots that compare two runs by name, in the order of the page."""
+"""The plots that compare runs by name, in the order of the page."""

@@ -1,8 +1,8 @@
-"""The report of a run, and the page that compares two runs."""
+"""The report of a run, and the page that compares runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics import (
+    MARGIN_PERCENT,
     METRICS,
     Metric,
-    compare_runs,
+    compare_with,
     flows_of,
     measure_run,
     paired_repeats,
@@ -22,8 +23,9 @@ from rtclab.metrics import (
 )
 from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
-from rtclab.phrases import tests_in_words
+from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
+from rtclab.report.differences import scenario_differences
 from rtclab.report.lines import main_flows
 from rtclab.report.page import render
 from rtclab.report.plots import comparison_plots, run_plots
@@ -49,6 +51,30 @@ class Row:
     def unit(self) -> str:
         """The unit of the cells."""
         return next((str(cell["unit"]) for cell in self.cells if cell is not None), self.metric.unit)
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A metric of a flow, and for each run beyond the first its row of the compared table."""
+
+    metric: Metric
+    cells: Sequence[dict[str, Any]]
+
+    @property
+    def unit(self) -> str:
+        """The unit of the cells."""
+        return self.metric.compared_unit
+
+    @property
+    def baseline(self) -> dict[str, Any]:
+        """The first cell that has a value of the first run, if any has one."""
+        return next((cell for cell in self.cells if cell["mean_a"] is not None), self.cells[0])
+
+    @property
+    def like(self) -> float | None:
+        """The value whose decimals all numbers of the row have."""
+        means = [self.baseline["mean_a"], *(cell["mean_b"] for cell in self.cells)]
+        return next((mean for mean in means if mean is not None), None)
 
 
 @dataclass(frozen=True)
@@ -87,9 +113,9 @@ def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | No
         notes=[repeat for repeat in run.repeats if repeat.note],
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
-        rows=_rows(measured, shown, "mean"),
+        rows=_rows(measured, shown),
         spreads=_spreads(measured, main_flows(run)) if len(flows) > FEW_FLOWS else [],
-        whole=_rows(measured, [""], "mean"),
+        whole=_rows(measured, [""]),
         metrics=METRICS.values(),
         streams=_streams(run, shown),
     )
@@ -99,58 +125,76 @@ def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | No
     return page
 
 
-def write_comparison(a: Run, b: Run, out: Path, window: Window | None = None) -> Path:
-    """Writes the page ``out``, which compares two runs; returns ``out``.
+def write_comparison(
+    runs: Mapping[str, Run], out: Path, window: Window | None = None, *, pair_repeats: bool = True
+) -> Path:
+    """Writes the page ``out``, which compares runs, given by their labels, with the first; returns ``out``.
 
-    Verdicts and metrics describe the window; the charts show the whole runs.
+    If there is a window, the whole page describes it.
     """
-    compared = compare_runs(a, b, window)
-    pairs = paired_repeats(a, b)
-    flows = list(dict.fromkeys([*_in_order(a), *_in_order(b)]))[:MOST_FLOWS]
+    baseline, *others = runs
+    of_others = {label: runs[label] for label in others}
+    compared = compare_with(runs[baseline], of_others, window, pair_repeats=pair_repeats)
+    pairs = [len(paired_repeats(runs[baseline], run)) if pair_repeats else 0 for run in of_others.values()]
+    sentences = comparison_verdicts(runs, compared, window)
+    flows = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))[:MOST_FLOWS]
     text = render(
         "comparison.html",
-        comparison_plots(a, b),
+        comparison_plots(runs, window),
         tied=True,
+        labels=[*runs],
+        title=names_in_words([*runs], len(runs)),
+        differences=scenario_differences([*runs.values()]),
         runs=[
             {
+                "label": label,
                 "run": run,
                 "calls": words.calls_of(run),
                 "network": words.network_of(run),
-                "verdict": verdict(findings(run, _means(compared, mean), window)),
+                "verdict": sentence,
                 "cautions": _cautions(run),
                 "facts": _facts(run),
             }
-            for run, mean in ((a, "mean_a"), (b, "mean_b"))
+            for (label, run), sentence in zip(runs.items(), sentences, strict=True)
         ],
-        groups=[
-            (flow_in_words(flow) or WHOLE_RUN, _rows(compared, [flow], "mean_a", "mean_b"))
-            for flow in [*flows, ""]
-        ],
+        groups=[(flow_in_words(flow) or WHOLE_RUN, _compared_rows(compared, flow)) for flow in [*flows, ""]],
         metrics=METRICS.values(),
         window=window,
-        pairs=len(pairs),
-        tests=tests_in_words(compared["p"].count(), len(pairs)),
+        pairs=pairs,
+        tests=tests_in_words(compared["p"].count(), pairs),
+        margin=MARGIN_PERCENT,
+        repeats_in_words=repeats_in_words,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, text)
     return out
 
 
-def write_plots(run: Run, directory: Path, suffix: str) -> list[Path]:
-    """Writes every plot of a run into ``directory``; ``suffix`` is .svg, .png, .pdf or .html.
+def comparison_verdicts(
+    runs: Mapping[str, Run], compared: pl.DataFrame, window: Window | None = None
+) -> list[str]:
+    """The verdict on each of the compared runs; ``compared`` is the result of ``compare_with``."""
+    of_others = [_means(compared.filter(label=label), "mean_b") for label in [*runs][1:]]
+    means = [_means(compared, "mean_a"), *of_others]
+    return [verdict(findings(run, of_run, window)) for run, of_run in zip(runs.values(), means, strict=True)]
 
-    Returns the files.
-    """
-    return [plot.save(directory / f"{plot.name}{suffix}") for plot in run_plots(run)]
+
+def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
+    """A row for each metric that has a value of the flow in any run."""
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for cell in compared.filter(flow=flow).iter_rows(named=True):
+        cells.setdefault(cell["metric"], []).append(cell)
+    rows = [ComparedRow(METRICS[name], of_metric) for name, of_metric in cells.items()]
+    return [row for row in rows if row.like is not None]
 
 
-def _rows(table: pl.DataFrame, flows: Sequence[str], *values: str) -> list[Row]:
+def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[Row]:
     """A row for each metric that has a value for any of the flows, in the order of the registry."""
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
     rows = []
     for metric in METRICS.values():
         cells = [known.get((metric.name, flow)) for flow in flows]
-        if any(cell is not None and cell[value] is not None for cell in cells for value in values):
+        if any(cell is not None and cell["mean"] is not None for cell in cells):
             rows.append(Row(metric, cells))
     return rows
 
@@ -227,6 +271,6 @@ def _facts(run: Run) -> list[tuple[str, str]]:
         *words.controls(run),
         ("Emulator lateness", words.lateness(run.traces)),
         ("Versions", words.versions(run)),
-        ("Machine", words.machine(run.manifest.machine)),
+        ("Machine", words.machine(run.machine)),
     ]
     return [(name, value) for name, value in facts if value]

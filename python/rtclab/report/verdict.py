@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import numpy as np
 
 from rtclab.metrics import media_flows, rate
 from rtclab.metrics.series import Window, span_ns
 from rtclab.phrases import names_in_words
-from rtclab.report.lines import main_flows
+from rtclab.report.lines import flows_in, main_flows
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run
 
@@ -44,6 +45,7 @@ class Findings:
         tcp: flows of TCP cross traffic.
         others: all other flows that readers care about.
         receivers: the receiver of each flow.
+        senders: the sender of each flow.
         capacity: capacity of the routes, in words; empty unless all flows have the same constant capacity.
         capacities_differ: whether the routes of the flows have different capacities.
         tcp_together: whether all TCP flows ran at the same time, so that their rates may be added.
@@ -58,6 +60,7 @@ class Findings:
     tcp: Sequence[str] = ()
     others: Sequence[str] = ()
     receivers: Mapping[str, str] = field(default_factory=dict)
+    senders: Mapping[str, str] = field(default_factory=dict)
     capacity: str = ""
     capacities_differ: bool = False
     tcp_together: bool = True
@@ -77,6 +80,7 @@ def verdict(found: Findings) -> str:
         f"{found.unfinished} of {found.repeats} repeats did not run to their end" if found.unfinished else "",
         _connections(found),
         *_rates(found, media),
+        _delays(found, media),
         _loss(found),
         _freezes(found),
         _span("set-up took {}", _seconds, _values(found, "setup_time", media, 1 / 1000), named=False),
@@ -90,7 +94,7 @@ def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | 
 
     ``means`` has the mean of each metric, by metric and flow, with totals per minute.
     """
-    flows = {name: flow for trace in run.traces for name, flow in trace.manifest.flows.items()}
+    flows = flows_in(run)
     people = {name for trace in run.traces for name in trace.manifest.participants}
     failed = [repeat for repeat in run.repeats if repeat.status == "failed"]
     reasons = [repeat.reason for repeat in run.repeats if repeat.status in ("failed", "error")]
@@ -109,6 +113,7 @@ def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | 
         tcp,
         others,
         {name: flow.receiver for name, flow in flows.items()},
+        {name: flow.sender for name, flow in flows.items()},
         _common_capacity(capacities),
         len(capacities) > 1,
         _together(run, tcp, window),
@@ -164,9 +169,11 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
 
     Flows with a rate of another kind have a part of their own.
     """
+    media = kind == "flow"
     rtt, one_way = (_values(found, metric, flows) for metric in ("rtt", "one_way_delay"))
     delay = _span(" with a round-trip time of {}", _ms, rtt, named=False)
-    delay = delay or _span(" with a one-way delay of {}", _ms, one_way, named=len(one_way) <= 2)
+    if not delay and not (media and _delays(found, flows)):
+        delay = _span(" with a one-way delay of {}", _ms, one_way, named=len(one_way) <= 2)
     parts, left = [], list(flows)
     for metric, verb in RATES.items():
         rates = _values(found, metric, left)
@@ -175,7 +182,9 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
             continue
         subject = _subject(list(rates), kind)
         used = _values(found, "utilisation", rates)
-        if len(used) < len(rates):
+        if uneven := _uneven_rates(found, rates) if media and metric == "receiving_rate" else "":
+            part = uneven
+        elif len(used) < len(rates):
             part = _span(f"{subject} {verb}", _rate, rates)
         elif found.capacities_differ:
             part = _span(f"{subject} {verb}", _rate, rates)
@@ -187,6 +196,68 @@ def _rates(found: Findings, flows: Sequence[str], kind: str = "flow") -> list[st
         parts.append(part + ("," if delay and "," in part else "") + delay)
         delay = ""
     return parts
+
+
+def _delays(found: Findings, flows: Sequence[str]) -> str:
+    """The one-way delays to or from those whose packets take much longer than all others."""
+    delays = _values(found, "one_way_delay", flows)
+    for way, ends in (("to", found.receivers), ("from", found.senders)):
+        if split := _split(delays, ends, high_is_bad=True):
+            theirs, others = (
+                _span("{}", _ms, values, named=False) for values in (split.theirs, split.others)
+            )
+            return f"packets {way} {split.who} take {theirs}, {way} the others {others}"
+    return ""
+
+
+def _uneven_rates(found: Findings, rates: Mapping[str, float]) -> str:
+    """Who receives, or is received, at much lower rates than all others; empty if nobody is."""
+    for verb, verb_of_many, at, ends in (
+        ("receives", "receive", "", found.receivers),
+        ("is received", "are received", "at ", found.senders),
+    ):
+        if split := _split(rates, ends, high_is_bad=False):
+            theirs, others = (
+                _span("{}", _rate, values, named=False) for values in (split.theirs, split.others)
+            )
+            does = verb_of_many if " and " in split.who else verb
+            return f"{split.who} {does} {at}{theirs}, the others {at}{others}"
+    return ""
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Participants with much worse values than all others, and the values of both by flow."""
+
+    who: str
+    theirs: Mapping[str, float]
+    others: Mapping[str, float]
+
+
+def _split(values: Mapping[str, float], ends: Mapping[str, str], *, high_is_bad: bool) -> _Split | None:
+    """The participants whose flows all have worse values than all other flows, and much worse on average.
+
+    ``ends`` has the participant of each flow. None if nobody stands out. Of several ways to divide the
+    participants, the one with the widest gap counts.
+    """
+    if len(values) <= 2 or min(values.values()) <= 0:
+        return None
+    of_end: dict[str, dict[str, float]] = {}
+    for flow, value in values.items():
+        of_end.setdefault(ends[flow], {})[flow] = value
+    ranked = sorted(of_end, key=lambda name: fmean(of_end[name].values()), reverse=high_is_bad)
+    widest, found = 1.0, None
+    for count in range(1, len(ranked)):
+        theirs, others = (
+            {flow: value for name in names for flow, value in of_end[name].items()}
+            for names in (ranked[:count], ranked[count:])
+        )
+        low, high = (others, theirs) if high_is_bad else (theirs, others)
+        gap = min(high.values()) / max(low.values())
+        if gap > widest and fmean(high.values()) > MUCH * fmean(low.values()):
+            widest = gap
+            found = _Split(names_in_words(ranked[:count], MOST_RECEIVERS), theirs, others)
+    return found
 
 
 def _connections(found: Findings) -> str:

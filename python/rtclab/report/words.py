@@ -182,9 +182,7 @@ def machine(known: Machine | None) -> str:
 def versions(run: Run) -> str:
     """Versions of the software that made the run, including the browser of a live run."""
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
-    return ", ".join(
-        [*(f"{name} {version}" for name, version in run.manifest.versions.items()), *browsers[:1]]
-    )
+    return ", ".join([*(f"{name} {version}" for name, version in run.versions.items()), *browsers[:1]])
 
 
 def lateness(traces: list[Trace]) -> str:

@@ -1,9 +1,11 @@
 """What to run: scenarios in TOML, whose values have units and are validated before anything starts."""
 
 from rtclab.scenario.call import Call
+from rtclab.scenario.device import native_video
 from rtclab.scenario.layers import Change
 from rtclab.scenario.load import shipped
 from rtclab.scenario.model import Bottleneck
+from rtclab.scenario.network import route
 from rtclab.scenario.participant import (
     CORE,
     Audio,
@@ -14,14 +16,24 @@ from rtclab.scenario.participant import (
     Participant,
     Video,
 )
-from rtclab.scenario.path import PathSpec
+from rtclab.scenario.path import (
+    BYTES_PER_OPPORTUNITY,
+    DelayCourse,
+    DelaySteps,
+    GilbertElliott,
+    LossSteps,
+    PathSpec,
+    read_mahimahi,
+)
 from rtclab.scenario.scenario import Scenario
-from rtclab.scenario.topology import Flow
+from rtclab.scenario.table import Table, closest
+from rtclab.scenario.topology import Flow, encoders
 from rtclab.scenario.traffic import Objects, Traffic
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Size
 from rtclab.scenario.wifi import Fading, Radio, Wifi
 
 __all__ = [
+    "BYTES_PER_OPPORTUNITY",
     "CORE",
     "Audio",
     "Bitrate",
@@ -30,11 +42,15 @@ __all__ = [
     "Call",
     "Change",
     "CongestionControl",
+    "DelayCourse",
+    "DelaySteps",
     "Duration",
     "Fading",
     "Flow",
+    "GilbertElliott",
     "Host",
     "Link",
+    "LossSteps",
     "Objects",
     "Participant",
     "PathSpec",
@@ -45,8 +61,14 @@ __all__ = [
     "Ratio",
     "Scenario",
     "Size",
+    "Table",
     "Traffic",
     "Video",
     "Wifi",
+    "closest",
+    "encoders",
+    "native_video",
+    "read_mahimahi",
+    "route",
     "shipped",
 ]

@@ -9,6 +9,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import ModelSchema
 
 from rtclab.scenario.descriptions import descriptions
+from rtclab.scenario.merge import AS_WHOLE
 from rtclab.scenario.table import Table
 from rtclab.scenario.units import Quantity
 
@@ -23,8 +24,9 @@ def json_schema(model: type[BaseModel]) -> Schema:
     """The schema of a file: a complete scenario, or a part of one.
 
     A file without a name (a profile), and a file that ``extends`` another, may leave out required keys in any
-    table. Inside arrays all keys are still required, since arrays are replaced as a whole. Rules about more
-    than one field are not in the schema.
+    table, and so may a participant, who inherits from the scenario. In arrays and in the values of a path
+    all keys are still required, since they are replaced as a whole. Rules about more than one field are not
+    in the schema.
     """
     whole = model.model_json_schema(schema_generator=SchemaWithUnits)
     tables: Schema = whole.pop("$defs")
@@ -37,6 +39,7 @@ def json_schema(model: type[BaseModel]) -> Schema:
         "shipped scenario such as `first-call`.",
     }
     parts = {f"{PART}{name}": _part(table) for name, table in tables.items()}
+    tables["Participant"] = parts[f"{PART}Participant"]
     return part | {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$defs": tables | parts | {WHOLE: whole},
@@ -62,7 +65,7 @@ class SchemaWithUnits(GenerateJsonSchema):
 
 
 def _part(schema: Any) -> Any:
-    """A copy without required keys, except inside arrays."""
+    """A copy without required keys, except in values that are replaced as a whole."""
     if isinstance(schema, list):
         return [_part(entry) for entry in schema]
     if not isinstance(schema, dict):
@@ -74,7 +77,7 @@ def _part(schema: Any) -> Any:
         if key == "$ref":
             part[key] = value.replace(DEFINITIONS, f"{DEFINITIONS}{PART}")
         elif key == "properties":
-            part[key] = {name: _part(field) for name, field in value.items()}
+            part[key] = {name: field if name in AS_WHOLE else _part(field) for name, field in value.items()}
         elif key == "oneOf":  # an empty table fits several of them
             part["anyOf"] = _part(value)
         elif key not in ("required", "minProperties"):

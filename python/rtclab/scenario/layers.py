@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rtclab import plugins
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario.files import located
-from rtclab.scenario.participant import SENT
+from rtclab.scenario.merge import NAMED, Owners, merged, owners_of_parts
+from rtclab.scenario.participant import INHERITED, INHERITED_BY_SERVERS
 from rtclab.scenario.path import TRACES
 from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import toml_text
@@ -18,11 +20,6 @@ from rtclab.scenario.toml_text import toml_text
 EXTENDS = "extends"
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
 """The directory of the scenarios that come with rtclab."""
-NAMED = ("participants", "bottlenecks", "servers", "traffic")
-"""Tables whose keys are chosen by the user. Unknown keys of all other tables are found by validation."""
-
-Owners = dict[str, Any]
-"""The file or option that sets each key. For a table set by several, the owners of its keys."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ class Layered:
                     f"{change.origin}: {change.field}: {here} is `{toml_text(inner)}`, not a table",
                     hint=f"set {here} itself, for example to an inline table in braces",
                 )
-            owners[key] = _owners_of_parts(owners.get(key, {}), inner)
+            owners[key] = owners_of_parts(owners.get(key, {}), inner)
             place, owners = inner, owners[key]
         place[_element(place, last, parents, change)] = located({last: change.value}, Path())[last]
         if last == "trace" and parents and parents[-1] in TRACES:
@@ -170,39 +167,16 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     if profile.resolve() in (*above, file.resolve()):
         raise _wrong(origin, f"`{extended}` extends this file in turn; expected no cycle")
     below = _read(profile, its_origin, (*above, file.resolve()))
-    merged, owners = _merged(below.data, below.owners, data, origin)
-    return Layered(merged, owners, origin)
-
-
-def _merged(
-    below: dict[str, Any], owners: Owners | str, above: dict[str, Any], origin: str
-) -> tuple[dict[str, Any], Owners]:
-    """``above`` merged over ``below``: tables key by key; other values, arrays included, are replaced."""
-    data = dict(below)
-    whose = dict(_owners_of_parts(owners, below))
-    for key, value in above.items():
-        lower = data.get(key)
-        if isinstance(lower, dict) and isinstance(value, dict):
-            data[key], whose[key] = _merged(lower, whose[key], value, origin)
-        else:
-            data[key], whose[key] = value, origin
-    return data, whose
-
-
-def _owners_of_parts(owners: Owners | str, whole: dict[str, Any] | list[Any]) -> Owners:
-    """The owner of each part of a table or array. If the whole has one owner, it owns every part."""
-    if isinstance(owners, dict):
-        return owners
-    parts = whole if isinstance(whole, dict) else map(str, range(len(whole)))
-    return dict.fromkeys(parts, owners)
+    whole, owners = merged(below.data, below.owners, data, origin)
+    return Layered(whole, owners, origin)
 
 
 def _inherited_from(field: str) -> str | None:
     """The scenario's field from which a participant's or server's is inherited; None for other fields."""
     table, _, rest = field.partition(".")
     own = rest.partition(".")[2]
-    is_media = own.partition(".")[0] in SENT
-    return own if table == "participants" or (table == "servers" and is_media) else None
+    inherited = {"participants": INHERITED, "servers": INHERITED_BY_SERVERS}.get(table, ())
+    return own if own.partition(".")[0] in inherited else None
 
 
 def _origins(owners: Owners | str) -> Iterable[str]:
@@ -229,15 +203,25 @@ def _element(place: dict[str, Any] | list[Any], key: str, parents: list[str], ch
     return key
 
 
+def shipped_file(name: str) -> Path | None:
+    """The file of a shipped scenario or profile; None if there is none. Files of rtclab itself come first."""
+    own = SHIPPED / f"{name}.toml"
+    if own.is_file():
+        return own
+    others = (directory / f"{name}.toml" for directory in plugins.scenario_directories())
+    return next(filter(Path.is_file, others), None)
+
+
 def _extended(name: str, file: Path, origin: str) -> tuple[Path, str]:
     """The file that ``file`` extends by this name, and the file's name in errors.
 
     A file beside it comes before a shipped one.
     """
-    for directory, named in ((file.parent, Path(origin).parent), (SHIPPED, Path())):
-        found = directory / f"{name}.toml"
-        if found.is_file():
-            return found, (named / f"{name}.toml").as_posix()
+    beside = file.parent / f"{name}.toml"
+    if beside.is_file():
+        return beside, (Path(origin).parent / f"{name}.toml").as_posix()
+    if shipped := shipped_file(name):
+        return shipped, f"{name}.toml"
     without = name.removesuffix(".toml")
     raise _wrong(
         origin,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+from rtclab import plugins
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario import layers
-from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile
+from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile, shipped_file
 from rtclab.scenario.table import closest
 
 _NO_NAME = Problem(
@@ -17,16 +18,22 @@ _NO_NAME = Problem(
     "missing; a file without a name is a profile that others extend",
     hint="give it a name, or run a scenario that extends it",
 )
-IN_PYTHON = "changes"
+IN_PYTHON = "set"
 """The origin, in errors, of changes that were passed as a dict."""
 
 
 @cache
 def shipped() -> dict[str, Path]:
-    """The files of the scenarios that come with rtclab, by name (``rfc8867/5.1``), without profiles."""
-    files = sorted(SHIPPED.rglob("*.toml"), key=lambda file: (len(file.relative_to(SHIPPED).parts), file))
-    named = {file.relative_to(SHIPPED).as_posix().removesuffix(".toml"): file for file in files}
-    return {name: file for name, file in named.items() if not is_profile(layers.parsed(file, str(file)))}
+    """The files of the shipped scenarios by name (``rfc8867/5.1``), without profiles.
+
+    They come with rtclab, and with other distributions that add scenarios.
+    """
+    named: dict[PurePath, Path] = {}
+    for directory in (*plugins.scenario_directories()[::-1], SHIPPED):
+        named |= {file.relative_to(directory): file for file in directory.rglob("*.toml")}
+    names = sorted(named, key=lambda name: (len(name.parts), name))
+    files = {name.as_posix().removesuffix(".toml"): named[name] for name in names}
+    return {name: file for name, file in files.items() if not is_profile(layers.parsed(file, str(file)))}
 
 
 def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[str, object] = ()) -> Layered:
@@ -76,8 +83,7 @@ def as_time(time: str | float | None) -> str | None:
 
 def _find(name_or_path: str | Path) -> tuple[Path, str]:
     text = str(name_or_path)
-    file = SHIPPED / f"{text}.toml"
-    if file.is_file():
+    if file := shipped_file(text):
         return file, f"{text}.toml"
     if Path(text).is_file():
         return Path(text), text

@@ -13,6 +13,8 @@ from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario.call import Call
 from rtclab.scenario.participant import (
     CORE,
+    INHERITED,
+    INHERITED_BY_SERVERS,
     SENT,
     Audio,
     Browser,
@@ -24,7 +26,6 @@ from rtclab.scenario.participant import (
     Server,
     Video,
     inherit,
-    inherit_media,
 )
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table, closest
@@ -117,12 +118,12 @@ class ScenarioTables(Table):
         if not isinstance(participants, dict):
             return data
         data["participants"] = {
-            name: inherit(participant, data) if isinstance(participant, dict) else participant
+            name: inherit(participant, data, INHERITED) if isinstance(participant, dict) else participant
             for name, participant in participants.items()
         }
         if isinstance(servers := data.get("servers"), dict):
             data["servers"] = {
-                name: inherit_media(server, data) if isinstance(server, dict) else server
+                name: inherit(server, data, INHERITED_BY_SERVERS) if isinstance(server, dict) else server
                 for name, server in servers.items()
             }
         calls = data.get("calls", [{}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -10,6 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag,
 
 from rtclab.errors import FieldError
 from rtclab.scenario.files import FileName
+from rtclab.scenario.merge import DEFAULT_CONTROL, over
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
@@ -142,7 +144,7 @@ Option = Annotated[float, PlainValidator(_number_or_switch, json_schema_input_ty
 class CongestionControl(Table):
     """The algorithm that sets the sending rate."""
 
-    name: str = "goog-cc"
+    name: str = DEFAULT_CONTROL
     """Algorithm, in simulated calls; live calls use the browser's own."""
     stack: str | None = None
     """Stack profile, which sets a browser's feedback, RTCP schedule, pacing and repair. By default it is the
@@ -255,13 +257,14 @@ class Participant(Table):
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
     """Changes to ``[audio]`` for this participant, or ``false`` to send no audio."""
     congestion_control: CongestionControl | None = None
-    """Congestion control of this participant as sender, instead of the scenario's."""
+    """Changes to ``[congestion_control]`` for this participant as sender. The options of another control are
+    not inherited."""
     link: Link | None = None
     """Changes to ``[link]`` for this participant."""
     host: Host | None = None
-    """Machine of this participant, instead of the scenario's."""
+    """Changes to ``[host]`` for this participant."""
     browser: Browser | None = None
-    """Browser of this participant in live calls, instead of the scenario's."""
+    """Changes to ``[browser]`` for this participant."""
     nat: Literal["none", "port-restricted", "symmetric", "udp-blocked"] = "none"
     """NAT between the participant and its access link. ``port-restricted`` shows one port to everybody,
     ``symmetric`` another port to each destination; both let in only what comes from an address and port that
@@ -288,7 +291,8 @@ class Server(Table):
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None
     """Sound that it mixes, as changes to ``[audio]``; ``false`` to compose pictures alone."""
     congestion_control: CongestionControl | None = None
-    """Congestion control of the server as sender, instead of the scenario's."""
+    """Changes to ``[congestion_control]`` for the server as sender. The options of another control are not
+    inherited."""
     host: Host | None = None
     """Machine of the server, which decodes for all and encodes for all; if left out, neither takes time."""
 
@@ -296,27 +300,13 @@ class Server(Table):
 SENT = ("video", "audio")
 
 
-def inherit_media(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a participant or server, its media merged key by key over the scenario's."""
-    result = dict(own)
-    for key in SENT:
-        base = scenario.get(key)
-        if isinstance(own.get(key), dict) and isinstance(base, dict):
-            result[key] = base | own[key]
-    return result
+INHERITED = (*SENT, "congestion_control", "link", "host", "browser")
+"""Tables of a participant that are merged over the scenario's tables."""
+INHERITED_BY_SERVERS = (*SENT, "congestion_control")
+"""Tables of a server that are merged over the scenario's tables."""
 
 
-def inherit(own: dict[str, Any], scenario: dict[str, Any]) -> dict[str, Any]:
-    """A participant's tables, merged key by key over the scenario's tables."""
-    result = inherit_media(own, scenario)
-    base = scenario.get("link")
-    link = own.get("link")
-    if isinstance(link, dict) and isinstance(base, dict):
-        # A shared path replaces two separate ones, and the other way round.
-        replaced = {"up", "down"} if "both" in link else {"both"} if link.keys() & {"up", "down"} else set()
-        merged = {key: value for key, value in base.items() if key not in replaced}
-        for key, value in link.items():
-            below = merged.get(key)
-            merged[key] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
-        result["link"] = merged
-    return result
+def inherit(own: dict[str, Any], scenario: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """A participant or server, whose tables of these names are merged over the scenario's."""
+    both = [key for key in keys if isinstance(own.get(key), dict) and isinstance(scenario.get(key), dict)]
+    return own | {key: over(scenario[key], own[key], key) for key in both}

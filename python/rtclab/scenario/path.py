@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.files import FileName, text_of, with_file_read
 from rtclab.scenario.loss_trace import LossTrace, read_loss_trace
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
-from rtclab.scenario.units import Bitrate, Duration, Probability, QueueLimit, Ratio
+from rtclab.scenario.units import Bitrate, Duration, Probability, Quantity, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
 
 # Tables within tables are not supported: only a custom Wi-Fi fading has them, and that needs a scenario.
@@ -191,10 +195,43 @@ class Jitter(Table):
     """Whether packets may overtake each other. If not, a late packet delays those behind it."""
 
 
+class BurstLoss(Table):
+    """Loss in bursts (Gilbert): every packet of a burst is lost, and none between two bursts."""
+
+    mean: Ratio
+    """Mean loss."""
+    burst: Annotated[float, Field(strict=True, ge=1, allow_inf_nan=False)]
+    """Mean length of a burst, in packets."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.p > 1:
+            most = Ratio(round(self.burst / (self.burst + 1), 4))
+            raise FieldError(
+                f"`{self.mean}` cannot be lost in bursts of {self.burst:g} packets, since a received packet "
+                f"separates two bursts; expected at most {most}, or longer bursts",
+                key="mean",
+            )
+        return self
+
+    @property
+    def r(self) -> float:
+        """Probability, per packet, that a burst ends."""
+        return 1 / self.burst
+
+    @property
+    def p(self) -> float:
+        """Probability, per packet, that a burst begins. More than 1 if the mean cannot be reached."""
+        lost = self.mean.value
+        return self.r * lost / (1 - lost) if lost < 1 else inf
+
+
 class GilbertElliott(Table):
     """Loss in bursts: p = P(good → bad), r = P(bad → good), h and k = P(survives | bad, good).
 
-    With the defaults (simple Gilbert) the loss ratio is p / (p + r) and a burst lasts 1 / r packets.
+    With the defaults (simple Gilbert) the loss ratio is p / (p + r) and a burst lasts 1 / r packets;
+    ``mean`` and ``burst`` are the same in other words. ``h`` and ``k`` are probabilities of survival, not of
+    loss.
     """
 
     p: Probability
@@ -238,11 +275,51 @@ JitterField = Annotated[
 ]
 Loss = Annotated[
     Annotated[Ratio, Tag(CONSTANT)]
+    | Annotated[BurstLoss, Tag("<mean>")]
     | Annotated[GilbertElliott, Tag("<p>")]
     | Annotated[LossSteps, Tag("<steps>")]
     | Annotated[LossTrace, Tag("<trace>")],
-    Discriminator(tag_of({"p": GilbertElliott, "steps": LossSteps, "trace": LossTrace})),
+    Discriminator(tag_of({"mean": BurstLoss, "p": GilbertElliott, "steps": LossSteps, "trace": LossTrace})),
 ]
+
+
+UNLIMITED, NONE = "unlimited", "none"
+
+
+@dataclass(frozen=True)
+class Unset:
+    """Lets a word stand for the default of a field, which a table that inherits another value can so set.
+
+    ``quantity`` is the kind of a constant value; None if the field has tables only.
+    """
+
+    word: str
+    quantity: type[Quantity] | None
+    default: object = None
+
+    def read(self, value: object) -> object:
+        """The default for the word, and any other value as it is.
+
+        Raises:
+            FieldError: it is another word.
+        """
+        if value == self.word:
+            return self.default
+        if isinstance(value, str) and not any(map(str.isdigit, value)):
+            what = "a table" if self.quantity is None else f"a {self.quantity.noun}, a table"
+            raise FieldError(
+                f"cannot read `{value}`; expected {what} or `{self.word}`",
+                hint=None if self.quantity is None else f"for example `{self.quantity.example}`",
+            )
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [{"const": self.word}, handler(schema)]}
 
 
 class Clock(Table):
@@ -255,27 +332,27 @@ class Clock(Table):
 
 
 class PathSpec(Table):
-    """One direction of a link. Without ``capacity`` the rate is unlimited; without ``queue`` the queue is."""
+    """One direction of a link. ``unlimited`` and ``none`` unset a value that is inherited."""
 
-    capacity: Capacity | None = None
-    """Rate at which packets are serialised; by default unlimited."""
-    queue: QueueLimit | None = None
-    """Limit of the queue, as time, bytes or packets; by default unlimited."""
-    delay: Delay = Duration(0)
+    capacity: Annotated[Capacity | None, Unset(UNLIMITED, Bitrate)] = None
+    """Rate at which packets are serialised; by default ``unlimited``."""
+    queue: Annotated[QueueLimit | None, Unset(UNLIMITED, QueueLimit)] = None
+    """Limit of the queue, as time, bytes or packets; by default ``unlimited``."""
+    delay: Annotated[Delay, Unset(NONE, Duration, Duration(0))] = Duration(0)
     """One-way propagation delay."""
-    jitter: JitterField | None = None
+    jitter: Annotated[JitterField | None, Unset(NONE, Duration)] = None
     """Random extra delay of each packet."""
-    loss: Loss | None = None
+    loss: Annotated[Loss | None, Unset(NONE, Ratio)] = None
     """Loss: independent, in bursts (Gilbert-Elliott), changing over time, or as recorded packet by packet."""
     loss_position: Literal["wire", "queue"] = "wire"
     """Where packets are lost: on the ``wire``, after using capacity, or before the ``queue``, as in dummynet
     and netem."""
-    tick: Duration | None = None
+    tick: Annotated[Duration | None, Unset(NONE, Duration)] = None
     """Timer resolution of an emulator, such as ``1 ms`` for dummynet at 1000 Hz. Packets leave at multiples
     of it; by default times are exact."""
-    clock: Clock | None = None
+    clock: Annotated[Clock | None, Unset(NONE, None)] = None
     """Clock of an emulator; its drift makes the delay vary slowly."""
-    wifi: Wifi | None = None
+    wifi: Annotated[Wifi | None, Unset(NONE, None)] = None
     """A Wi-Fi hop in place of the capacity."""
 
     @model_validator(mode="after")
@@ -283,24 +360,29 @@ class PathSpec(Table):
         if self.wifi is not None:
             for key in ("capacity", "tick"):
                 if getattr(self, key) is not None:
-                    raise FieldError(f"cannot be combined with {key}", hint="keep one of the two", key="wifi")
+                    word = UNLIMITED if key == "capacity" else NONE
+                    raise FieldError(
+                        f"cannot be combined with {key}",
+                        hint=f"leave out one of the two; an inherited {key} is set to `{word}`",
+                        key="wifi",
+                    )
         elif self.queue is not None and self.capacity is None:
             raise FieldError(
                 f"a queue of `{self.queue}` without capacity never fills",
-                hint="add capacity, for example `1 Mbit/s`, or leave the queue out",
+                hint="add capacity, for example `1 Mbit/s`, or set the queue to `unlimited`",
                 key="queue",
             )
         if self.queue is not None and not self.queue.limit:
             raise FieldError(
                 f"a queue of `{self.queue}` holds no packet while another one is being sent",
-                hint="leave it out for a queue without limit; the smallest is `1 packets`",
+                hint="write `unlimited` for a queue without limit; the smallest is `1 packets`",
                 key="queue",
             )
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
             raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
         if self.tick is not None and not self.tick.ns:
             raise FieldError(
-                f"must be positive; got `{self.tick}`", hint="leave it out for exact times", key="tick"
+                f"must be positive; got `{self.tick}`", hint="write `none` for exact times", key="tick"
             )
         return self
 
@@ -435,12 +517,14 @@ def _native_jitter(jitter: Duration | Jitter | None) -> object:
             return {"sd_ns": jitter.sd.ns, "reorder": jitter.reorder}
 
 
-def _native_loss(loss: Ratio | GilbertElliott | LossSteps | LossTrace | None) -> object:
+def _native_loss(loss: Ratio | BurstLoss | GilbertElliott | LossSteps | LossTrace | None) -> object:
     match loss:
         case None | Ratio(value=0.0) | LossTrace():
             return None
         case Ratio(value=ratio):
             return _independent(ratio)
+        case BurstLoss(p=p, r=r):
+            return {"p": p, "r": r, "h": 0.0, "k": 1.0}
         case GilbertElliott():
             return {"p": loss.p.value, "r": loss.r.value, "h": loss.h.value, "k": loss.k.value}
         case LossSteps(steps=steps):

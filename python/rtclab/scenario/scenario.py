@@ -34,11 +34,11 @@ class Scenario(ScenarioTables):
     def load(
         cls,
         name_or_path: str | Path | Scenario,
-        overrides: Sequence[str | Change] | Mapping[str, object] = (),
+        set: Sequence[str | Change] | Mapping[str, object] = (),
     ) -> Scenario:
         """Reads a scenario by the name that ``rtclab list`` shows, or from a TOML file.
 
-        ``overrides`` change fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict. A scenario
+        ``set`` changes fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict. A scenario
         that is loaded already can be changed in the same way.
 
         Raises:
@@ -46,9 +46,9 @@ class Scenario(ScenarioTables):
             ScenarioError: the scenario is invalid. It names file, field, value and what was expected.
         """
         if isinstance(name_or_path, Scenario):
-            loaded = changed(name_or_path.model_dump(mode="json"), name_or_path.name, overrides)
+            loaded = changed(name_or_path.model_dump(mode="json"), name_or_path.name, set)
         else:
-            loaded = load(name_or_path, overrides)
+            loaded = load(name_or_path, set)
         try:
             return cls.read(loaded.data, loaded.origin)
         except ScenarioError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -19,6 +19,9 @@ UNKNOWN = "<unknown>"
 
 class Table(BaseModel):
     """A TOML table with a fixed set of keys."""
+
+    # Keys by another name that a user may expect, for the hint of the error.
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(
         extra="forbid",
@@ -40,7 +43,7 @@ class Table(BaseModel):
         unknown = [
             FieldError(
                 f"unknown key; expected {one_of(keys)}",
-                hint=closest(key, keys),
+                hint=f"it is called `{cls.renamed[key]}`" if key in cls.renamed else closest(key, keys),
                 key=str(key),
             )
             for key in data

@@ -57,6 +57,8 @@ class Traffic(Table):
     would limit the rate, and virtual time would not advance.
     """
 
+    renamed = {"stop": "end"}
+
     sender: str
     """Node that sends: a participant, a server or ``core``."""
     receiver: str
@@ -72,9 +74,9 @@ class Traffic(Table):
     flows: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
     """Number of parallel connections."""
     start: Duration = Duration(0)
-    """When the traffic begins."""
-    stop: Duration | None = None
-    """When the traffic ends; by default at the end of the run."""
+    """Start of the traffic."""
+    end: Duration | None = None
+    """End of the traffic; by default the end of the run."""
     objects: Objects | None = None
     """TCP: short transfers with pauses between them; by default each connection sends without end."""
 
@@ -140,9 +142,10 @@ class Traffic(Table):
         ]
         if self.sender == self.receiver:
             errors.append(FieldError(f"`{self.receiver}` is the sender", key="receiver"))
-        stop = min(self.stop or duration, duration)
-        if self.start >= stop:
-            errors.append(FieldError(f"`{self.start}` is not before the end at `{stop}`", key="start"))
+        if self.end is not None and self.end <= self.start:
+            errors.append(FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end"))
+        elif self.start >= duration:
+            errors.append(FieldError(f"`{self.start}` is not before duration = `{duration}`", key="start"))
         return errors
 
     def flow_names(self, name: str) -> list[str]:
@@ -161,7 +164,7 @@ class Traffic(Table):
             **({"congestion_control": self.congestion_control} if self.congestion_control else {}),
             "connections": self.flows,
             "start_ns": self.start.ns,
-            "stop_ns": min(self.stop or duration, duration).ns,
+            "stop_ns": min(self.end or duration, duration).ns,
             "objects": own
             and {
                 "min_bytes": own.min_size.bytes,

@@ -11,9 +11,9 @@ from rtclab.scenario.table import CONSTANT, Table, tag_of
 from rtclab.scenario.units import Bitrate, Duration, Probability
 
 # dot11ShortRetryLimit, IEEE 802.11-2012, annex C: the default of access points.
-AUTOMATIC_RETRY_LIMIT = 7
+DEFAULT_ATTEMPTS = 7
 # The largest limit of the DD-WRT access point in Jansen et al. 2017, section 6.2.
-LARGEST_ADAPTIVE_LIMIT = 15
+MOST_ADAPTIVE_ATTEMPTS = 15
 
 
 class Radio(Table):
@@ -86,9 +86,10 @@ FADINGS = {
 class Wifi(Table):
     """A Wi-Fi hop, which replaces a capacity: 802.11 OFDM at 5 GHz, one station, no aggregation.
 
-    A packet is sent up to ``retry_limit`` times, the first attempt included, and is then lost. Meanwhile the
-    packets behind it wait.
+    A packet is sent up to ``max_attempts`` times, and is then lost. Meanwhile the packets behind it wait.
     """
+
+    renamed = {"retry_limit": "max_attempts"}
 
     fading: Annotated[
         Annotated[Literal["near", "far"], Tag(CONSTANT)] | Annotated[Fading, Tag("<good>")],
@@ -96,7 +97,7 @@ class Wifi(Table):
     ] = "near"
     """Fading of the channel: ``near`` (a tablet in the same room), ``far`` (a tablet behind a wall), or a
     table."""
-    retry_limit: Annotated[
+    max_attempts: Annotated[
         Annotated[Literal["auto", "adaptive"], Tag("<auto>")]
         | Annotated[int, Tag("<count>"), Field(strict=True, ge=1, le=255)],
         Discriminator(lambda value: "<auto>" if isinstance(value, str) else "<count>"),
@@ -107,10 +108,10 @@ class Wifi(Table):
     def native(self) -> dict[str, object]:
         """The serde form of ``Wifi``."""
         fading = self.fading if isinstance(self.fading, Fading) else FADINGS[self.fading]
-        named = {"auto": AUTOMATIC_RETRY_LIMIT, "adaptive": LARGEST_ADAPTIVE_LIMIT}
+        named = {"auto": DEFAULT_ATTEMPTS, "adaptive": MOST_ADAPTIVE_ATTEMPTS}
         return {
-            "attempts": self.retry_limit if isinstance(self.retry_limit, int) else named[self.retry_limit],
-            "adaptive": self.retry_limit == "adaptive",
+            "attempts": self.max_attempts if isinstance(self.max_attempts, int) else named[self.max_attempts],
+            "adaptive": self.max_attempts == "adaptive",
             "good": fading.good.native(),
             "fade": (fading.fade or fading.good).native(),
             "mean_good_ns": fading.mean_good.ns,

@@ -10,7 +10,7 @@ from rtclab.trace.files import (
     write_text,
 )
 from rtclab.trace.getstats import flattened
-from rtclab.trace.lock import one_after_another, only_writer
+from rtclab.trace.lock import LOCK_FILE, one_after_another, only_writer
 from rtclab.trace.manifest import (
     SCHEMA,
     CallInfo,
@@ -23,8 +23,9 @@ from rtclab.trace.manifest import (
     RunManifest,
     Status,
     TraceManifest,
+    read_manifest,
 )
-from rtclab.trace.run import RUN_FILE, Run
+from rtclab.trace.run import Run
 from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
 from rtclab.trace.sums import (
     delay_histogram_table,
@@ -37,12 +38,12 @@ from rtclab.trace.times import NS_PER_MS, NS_PER_S
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
+    "LOCK_FILE",
     "MANIFEST",
     "NS_PER_MS",
     "NS_PER_S",
     "NULLABLE",
     "OPTIONAL_TABLES",
-    "RUN_FILE",
     "SCHEMA",
     "SCHEMAS",
     "CallInfo",
@@ -66,6 +67,7 @@ __all__ = [
     "only_writer",
     "queuing_histogram_table",
     "read_json",
+    "read_manifest",
     "replace_file",
     "rows_by",
     "subdirectories",

@@ -48,7 +48,13 @@ def one_after_another(file: Path, on_wait: Callable[[str], None]) -> Iterator[No
 
 @contextmanager
 def _locked(file: Path, mode: int, on_wait: Callable[[str], None]) -> Iterator[None]:
-    descriptor = _acquired(file, mode, on_wait)
+    try:
+        descriptor = _acquired(file, mode, on_wait)
+    except OSError as error:
+        raise BadInput(
+            f"{file.parent}: cannot be written: {error.strerror}",
+            hint="copy the directory to a writable place",
+        ) from None
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)

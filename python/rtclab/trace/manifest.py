@@ -245,6 +245,10 @@ class Repeat:
     """Why the call or the laboratory failed."""
     note: str = ""
     """What a reader must know of a finished one, such as a pair that did not connect."""
+    attempt: int = 1
+    """Number of the attempt, from 1 on. A live repeat that the machine disturbed is tried again."""
+    disturbed: str = ""
+    """How the machine disturbed a live repeat; empty if it did not."""
 
     @property
     def about_the_call(self) -> bool:

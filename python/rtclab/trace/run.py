@@ -1,93 +1,43 @@
-"""All repeats of a scenario on disk."""
+"""The repeats of one scenario on one backend: their outcomes and their traces."""
 
 from __future__ import annotations
 
-import difflib
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from rtclab.errors import TraceError
-from rtclab.trace.files import new_directory, subdirectories, write_json
-from rtclab.trace.lock import only_writer
-from rtclab.trace.manifest import Repeat, RunManifest, read_manifest
-from rtclab.trace.trace import Trace
-
-RUN_FILE = "run.json"
+from rtclab.trace.manifest import Machine, Repeat
+from rtclab.trace.trace import MANIFEST, Trace
 
 
+@dataclass(frozen=True)
 class Run:
-    """All repeats of a scenario on one backend: ``run.json``, and a trace of each finished repeat."""
+    """The repeats of one scenario on one backend, from which metrics and reports are made.
 
-    def __init__(self, path: Path) -> None:
-        """Opens a run.
+    Attributes:
+        path: directory of the repeats and of the report.
+        name: name for readers, such as ``first-call-sim-1``.
+        backend: ``sim``, ``live``, ``capture`` or ``log``.
+        scenario: the scenario as it ran, with all changes, as JSON values.
+        repeats: the outcome of each repeat that ended, in order.
+        planned: number of repeats that the run should have. A run that was killed has fewer outcomes.
+        versions: versions of rtclab and of what it used.
+        machine: the computer that made the run, if known.
+        traced: whether its repeats leave traces.
+    """
 
-        Raises:
-            TraceError: ``path`` is not a run, or one of another version. The message names file and field.
-        """
-        self.path = path
-        self.manifest = read_manifest(path / RUN_FILE, RunManifest)
-        self._opened: dict[int, Trace] = {}
-
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
-
-    @classmethod
-    def create(cls, out: Path, *, scenario: str, manifest: RunManifest) -> Self:
-        """Creates the directory ``<out>/<scenario>-<backend>-<n>``, where n is one more than the largest."""
-        path = new_directory(out, f"{scenario}-{manifest.backend}-")
-        write_json(path / RUN_FILE, manifest.as_json())
-        return cls(path)
-
-    @classmethod
-    def open(cls, name_or_path: str | Path, *, out: Path = Path("runs")) -> Self:
-        """Opens a run by its path, or by its name in ``out``: ``first-call-sim-3``, or ``latest``.
-
-        Raises:
-            TraceError: there is no such run.
-        """
-        text = str(name_or_path)
-        known = {path.name: path for path in subdirectories(out) if (path / RUN_FILE).is_file()}
-        if (Path(text) / RUN_FILE).is_file():
-            return cls(Path(text))
-        if text in known:
-            return cls(known[text])
-        if text == "latest" and known:
-            return cls(max(known.values(), key=lambda path: (path / RUN_FILE).stat().st_mtime_ns))
-        near = difflib.get_close_matches(text, known, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`"
-        raise TraceError(
-            f"no run `{text}`: it is neither a directory with {RUN_FILE} nor the name of a run in {out}/",
-            hint=hint,
-        )
-
-    @property
-    def name(self) -> str:
-        """Name of the directory, e.g. ``first-call-sim-3``."""
-        return self.path.resolve().name
-
-    @property
-    def backend(self) -> str:
-        """``sim`` or ``live``."""
-        return self.manifest.backend
-
-    @property
-    def scenario(self) -> dict[str, Any]:
-        """The scenario as it ran, with all changes, as JSON values."""
-        return self.manifest.scenario
-
-    @property
-    def repeats(self) -> list[Repeat]:
-        """The outcome of each repeat, in order."""
-        return list(self.manifest.repeats)
-
-    @property
-    def planned(self) -> int:
-        """Number of repeats that the run should have. A run that was killed has recorded fewer."""
-        planned = self.scenario.get("repeats")
-        return max(len(self.repeats), planned if isinstance(planned, int) else 0)
+    path: Path
+    name: str
+    backend: str
+    scenario: Mapping[str, Any]
+    repeats: list[Repeat]
+    planned: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
+    traced: bool = True
+    _opened: dict[int, Trace] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def finished(self) -> int:
@@ -104,8 +54,13 @@ class Run:
 
     @cached_property
     def traces(self) -> list[Trace]:
-        """The traces of the finished repeats, in order."""
-        return [self.trace(entry.repeat) for entry in self.repeats if entry.status == "finished"]
+        """The traces of the finished repeats, in order; none if its repeats leave no traces.
+
+        Raises:
+            TraceError: a trace cannot be read.
+        """
+        finished = [entry.repeat for entry in self.repeats if entry.status == "finished"]
+        return [self.trace(repeat) for repeat in finished if self.traced]
 
     def trace(self, repeat: int) -> Trace:
         """The trace of one repeat. It is opened once, so that its cached values are kept.
@@ -117,37 +72,10 @@ class Run:
             self._opened[repeat] = Trace(self.repeat_path(repeat))
         return self._opened[repeat]
 
+    def has_trace(self, repeat: int) -> bool:
+        """Whether the trace of a repeat was kept."""
+        return repeat in self._opened or (self.repeat_path(repeat) / MANIFEST).is_file()
+
     def repeat_path(self, repeat: int) -> Path:
         """The directory of the trace of a repeat."""
         return self.path / f"repeat-{repeat}"
-
-    def writing(self) -> AbstractContextManager[None]:
-        """Locks the run for writing, so that two writers cannot overwrite each other's repeats.
-
-        Raises:
-            BadInput: another process is writing to the run. The message names it.
-        """
-        return only_writer(self.path)
-
-    def reload(self) -> None:
-        """Reads ``run.json`` again, because another process may have changed it."""
-        self.manifest = read_manifest(self.path / RUN_FILE, RunManifest)
-        self._opened.clear()
-        self.__dict__.pop("traces", None)
-
-    def plan(self, repeats: int) -> None:
-        """Records how many repeats the run should have."""
-        if self.scenario.get("repeats") != repeats:
-            scenario = {**self.scenario, "repeats": repeats}
-            self.manifest = self.manifest.model_copy(update={"scenario": scenario})
-            write_json(self.path / RUN_FILE, self.manifest.as_json())
-
-    def record(self, outcome: Repeat) -> None:
-        """Records the outcome of a repeat in ``run.json``, replacing an earlier outcome."""
-        outcome = replace(outcome, reason=outcome.reason.strip())
-        others = [entry for entry in self.repeats if entry.repeat != outcome.repeat]
-        repeats = sorted([*others, outcome], key=lambda entry: entry.repeat)
-        self.manifest = self.manifest.model_copy(update={"repeats": tuple(repeats)})
-        self._opened.pop(outcome.repeat, None)
-        self.__dict__.pop("traces", None)
-        write_json(self.path / RUN_FILE, self.manifest.as_json())

@@ -185,7 +185,10 @@ def _save(path: Path, frames: Mapping[str, pl.DataFrame], manifest: TraceManifes
             (writing / file).rename(path / file)
     finally:
         shutil.rmtree(writing, ignore_errors=True)
-    return Trace(path)
+    saved = Trace(path)
+    # They will be measured, and need not be read again.
+    saved._read |= {name: frame for name, frame in frames.items() if name not in OPTIONAL_TABLES}
+    return saved
 
 
 def _parquet(frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:

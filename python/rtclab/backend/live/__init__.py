@@ -14,10 +14,18 @@ from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
 from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
 from rtclab.scenario import Scenario, mixing
 from rtclab.trace import Trace
+
+__all__ = [
+    "LiveBackend",
+    "check_participant",
+    "kernel_congestion_controls",
+    "kernel_tcp",
+]
 
 SESSION = "rtclab.backend.live.session:run_session"
 OPUS_FRAME_MS = 20

@@ -1,0 +1,190 @@
+"""The commands ``rtclab reproduce`` and ``rtclab validate``. They import what they need when they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from rtclab.errors import BadInput
+
+reproducing = typer.Typer()
+"""``rtclab reproduce``."""
+validating = typer.Typer()
+"""``rtclab validate``."""
+
+RUNS = Path("runs")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def complete_paper(incomplete: str) -> list[str]:
+    """Completes names of papers."""
+    from rtclab_papers.reproduce import EVERY_PAPER, NAMES
+
+    return [name for name in (*NAMES, EVERY_PAPER) if name.startswith(incomplete)]
+
+
+@reproducing.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
+def reproduce(
+    papers: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PAPER …", help="Names from --papers, or `all`.", autocompletion=complete_paper
+        ),
+    ] = None,
+    list_papers: Annotated[bool, typer.Option("--papers", help="List the papers and exit.")] = False,
+    backend_name: Annotated[
+        Literal["sim", "live"],
+        typer.Option(
+            "--backend",
+            help="sim: all conditions of the papers, simulated. live: chosen conditions with real browsers, "
+            "and simulated beside them.",
+        ),
+    ] = "sim",
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Repeats of each scenario, instead of its own number; with live: live repeats."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of processes; by default one per core. With live: calls at once, by default as many "
+            "as have a core per participant.",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")] = RUNS,
+    docs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page for the documentation. With live: the page, by default below --out; "
+            "its rows are in data/ beside it.",
+        ),
+    ] = None,
+    keep_live: Annotated[
+        bool, typer.Option("--keep-live", help="With live: make no calls, use the existing live runs.")
+    ] = False,
+    page_only: Annotated[
+        bool, typer.Option("--page-only", help="With live: run nothing, make the page from its rows.")
+    ] = False,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed", help="With live: run calls again that failed or that another rtclab recorded."
+        ),
+    ] = False,
+    every_reading: Annotated[
+        bool,
+        typer.Option("--every-reading", help="Also run the readings of a paper that are marked as extra."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the conditions of published papers and compare our results with theirs.
+
+    Finished repeats are kept below --out. They run again only if the scenario or rtclab has changed; live
+    ones only if the scenario has.
+    The exit status is 1 if a repeat failed.
+    """
+    from rtclab_papers.commands.reproducing import ReproduceRequest, run_and_compare, show_papers
+
+    if list_papers:
+        show_papers(as_json=as_json)
+        return
+    if not papers:
+        raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
+    if backend_name == "live":
+        from rtclab_papers.commands.reproducing_today import TodayRequest, run_today
+
+        live = not (keep_live or page_only)
+        request = TodayRequest(papers, repeats, jobs, out, docs, live, not page_only, retry_failed, as_json)
+        raise typer.Exit(run_today(request))
+    if keep_live or page_only or retry_failed:
+        raise BadInput("--keep-live, --page-only and --retry-failed need --backend live")
+    raise typer.Exit(
+        run_and_compare(ReproduceRequest(papers, repeats, jobs, out, docs, as_json, every_reading))
+    )
+
+
+@validating.command(epilog="Example: rtclab validate --random 100 --seed 1")
+def validate(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
+        ),
+    ] = None,
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
+    ] = None,
+    keep_live: Annotated[
+        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of running new ones.")
+    ] = False,
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
+    ] = False,
+    random: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="With --random: the seed of the first condition; the others follow.")
+    ] = 1,
+    half: Annotated[
+        Literal["odd", "even", "both"],
+        typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
+    ] = "both",
+    again: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0,
+            metavar="SEED",
+            help="Run the random condition with this seed ten times live and 39 times simulated, and compare "
+            "the distributions. May be given several times.",
+        ),
+    ] = None,
+    recorded: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Compare calls over recorded cellular networks whose files are in DIR instead.",
+        ),
+    ] = None,
+    meetings: Annotated[
+        bool,
+        typer.Option("--meetings", help="Compare meetings of three and four people instead."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
+    if tcp and (repeats is not None or keep_live):
+        raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
+    if again:
+        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
+            raise BadInput("--again takes neither --tcp, --repeats, --random, --recorded nor --meetings")
+        from rtclab_papers.commands.validating import validate_again_and_show
+
+        validate_again_and_show(out, runs, again, keep_live=keep_live, as_json=as_json)
+        return
+    if recorded is not None or meetings:
+        if tcp or repeats is not None or random is not None:
+            raise BadInput("--recorded and --meetings take neither --tcp, --repeats nor --random")
+        from rtclab_papers.commands.validating import validate_chosen_and_show
+
+        validate_chosen_and_show(out, runs, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
+        return
+    if random is not None:
+        if tcp or repeats is not None:
+            raise BadInput("--random takes neither --tcp nor --repeats")
+        from rtclab_papers.commands.validating import validate_random_and_show
+
+        seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
+        validate_random_and_show(out, runs, seeds, keep_live=keep_live, as_json=as_json)
+        return
+    from rtclab_papers.commands.validating import validate_and_show
+
+    validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

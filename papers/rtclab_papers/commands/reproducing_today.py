@@ -1,0 +1,126 @@
+"""``rtclab reproduce --backend live``: papers' conditions with Chromium 156 of 2026, beside the past."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import typer
+
+from rtclab.cli import EXIT_FAILED, EXIT_INTERRUPTED, print_json
+from rtclab.cli import count as number_of
+from rtclab.progress import progress
+from rtclab_papers.campaigns import Campaign, Item, Record, RowFile, Tally
+from rtclab_papers.reproduce import EVERY_PAPER, NAMES, paper
+from rtclab_papers.reproduce.results import results_path
+from rtclab_papers.reproduce.today import series
+from rtclab_papers.reproduce.today.conditions import read_plan
+from rtclab_papers.reproduce.today.numbers import Numbers
+from rtclab_papers.reproduce.today.page import write_page
+from rtclab_papers.reproduce.today.run import LIVE, How, campaigns, current
+
+PAGE = "then-and-now.md"
+TITLES = {"then": "simulating the past", "sim": "simulating today", "live": "calling live"}
+
+
+@dataclass(frozen=True)
+class TodayRequest:
+    """The options of ``rtclab reproduce --backend live``."""
+
+    papers: Sequence[str]
+    repeats: int | None
+    jobs: int | None
+    out: Path
+    docs: Path | None
+    live: bool
+    """Whether live calls are run."""
+    simulate: bool
+    """Whether anything is simulated."""
+    retry_failed: bool
+    as_json: bool
+
+
+def run_today(request: TodayRequest) -> int:
+    """Runs what is not finished and writes the page; returns the exit status.
+
+    The page covers all papers that have rows, because one file has the rows of all papers.
+    """
+    names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
+    for name in names:
+        paper(name)
+    page = request.docs or results_path(request.out) / PAGE
+    rows = RowFile(page.parent / "data" / f"{page.stem}.csv")
+    how = How(rows, results_path(request.out) / "live", request.repeats, request.jobs, request.retry_failed)
+    tallies: dict[str, Tally] = {}
+    try:
+        if request.simulate:
+            for campaign in campaigns(read_plan(names), how, live=request.live):
+                tallies[campaign.name] = _run(campaign)
+            series.renew(series.file_of(page), read_plan(names), rows.read(), how.out)
+    except KeyboardInterrupt:
+        print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    known = rows.read()
+    with_rows = {key.condition.partition("/")[0] for key in known}
+    plan = read_plan(name for name in NAMES if name in names or name in with_rows)
+    numbers = Numbers(plan, current(plan, known))
+    write_page(page, numbers)
+    _show(request, page, numbers, tallies)
+    return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0
+
+
+def _run(campaign: Campaign) -> Tally:
+    todo = campaign.todo()
+    live = campaign.backend == "live"
+    with progress(TITLES[campaign.name], len(todo), "repeats", remaining=live) as advance:
+
+        def on_done(item: Item, record: Record | None) -> None:
+            advance(1)
+            if record is not None and record.outcome != "finished":
+                _say(f"{item.condition}, repeat {item.repeat}: {record.outcome}: {record.reason}")
+
+        return campaign.run(on_done)
+
+
+def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str, Tally]) -> None:
+    if request.as_json:
+        print_json(
+            {
+                "page": str(page),
+                "runs": {
+                    name: {
+                        "outcomes": dict(tally.outcomes),
+                        "failed": {_words(key): why for key, why in tally.failed.items()},
+                        "disturbed": {_words(key): why for key, why in tally.disturbed.items()},
+                        "unsupported": tally.unsupported,
+                        "outdated": {_words(key): why for key, why in tally.outdated.items()},
+                    }
+                    for name, tally in tallies.items()
+                },
+                "simulated_against_live": [asdict(pair) | {"error": pair.error} for pair in numbers.pairs()],
+            }
+        )
+        return
+    for name, tally in tallies.items():
+        counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
+        print(f"{TITLES[name]}: {counted or 'nothing'}")
+    if LIVE in tallies:
+        for condition, why in tallies[LIVE].unsupported.items():
+            _say(f"{condition}: not run: {why}")
+        if outdated := tallies[LIVE].outdated:
+            count = number_of(len(outdated), "kept call")
+            _say(f"{count} of another rtclab cannot be measured again; earlier rows of them stay")
+            _say(f"  the first: {next(iter(outdated.values()))}")
+            _say("  hint: --retry-failed runs these calls again")
+    print(f"page: {page}")
+
+
+def _words(key: tuple[str, str, int]) -> str:
+    condition, _, repeat = key
+    return f"{condition}, repeat {repeat}"
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,143 @@
+"""``rtclab validate``: compares the simulation with real browsers, or simulated TCP with the kernel's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from rtclab.cli import print_json
+
+if TYPE_CHECKING:
+    from rtclab_papers.validate.outcomes import Outcome
+
+
+def validate_and_show(
+    out: Path | None, runs: Path, repeats: int | None, *, keep_live: bool, tcp: bool, as_json: bool
+) -> None:
+    """Runs the comparison, writes its page, and prints the path of the page or all numbers as JSON."""
+    if tcp:
+        from rtclab_papers.validate.tcp import DURATION_S, write_tcp_validation
+
+        page = out or Path("docs/tcp-vs-kernel.md")
+        compared = write_tcp_validation(page, duration_s=DURATION_S, say=_say)
+        numbers: list[dict[str, object]] = [asdict(one) for one in compared]
+    else:
+        from rtclab_papers.validate import write_validation
+
+        page = out or Path("docs/sim-vs-live.md")
+        pairs = write_validation(page, runs=runs, repeats=repeats, keep_live=keep_live, say=_say)
+        numbers = [pair.as_dict() for pair in pairs]
+    if as_json:
+        print_json({"page": str(page), "compared": numbers})
+    else:
+        print(page)
+
+
+def validate_random_and_show(
+    out: Path | None, runs: Path, seeds: list[int], *, keep_live: bool, as_json: bool
+) -> None:
+    """Compares random conditions, writes their rows and page, and prints the page's path or all as JSON.
+
+    With ``keep_live`` conditions without a live run are left out instead of run.
+    """
+    from rtclab_papers.validate.conditions import draw
+    from rtclab_papers.validate.twin import outcomes
+
+    page = _twin_page(out)
+    conditions = [draw(seed) for seed in seeds]
+    found = outcomes(conditions, _data(page, ""), runs / "twin", run_missing=not keep_live, say=_say)
+    _write_twin(page, found, as_json=as_json)
+
+
+def validate_again_and_show(
+    out: Path | None, runs: Path, seeds: list[int], *, keep_live: bool, as_json: bool
+) -> None:
+    """Runs random conditions several times on both backends and writes the page with what is kept of all.
+
+    With ``keep_live`` only missing simulations are run.
+    """
+    from rtclab_papers.validate.again import run_again
+    from rtclab_papers.validate.conditions import draw
+
+    page = _twin_page(out)
+    chosen = [draw(seed) for seed in seeds]
+    run_again(chosen, _data(page, "-repeats"), runs / "twin" / "again", run_live=not keep_live, say=_say)
+    _write_twin(page, _stored(page), as_json=as_json)
+
+
+def validate_chosen_and_show(
+    out: Path | None, runs: Path, recordings: Path | None, *, meet: bool, keep_live: bool, as_json: bool
+) -> None:
+    """Compares recorded networks, meetings or both, and writes the page with what is kept of all conditions.
+
+    With ``keep_live`` conditions without a live run are left out instead of run.
+
+    Args:
+        out: the page.
+        runs: directory of runs.
+        recordings: directory of the recorded networks' files, if they are wanted.
+        meet: whether meetings are wanted.
+        keep_live: run no live calls.
+        as_json: print numbers instead of the page's path.
+    """
+    from rtclab_papers.validate import meetings, recorded
+    from rtclab_papers.validate.twin import outcomes
+
+    page = _twin_page(out)
+    wanted = []
+    if recordings is not None:
+        wanted.append((recorded.GROUP, recorded.conditions(recordings, _say)))
+    if meet:
+        wanted.append((meetings.GROUP, meetings.conditions()))
+    for group, conditions in wanted:
+        rows, folder = _data(page, f"-{group}"), runs / "twin" / group
+        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say)
+    _write_twin(page, _stored(page), as_json=as_json)
+
+
+def _stored(page: Path) -> list[Outcome]:
+    """What is kept of the random conditions of a page."""
+    from rtclab_papers.validate.conditions import draw
+    from rtclab_papers.validate.kept import read_kept
+    from rtclab_papers.validate.twin import stored
+
+    rows = _data(page, "")
+    return stored([draw(int(name)) for name in read_kept(rows)], rows)
+
+
+def _twin_page(out: Path | None) -> Path:
+    return out or Path("docs/twin.md")
+
+
+def _data(page: Path, what: str) -> Path:
+    """A CSV file of a page."""
+    return page.parent / "data" / f"{page.stem}{what}.csv"
+
+
+def _write_twin(page: Path, found: Sequence[Outcome], *, as_json: bool) -> None:
+    """Writes the page of random conditions, and prints its path or all numbers as JSON."""
+    from rtclab_papers.validate.conditions import GROUPS
+    from rtclab_papers.validate.outcomes import COMPARED
+    from rtclab_papers.validate.tables import score
+    from rtclab_papers.validate.twin_page import write_twin
+
+    write_twin(page, found, page.parent / "data")
+    if not as_json:
+        print(page)
+        return
+    by_group = {name: [one for one in found if one.condition.group == name] for name in GROUPS}
+    scores = {
+        name: [asdict(score(metric, own)) for metric in COMPARED] for name, own in by_group.items() if own
+    }
+    pairs = [asdict(pair) for one in found for pair in one.pairs]
+    print_json({"page": str(page), "scores": scores, "compared": pairs})
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+    sys.stderr.flush()

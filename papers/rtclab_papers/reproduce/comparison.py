@@ -1,0 +1,251 @@
+"""Compares a paper with our results: a verdict for every cell, a finding for every trend."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan, nan
+
+from rtclab.metrics import summarise
+from rtclab.report import number
+from rtclab_papers.reproduce.ambiguities import Ambiguity, Row
+from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict, verdict
+from rtclab_papers.reproduce.changes import Changes
+from rtclab_papers.reproduce.configured import configured
+from rtclab_papers.reproduce.equations import EQUATIONS
+from rtclab_papers.reproduce.estimate import Estimate, Outcome, estimate_of, exactly
+from rtclab_papers.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
+from rtclab_papers.reproduce.null import null_of
+from rtclab_papers.reproduce.paper import NUMBER_IN_TEXT, Paper
+from rtclab_papers.reproduce.results import Measured, Results
+from rtclab_papers.reproduce.trends import MOST_REPEATS, Finding, Trend
+
+FEW_CALLS = 20
+"""Number of calls that can show a coincidence. If none of 20 is within the tolerance, less than 3 / 20 = 15 %
+of all calls are, in 95 % of cases.
+
+Source: J. A. Hanley, A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249 (1983)."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A published number, ours, and the verdict.
+
+    Attributes:
+        cell: the published number.
+        ours: our measurement.
+        configured: the delay that the authors set, in ms, if the number is a delay; else 0.
+        is_fitted: whether the number was used to choose a parameter of the model.
+        null: the null model's number; NaN if it has none.
+        calls: the values that are averaged: of each flow in each repeat.
+    """
+
+    cell: Cell
+    ours: Measured
+    configured: float = 0.0
+    is_fitted: bool = False
+    null: float = nan
+    calls: Sequence[float] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on our mean, which does not count if it agrees by coincidence."""
+        return Verdict.CONTRADICTED if self.is_coincidence else self._of_mean
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Our mean over the repeats, with its 95 % interval."""
+        if self.cell.kind == EQUATION:
+            return exactly(self.ours.mean)
+        return estimate_of(self.ours.summary)
+
+    @property
+    def repeats_to_decide(self) -> float:
+        """About how many repeats would decide a cell that is undecided; see :class:`Estimate`."""
+        return self.estimate.repeats_to_decide(*self.cell.bounds(self.configured))
+
+    @cached_property
+    def _of_mean(self) -> Verdict:
+        return verdict(self.cell, self.estimate, self.configured)
+
+    @cached_property
+    def is_coincidence(self) -> bool:
+        """Whether the mean may be within the tolerance although none of the calls averaged is."""
+        accepted = (self.cell.accepts(call, self.configured) for call in self.calls)
+        may_be = self._of_mean in (Verdict.KEPT, Verdict.UNDECIDED)
+        return may_be and len(self.calls) >= FEW_CALLS and not any(accepted)
+
+    @property
+    def tolerance(self) -> float:
+        """Largest allowed difference, in the unit of the cell."""
+        return self.cell.tolerance(self.configured)
+
+    @property
+    def null_is_within(self) -> bool:
+        """Whether the null model is within the tolerance."""
+        return self.cell.accepts(self.null, self.configured)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the number follows from the configuration, so that any model would agree with it."""
+        if self.cell.kind not in (DELAY, LOSS):
+            return False
+        value = configured(self.cell.scenario).of(self.cell.metric)
+        return value is not None and self.cell.accepts(value, self.configured)
+
+    @property
+    def off_percent(self) -> float | None:
+        """Difference of our mean from the published one, in per cent of it; None if it cannot be computed."""
+        if not self.cell.mean or isnan(self.ours.mean):
+            return None
+        return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
+
+    def as_dict(self) -> dict[str, object]:
+        """The comparison as JSON values; NaN becomes None."""
+        cell, summary = self.cell, self.ours.summary
+        return {
+            **{key: value for key, value in vars(cell).items() if value not in ("", None)},
+            "mean": none_if_nan(cell.mean),
+            "tolerance": none_if_nan(self.tolerance),
+            "ours": none_if_nan(summary.mean),
+            "ours_within_sd": none_if_nan(self.ours.within_sd),
+            "ours_sd_between_repeats": none_if_nan(summary.sd),
+            "ours_ci95": none_if_nan(summary.ci95),
+            "repeats": summary.repeats,
+            "verdict": str(self.verdict),
+            "repeats_to_decide": self._would_decide(),
+            "coincidence": self.is_coincidence,
+            "fitted": self.is_fitted,
+            "null_model": none_if_nan(self.null),
+            "follows_from_configuration": self.follows,
+        }
+
+    def _would_decide(self) -> int | None:
+        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_to_decide < MOST_REPEATS
+        return int(self.repeats_to_decide) if decidable else None
+
+
+@dataclass(frozen=True)
+class Count:
+    """Number of cells of a kind within tolerance, and number that can be compared."""
+
+    kind: str
+    within: int
+    compared: int
+
+    @property
+    def percent(self) -> float:
+        """Share of cells that are within tolerance; NaN if there are none."""
+        return 100 * self.within / self.compared if self.compared else nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paper and our results."""
+
+    paper: Paper
+    results: Results
+
+    @cached_property
+    def cells(self) -> list[Compared]:
+        """The comparison of every cell, in the order of the paper."""
+        return [self.compare(cell) for cell in self.paper.cells]
+
+    def compare(self, cell: Cell) -> Compared:
+        """The comparison of a cell with our number."""
+        calls: list[float] = []
+        if cell.scenario:
+            what = (cell.scenario, cell.metric, self.paper.flows(cell))
+            ours, calls = self.results.measured(*what), self.results.calls(*what)
+        else:
+            ours = Measured(summarise([EQUATIONS[cell.metric](cell.row, cell.column)]), nan)
+        delay = configured(cell.scenario).of(cell.metric) if cell.kind == DELAY else None
+        null = null_of(self.paper.null, cell)
+        return Compared(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null, calls)
+
+    @cached_property
+    def trends(self) -> list[tuple[Trend, Finding]]:
+        """Every trend of the paper with its finding."""
+        return [(trend, trend.check(self.results)) for trend in self.paper.trends]
+
+    @cached_property
+    def ambiguities(self) -> list[tuple[Ambiguity, list[Row]]]:
+        """Every condition that the paper leaves open, with the numbers of both readings."""
+        return [(one, one.rows(self.results)) for one in self.paper.ambiguities]
+
+    @cached_property
+    def changes_by_reading(self) -> list[tuple[Trend, dict[str, tuple[Outcome, str]]]]:
+        """Each statement on the effect of a setting, with its outcome and the mean change in each reading.
+
+        Readings that were not run are left out, and statements if fewer than two readings were.
+        """
+        rows = []
+        for trend in self.paper.trends:
+            for check in trend.checks:
+                if isinstance(check, Changes):
+                    found = check.found(self.results)
+                    judged = {label: (check.judge(of)[0], check.in_short(of)) for label, of in found.items()}
+                    rows += [(trend, judged)] if len(judged) > 1 else []
+        return rows
+
+    def words(self, text: str) -> str:
+        """The text with our numbers in place of their names in braces."""
+        return re.sub(
+            NUMBER_IN_TEXT, lambda found: number(self.paper.numbers[found[1]].of(self.results)), text
+        )
+
+    def of(self, table: str) -> list[Compared]:
+        """The comparisons of the cells of a table."""
+        return [one for one in self.cells if one.cell.table == table]
+
+    def counts(self, *, overall: bool = False) -> list[Count]:
+        """The count of each kind of cell; with ``overall``, only in rows over all machines."""
+        counted = [self._count([kind], overall=overall) for kind in KINDS]
+        return [count for count in counted if count.compared]
+
+    def _count(self, kinds: Sequence[str], *, overall: bool) -> Count:
+        apart = {Verdict.UNUSABLE, Verdict.UNPUBLISHED}
+        cells = [one for one in self.cells if one.cell.kind in kinds and one.verdict not in apart]
+        verdicts = [one.verdict for one in cells if one.cell.machine == OVERALL or not overall]
+        return Count(" and ".join(kinds), verdicts.count(Verdict.KEPT), len(verdicts))
+
+    def verdicts(self) -> Counter[Verdict]:
+        """Number of cells with each verdict."""
+        return Counter(one.verdict for one in self.cells)
+
+    def outcomes(self) -> Counter[str]:
+        """Number of statements with each outcome."""
+        return Counter(str(finding.outcome) for _, finding in self.trends)
+
+    def explained(self) -> list[Compared]:
+        """The cells that are not kept for which the paper's file has a reason."""
+        return [one for one in self.listed(Verdict.CONTRADICTED, Verdict.UNDECIDED) if one.cell.status]
+
+    def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
+        """The cells with one of these verdicts, in the order of the paper."""
+        return (one for one in self.cells if one.verdict in verdicts)
+
+    def as_dict(self) -> dict[str, object]:
+        """The comparison as JSON values: everything in the report."""
+        return {
+            "paper": self.paper.name,
+            "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
+            "verdicts": {str(name): number for name, number in self.verdicts().items()},
+            "trends": [
+                trend.model_dump(exclude={"checks"})
+                | {
+                    "outcome": str(finding.outcome),
+                    "figures": finding.figures,
+                    "would_decide": finding.would_decide,
+                }
+                for trend, finding in self.trends
+            ],
+            "ambiguities": [
+                reading.model_dump(exclude={"numbers"}) | {"numbers": [row.as_dict() for row in rows]}
+                for reading, rows in self.ambiguities
+            ],
+            "cells": [one.as_dict() for one in self.cells],
+        }

@@ -1,0 +1,59 @@
+"""Bar charts: the published number, then, and 2026, in the same colours everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan, nan
+
+import numpy as np
+
+from rtclab.metrics import Array
+from rtclab.report import COLOURS, QUIET, Axes, Axis, Columns, Drawing, Look, largest
+from rtclab_papers.reproduce.today.conditions import Line, Section
+from rtclab_papers.reproduce.today.numbers import Numbers
+from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN
+
+PUBLISHED = "published"
+LOOKS = {
+    PUBLISHED: Look("published", QUIET),
+    THEN: Look("simulated, control of its time", COLOURS[4]),
+    SIM: Look("simulated, 2026", COLOURS[0]),
+    LIVE: Look("live, 2026", COLOURS[1]),
+}
+"""How each source is drawn, in the order of the bars."""
+WIDTH = 0.2
+"""Width of a bar; the places of two rows are 1 apart."""
+
+
+def drawing(section: Section, column: str, numbers: Numbers, name: str) -> Drawing | None:
+    """The bars of a column of a table; None if nothing was measured yet."""
+    lines = [line for line in section.lines if line.column == column]
+    bars = {source: _bars(lines, source, numbers) for source in LOOKS}
+    measured = [bars[source][0] for source in (THEN, SIM, LIVE)]
+    if all(np.isnan(values).all() for values in measured):
+        return None
+    marks = []
+    for index, (source, (values, low, high)) in enumerate(bars.items()):
+        places = np.arange(len(lines), dtype=np.float64) + (index - (len(bars) - 1) / 2) * WIDTH
+        if not np.isnan(values).all():
+            marks.append(Columns(LOOKS[source], places, WIDTH, values, low, high))
+    top = largest([array for values in bars.values() for array in values])
+    title = f"{section.paper.source}, {section.title}"
+    x = Axis("", -0.5, len(lines) - 0.5, [line.row for line in lines])
+    return Drawing(name, title, title, x, Axis.from_zero(column, top), [Axes("", marks)])
+
+
+def _bars(lines: Sequence[Line], source: str, numbers: Numbers) -> tuple[Array, Array, Array]:
+    """Values, and the ends of their intervals: published ± sd, otherwise the ends of ``Estimate``."""
+    rows = [_bar(line, source, numbers) for line in lines]
+    values, low, high = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    return values, low, high
+
+
+def _bar(line: Line, source: str, numbers: Numbers) -> tuple[float, float, float]:
+    if source != PUBLISHED:
+        estimate = numbers.of_line(line, source)
+        return estimate.mean, *estimate.ends
+    if isnan(line.sd):
+        return line.published, nan, nan
+    return line.published, max(line.published - line.sd, 0.0), line.published + line.sd

@@ -1,0 +1,95 @@
+"""Meetings of three and four people, in a mesh and over each SFU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rtclab.scenario import Scenario
+from rtclab_papers.validate.conditions import Condition
+
+GROUP = "meetings"
+"""The group of these conditions in tables."""
+
+DURATION_S = 45
+PEOPLE = ("alice", "bob", "carol", "dave")
+SIZES = (3, 4)
+TOPOLOGIES = {"mesh": "in a mesh", "str0m": "over rtclab's SFU", "janus": "over Janus"}
+"""The topologies: ``mesh``, or the kind of the server that is the SFU."""
+SERVER = "sfu"
+
+LINK = {
+    "up": {"capacity": "3 Mbit/s", "delay": "25 ms", "queue": "100 ms"},
+    "down": {"capacity": "6 Mbit/s", "delay": "25 ms", "queue": "100 ms"},
+}
+"""The link of everybody but one. Its capacity carries all streams of a mesh."""
+WORSE = "carol"
+"""The participant with the worse link."""
+WORSE_LINK = {
+    "up": {"capacity": "500 kbit/s", "delay": "60 ms", "queue": "200 ms", "loss": "1 %"},
+    "down": {"capacity": "2500 kbit/s", "delay": "60 ms", "queue": "200 ms", "loss": "1 %"},
+}
+"""Less up than one stream wants, and enough down for all that an SFU forwards."""
+VIDEO = {"width": 320, "height": 180, "frame_rate": 15, "camera": "steady", "max_bitrate": "600 kbit/s"}
+"""The camera. Its maximum is that of browsers at this size.
+
+It is small because two cores encode twelve streams in a mesh of four. At 320x240 and 30 frames/s a frame took
+30 ms there, more than in an undisturbed call (``SLOWEST_ENCODER_MS``).
+"""
+AUDIO = {"bitrate": "32 kbit/s"}
+
+
+def conditions() -> list[Condition]:
+    """The six meetings."""
+    return [meeting(people, topology) for people in SIZES for topology in TOPOLOGIES]
+
+
+def meeting(people: int, topology: str) -> Condition:
+    """A meeting of the first ``people`` of four in one of the ``TOPOLOGIES``."""
+    name = f"meeting-{people}-{topology}"
+    words = f"{people} people {TOPOLOGIES[topology]}"
+    data: dict[str, Any] = {
+        "name": name,
+        "title": f"Meeting: {words}",
+        "duration": f"{DURATION_S} s",
+        "participants": {one: {"link": WORSE_LINK} if one == WORSE else {} for one in PEOPLE[:people]},
+        "link": LINK,
+        "video": VIDEO,
+        "audio": AUDIO,
+    }
+    if topology == "mesh":
+        data["calls"] = [{"kind": "p2p"}]
+    else:
+        data["servers"] = {SERVER: {"kind": topology}}
+        data["calls"] = [{"kind": "sfu", "server": SERVER}]
+    return Condition(name, words, Scenario.read(data, name), GROUP)
+
+
+def introduction() -> Iterator[str]:
+    """The lines of the page above the figures."""
+    size = f"{VIDEO['width']}x{VIDEO['height']} at {VIDEO['frame_rate']} frames/s"
+    yield "## Meetings"
+    yield ""
+    yield "Three and four people in a mesh, over rtclab's own SFU (`str0m`) and over Janus. Everybody has"
+    yield f"{_words(LINK)}, except {WORSE}:"
+    yield f"{_words(WORSE_LINK)}."
+    yield f"Cameras of {size}, up to {VIDEO['max_bitrate']}, with audio."
+    yield f"Each meeting has one live call of {DURATION_S} s. Values are per flow."
+    yield f"Over an SFU these are what each person sends to the server (`alice->{SERVER}`), its feedback"
+    yield f"(`{SERVER}->alice`), and what each person receives of each other one (`alice->bob`)."
+    yield ""
+    yield "The simulated SFU forwards everything to everybody, answers NACKs itself and ignores the"
+    yield "receivers' estimates, as Janus does by default. rtclab's SFU estimates the bandwidth towards each"
+    yield "receiver to choose a layer of simulcast. Here there is one layer, so that both SFUs have the same"
+    yield "simulated twin."
+
+
+def _words(link: dict[str, dict[str, str]]) -> str:
+    """Both directions of a link on one line."""
+    return "; ".join(f"{way} {_path_words(path)}" for way, path in link.items())
+
+
+def _path_words(path: dict[str, str]) -> str:
+    """One direction: ``3 Mbit/s, 25 ms, queue 100 ms``."""
+    named = {key: value for key, value in path.items() if key not in ("capacity", "delay")}
+    return ", ".join([path["capacity"], path["delay"], *(f"{key} {value}" for key, value in named.items())])

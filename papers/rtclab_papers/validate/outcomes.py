@@ -1,0 +1,270 @@
+"""A condition on both backends: what was measured live, what was simulated, and the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from math import isnan, nan
+
+import numpy as np
+
+from rtclab import simulate
+from rtclab.backend import backend
+from rtclab.metrics import METRICS
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+from rtclab_papers.validate.conditions import Condition
+
+SIMULATED_REPEATS = 39
+"""The smallest number of repeats between whose extremes a further one lies with 95 %; see ``expected``."""
+
+COMPARED = (
+    "receiving_rate",
+    "rtt",
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "delay_variation_p50",
+    "delay_variation_p95",
+    "packet_loss",
+    "unseen_loss",
+    "nacks",
+    "retransmission_share",
+    "fec_share",
+    "frame_rate",
+    "frame_height",
+    "freeze_count",
+    "freeze_duration",
+    "jitter_buffer_delay",
+    "audio_concealed",
+    "concealment_events",
+    "audio_delay",
+    "audio_target_delay",
+    "setup_signalling",
+    "setup_ice",
+    "setup_dtls",
+    "setup_first_frame",
+    "setup_time",
+)
+"""The metrics that are compared, per direction."""
+
+MEANINGFUL_ABOVE = {"retransmission_share": 1.0}
+"""The live value from which on a relative error says something, in the metric's unit; otherwise zero."""
+
+Key = tuple[str, str]
+"""Metric and flow."""
+Values = dict[Key, float]
+"""The values of one call that could be measured."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the simulated repeats say of a metric of one flow.
+
+    Attributes:
+        middle: median over the repeats, which a few outliers do not change.
+        low: smallest value, the lower end of the interval in which a further repeat is expected.
+        high: largest value, the upper end of that interval.
+        known: number of repeats in which the metric could be measured.
+        by_chance: error of each repeat if it were the live call, against the median of the other repeats, as
+            a share of it; NaN where it has none. Files do not keep these.
+    """
+
+    middle: float
+    low: float
+    high: float
+    known: int
+    by_chance: tuple[float, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def level(self) -> float:
+        """Probability that a further repeat lies in the interval, at least: (known - 1) / (known + 1)."""
+        return (self.known - 1) / (self.known + 1)
+
+
+def expected(values: Sequence[float]) -> Expected:
+    """Median of the repeats, and the interval in which a further one is expected: their range.
+
+    Repeats with other seeds are exchangeable. So each of n + 1 values is as likely the smallest or the
+    largest as any other, and the last one lies between the extremes of the others with probability
+    (n - 1) / (n + 1), whatever the distribution: 95 % for 39 repeats. With equal values it is more. A repeat
+    in which the metric is unknown, such as a call that does not connect, does not count: n is smaller, and so
+    is the probability.
+
+    Source: S. S. Wilks, Annals of Mathematical Statistics 12 (1941); H. A. David and H. N. Nagaraja, Order
+    Statistics, 3rd edition (2003), chapter 7, on prediction intervals.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if not array.size:
+        raise ValueError("no values")
+    return Expected(float(np.median(array)), float(array.min()), float(array.max()), array.size)
+
+
+def relative_error(metric: str, simulated: float, live: float) -> float:
+    """Simulated minus live, as a share of live; NaN if live is too small for that to say something."""
+    return (simulated - live) / live if live > MEANINGFUL_ABOVE.get(metric, 0.0) else nan
+
+
+def errors_by_chance(metric: str, values: Sequence[float]) -> tuple[float, ...]:
+    """The error of each repeat if it were the live call, without sign, against the median of the others.
+
+    ``values`` has NaN where a repeat does not know the metric; such a repeat has no error.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(array)
+    if known.sum() < 2:
+        return (nan,) * len(array)
+    others = (np.delete(array, index) for index in range(len(array)))
+    return tuple(
+        abs(relative_error(metric, float(np.nanmedian(rest)), value))
+        for value, rest in zip(array.tolist(), others, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Live:
+    """The live calls of a condition.
+
+    Attributes:
+        calls: number of calls, those that failed included.
+        connected: number of calls in which everybody connected.
+        values: by metric and flow one value per call in which it could be measured.
+        tries: how often the condition was run, because the machine disturbed the earlier tries.
+        disturbed: how the machine disturbed the last try; empty if it did not.
+        measured: the day on which the run was written, as ``2026-11-23`` (UTC).
+        schema: number of the trace schema of that time. Metrics that are newer are missing.
+    """
+
+    calls: int
+    connected: int
+    values: Mapping[Key, Sequence[float]]
+    tries: int = 1
+    disturbed: str = ""
+    measured: str = ""
+    schema: int | None = None
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The simulated repeats of a condition: their number, those in which everybody connected, and values."""
+
+    calls: int
+    connected: int
+    values: Mapping[Key, Expected]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A metric of one flow in one condition: the value of a live call, and what the simulation expects."""
+
+    condition: str
+    group: str
+    metric: str
+    flow: str
+    live: float
+    expected: Expected
+
+    @property
+    def error(self) -> float:
+        """Simulated minus live, as a share of live; NaN if live is too small for that to say something."""
+        return relative_error(self.metric, self.expected.middle, self.live)
+
+    @property
+    def covered(self) -> bool:
+        """Whether the live value lies in the interval, both rounded to a millionth of the live value."""
+        slack = 1e-6 * abs(self.live)
+        return self.expected.low - slack <= self.live <= self.expected.high + slack
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of a condition on both backends."""
+
+    condition: Condition
+    live: Live
+    simulated: Simulated
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Everything that is compared and known on both sides."""
+        return tuple(self._pairs())
+
+    def _pairs(self) -> Iterator[Pair]:
+        for (metric, flow), values in self.live.values.items():
+            said = self.simulated.values.get((metric, flow))
+            if metric in COMPARED and said is not None:
+                for value in values:
+                    yield Pair(self.condition.name, self.condition.group, metric, flow, value, said)
+
+    @property
+    def connects_on_one_side_only(self) -> bool:
+        """Whether most live calls connected and most simulated ones did not, or the other way round."""
+        sides = (self.live, self.simulated)
+        live, simulated = (2 * side.connected > side.calls for side in sides)
+        return live != simulated
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is kept of one call: whether everybody connected, and its values."""
+
+    connected: bool = False
+    values: Values = field(default_factory=dict)
+
+
+def call_of(trace: Trace, metrics: Iterable[str]) -> Call:
+    """What is kept of a trace: those of the metrics that could be measured, of every flow."""
+    if trace.manifest.failure is not None:
+        return Call()
+    found = {
+        (name, flow): METRICS[name].function(trace, flow, None) for name in metrics for flow in trace.flows
+    }
+    known = {key: float(value) for key, value in found.items() if not isnan(value)}
+    return Call(not trace.manifest.not_connected, known)
+
+
+def gathered(calls: Iterable[Call]) -> dict[Key, list[float]]:
+    """The values of several calls by metric and flow."""
+    found: dict[Key, list[float]] = {}
+    for call in calls:
+        for key, value in call.values.items():
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def live_of(traces: Sequence[Trace], *, failed: int = 0) -> Live:
+    """The live side of a condition, with all metrics of flows.
+
+    ``traces`` are those of its calls, ``failed`` is the number of calls that left none.
+    """
+    names = [metric.name for metric in METRICS.values() if metric.scope == "flow"]
+    calls = [*(call_of(trace, names) for trace in traces), *[Call()] * failed]
+    return Live(len(calls), sum(call.connected for call in calls), gathered(calls))
+
+
+def simulated_of(scenario: Scenario, executor: Executor, repeats: int = SIMULATED_REPEATS) -> Simulated:
+    """Simulates the repeats of a scenario in the processes of ``executor``; keeps only what is compared.
+
+    Raises:
+        UnsupportedScenario: the simulator cannot run the scenario.
+    """
+    backend("sim").check(scenario)
+    calls = [*executor.map(partial(_simulated_call, scenario), range(repeats))]
+    values = {
+        key: replace(expected(found), by_chance=errors_by_chance(key[0], _by_repeat(calls, key)))
+        for key, found in gathered(calls).items()
+    }
+    return Simulated(repeats, sum(call.connected for call in calls), values)
+
+
+def _by_repeat(calls: Iterable[Call], key: Key) -> list[float]:
+    """The value of each call, NaN if it is unknown."""
+    return [call.values.get(key, nan) for call in calls]
+
+
+def _simulated_call(scenario: Scenario, repeat: int) -> Call:
+    return call_of(simulate(scenario, repeat), COMPARED)

@@ -1,0 +1,320 @@
+"""Calls over cellular networks that people recorded: the conditions, and the files that they need.
+
+The files are not part of rtclab, because their licences differ from its own. The table names the repository,
+revision and digest of each; whoever has them in one directory can run the conditions.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rtclab.errors import BadInput
+from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
+from rtclab_papers.validate.conditions import Condition
+
+GROUP = "recorded"
+"""The group of these conditions in tables."""
+
+DURATION_S = 45
+USED_MS = 60_000
+"""The begin of a recording that is used; it repeats afterwards. It is longer than a call."""
+DELAY_MS = 20
+"""One-way delay of the cellular link, the usual ``mm-delay 20`` of experiments with Mahimahi."""
+QUEUE = "150 kB"
+"""Queue of the cellular link in each direction: 100 full packets, 1.2 s at 1 Mbit/s."""
+OTHER_LINK = {
+    "up": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
+    "down": {"capacity": "20 Mbit/s", "delay": "5 ms", "queue": "100 ms"},
+}
+"""The link of the other participant."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A public repository with recordings.
+
+    Attributes:
+        repository: owner and name on GitHub.
+        revision: the commit whose files are used.
+        licence: its licence.
+        folder: where the files are in it.
+    """
+
+    repository: str
+    revision: str
+    licence: str
+    folder: str
+
+
+MAHIMAHI = Source(
+    "ravinet/mahimahi", "ae477d437615b972217498ba52be07db17a15618", "GPL-3.0-or-later", "traces"
+)
+"""Traces of Winstein, Sivaraman and Balakrishnan, NSDI 2013, and later ones, made with their Saturator."""
+IRELAND = Source("uccmisl/5Gdataset", "306d92eba81cb4f1195d8b8eba625666a02a10ec", "GPL-3.0", ".")
+"""Downloads of a moving phone, Raca, Leahy, Sreenan and Quinlan, MMSys 2020: a rate per second."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file with recordings.
+
+    Attributes:
+        source: the repository that has it.
+        name: its name there, and in the directory of the files.
+        sha256: its digest.
+    """
+
+    source: Source
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """A recorded network, in both directions of the phone.
+
+    Attributes:
+        name: name of the condition.
+        words: what was recorded.
+        up: the file with the uplink.
+        down: the file with the downlink.
+        member: the table of rates in a ZIP archive; empty if the files are in Mahimahi's format.
+    """
+
+    name: str
+    words: str
+    up: File
+    down: File
+    member: str = ""
+
+
+def _pair(name: str, up: str, down: str) -> tuple[File, File]:
+    return File(MAHIMAHI, f"{name}.up", up), File(MAHIMAHI, f"{name}.down", down)
+
+
+_IRELAND_ZIP = File(
+    IRELAND,
+    "5G-production-dataset.zip",
+    "abc729d696b5e0ba34a9c6ed35a851f2868d2b5071be5efb8a49691c23bb1a9b",
+)
+
+NETWORKS = (
+    Network(
+        "att-lte-2016",
+        "AT&T, LTE, driving, 2016",
+        *_pair(
+            "ATT-LTE-driving-2016",
+            "ebb3d53674b77be4ed920ad91c4513a496e04e30da839e2ca8a627cb7269071e",
+            "24a40538340de991e0a6595aefc381b11a3da0446176e69b51750707a57b0344",
+        ),
+    ),
+    Network(
+        "tmobile-lte",
+        "T-Mobile, LTE",
+        *_pair(
+            "TMobile-LTE-short",
+            "1c0d1bf5417b07597724fd64afe676af3c1f337a4ccdde90106bf96b1bcf18b2",
+            "4f33dce8dd811b5702272af64aaf64d3913719919abd776edf1e0f7c0965da43",
+        ),
+    ),
+    Network(
+        "verizon-lte",
+        "Verizon, LTE",
+        *_pair(
+            "Verizon-LTE-short",
+            "f6cd9049f58d70f12545772a3482ded085b6d50f06a2f4ff4afcfb6fe7976dcc",
+            "c918436fbd6246af134c76585d9395881fdd27203c59a8902b9a7c675b8a8e3e",
+        ),
+    ),
+    Network(
+        "tmobile-umts",
+        "T-Mobile, UMTS (3G), driving",
+        *_pair(
+            "TMobile-UMTS-driving",
+            "f2dc7c8e57f4cf525fefaff2d68c18a9118fd1382ce9c240b1d324a2a60f8a65",
+            "c97a74e7e6cf593d93b59f73db614bc6186bef510531636ad9961a3b9fc18024",
+        ),
+    ),
+    Network(
+        "ireland-5g",
+        "an Irish operator, 5G, a drive of 2020, the same recording in both directions",
+        _IRELAND_ZIP,
+        _IRELAND_ZIP,
+        "5G-production-dataset/Download/Driving/B_2020.02.27_17.30.15.csv",
+    ),
+)
+"""The recorded networks. They were chosen for their operators and generations, before any call over them."""
+
+PAUSE_KBPS = 100
+"""A second with a smaller rate is a pause between two files of a download, and no property of the network.
+
+The tables of ``uccmisl/5Gdataset`` have two such seconds after every file, in static and in moving phones.
+"""
+
+
+def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
+    """The conditions whose files are there.
+
+    Args:
+        folder: the directory of the files.
+        say: called with a sentence for each network that is left out.
+
+    Raises:
+        BadInput: a file is not the one that was used.
+    """
+    found = []
+    for network in NETWORKS:
+        lacking = [file.name for file in _files(network) if not (folder / file.name).is_file()]
+        if lacking:
+            say(f"recorded-{network.name}: left out. {where(network, lacking, folder)}")
+        else:
+            found.append(condition(network, folder))
+    return found
+
+
+def without_recordings() -> list[Condition]:
+    """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
+    return [condition(network, None) for network in NETWORKS]
+
+
+def _files(network: Network) -> list[File]:
+    """The files of a network, each once."""
+    return list(dict.fromkeys((network.up, network.down)))
+
+
+def where(network: Network, lacking: list[str], folder: Path) -> str:
+    """The sentence that says which files are missing, and where to get and put them."""
+    source = network.up.source
+    origin = f"{source.folder}/ of " if source.folder != "." else ""
+    return (
+        f"Put {' and '.join(lacking)} from {origin}github.com/{source.repository} "
+        f"(commit {source.revision[:12]}, {source.licence}) into {folder}."
+    )
+
+
+def condition(network: Network, folder: Path | None) -> Condition:
+    """The condition of a network: alice's phone is in it, bob has a good link.
+
+    Without a folder the phone's link has no capacity.
+
+    Raises:
+        BadInput: a file is not the one that was used.
+        OSError: a file cannot be read.
+    """
+    name = f"recorded-{network.name}"
+    data: dict[str, Any] = {
+        "name": name,
+        "title": f"Recorded network: {network.words}",
+        "source": f"github.com/{network.up.source.repository}",
+        "duration": f"{DURATION_S} s",
+        "participants": {
+            "alice": {
+                "link": {
+                    "up": _path(network, network.up, folder),
+                    "down": _path(network, network.down, folder),
+                }
+            },
+            "bob": {"link": OTHER_LINK},
+        },
+        "video": {
+            "width": 640,
+            "height": 480,
+            "frame_rate": 30,
+            "camera": "steady",
+            "max_bitrate": "1700 kbit/s",
+        },
+        "audio": {"bitrate": "32 kbit/s"},
+    }
+    return Condition(name, network.words, Scenario.read(data, name), GROUP)
+
+
+def _path(network: Network, file: File, folder: Path | None) -> dict[str, Any]:
+    """One direction of the phone's link. The recording is in the scenario, so that its run needs no file."""
+    delay = f"{DELAY_MS} ms"
+    if folder is None:
+        return {"delay": delay}
+    capacity = {"trace": file.name, "opportunities_ms": opportunities(network, file, folder)}
+    return {"capacity": capacity, "delay": delay, "queue": QUEUE}
+
+
+def opportunities(network: Network, file: File, folder: Path) -> list[int]:
+    """The times in ms at which 1500 bytes may be sent, in the part of the recording that is used.
+
+    Raises:
+        BadInput: the file is not the one that was used.
+        OSError: the file cannot be read.
+    """
+    place = folder / file.name
+    content = place.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        raise BadInput(
+            f"{place} is not the file that was used: its SHA-256 is {digest}, expected {file.sha256} "
+            f"(github.com/{file.source.repository}, commit {file.source.revision[:12]})"
+        )
+    if network.member:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            times = opportunities_of(rates_kbps(archive.read(network.member).decode()))
+    else:
+        times = read_mahimahi(place)
+    return [time for time in times if time <= USED_MS]
+
+
+def rates_kbps(table: str) -> list[int]:
+    """The rate of each second of a download, from a table of G-NetTrack Pro, without pauses.
+
+    Seconds can have several rows; the last one counts. A second without a row is left out.
+    """
+    rows = csv.DictReader(io.StringIO(table))
+    by_second = {row["Timestamp"]: int(row["DL_bitrate"]) for row in rows}
+    return [rate for rate in by_second.values() if rate >= PAUSE_KBPS]
+
+
+def opportunities_of(seconds_kbps: list[int]) -> list[int]:
+    """The opportunities of a rate per second, in Mahimahi's sense, evenly spaced within each second.
+
+    The n-th one is in the millisecond in which n times 1500 bytes have been carried.
+    """
+    bits_each = 8 * BYTES_PER_OPPORTUNITY
+    times: list[int] = []
+    carried = 0
+    for second, rate_kbps in enumerate(seconds_kbps):
+        # A kbit/s is a bit/ms.
+        until = carried + 1000 * rate_kbps
+        for number in range(carried // bits_each + 1, until // bits_each + 1):
+            times.append(1000 * second + -(-(number * bits_each - carried) // rate_kbps))
+        carried = until
+    return times
+
+
+def introduction() -> Iterator[str]:
+    """The lines of the page above the figures."""
+    yield "## Recorded networks"
+    yield ""
+    yield "Networks that people recorded, one direction after the other or both at once, as the times at"
+    yield "which a packet of 1500 bytes could be sent (Mahimahi's format). Alice's phone is in the network,"
+    yield f"with {DELAY_MS} ms each way and a queue of {QUEUE} in each direction; bob has 20 Mbit/s. The"
+    yield f"first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, with audio."
+    yield ""
+    yield "| condition | network | files | repository, commit | licence |"
+    yield "|---|---|---|---|---|"
+    for network in NETWORKS:
+        source = network.up.source
+        files = ", ".join(f"`{file.name}`" for file in _files(network))
+        member = f": `{network.member.rpartition('/')[2]}`" if network.member else ""
+        yield (
+            f"| recorded-{network.name} | {network.words} | {files}{member} "
+            f"| {source.repository}, {source.revision[:12]} | {source.licence} |"
+        )
+    yield ""
+    yield "The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files"
+    yield "are in a directory. The 5G table has a rate per second of a download. Seconds below"
+    yield f"{PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even"
+    yield "distance. The uplink was not loaded, so both directions have the rate of the downlink."

@@ -1,0 +1,223 @@
+"""The table of errors and coverage of any conditions, and its goals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from statistics import fmean, median
+from types import MappingProxyType
+
+from rtclab.metrics import METRICS
+from rtclab_papers.validate.chance import Chance, Chances
+from rtclab_papers.validate.outcomes import COMPARED, Outcome, Pair
+
+NO_CHANCES: Chances = MappingProxyType({})
+CLOSE = 0.1
+"""Error, as a share, up to which a value is close."""
+
+GOALS = {
+    "receiving_rate": 0.02,
+    "rtt": 0.02,
+    "queuing_delay_p95": 0.06,
+    "nacks": 0.1,
+    "retransmission_share": 0.15,
+    "freeze_count": 0.3,
+    "freeze_duration": 0.3,
+    "jitter_buffer_delay": 0.1,
+    "audio_concealed": 0.15,
+    "setup_time": 0.08,
+}
+"""The largest median error that is aimed at, as a share of live."""
+COVERAGE_GOAL = 0.85
+"""The smallest coverage that is aimed at, for every metric."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a metric is predicted in some conditions.
+
+    Attributes:
+        metric: the metric.
+        conditions: number of conditions in which both sides know it.
+        values: number of live values there: one per flow and live call.
+        errors: number of these values that are large enough for a relative error.
+        error: median of the errors, without sign, as a share of live.
+        close: share of the errors that are at most ``CLOSE``.
+        coverage: share of the live values that lie in the interval of the simulated repeats.
+        level: the mean probability of these intervals, which the coverage would have without any error.
+    """
+
+    metric: str
+    conditions: int
+    values: int
+    errors: int
+    error: float
+    close: float
+    coverage: float
+    level: float
+
+    @property
+    def reaches_error(self) -> bool | None:
+        """Whether the median error is at most its goal; None without a goal or without errors."""
+        goal = GOALS.get(self.metric)
+        return None if goal is None or isnan(self.error) else self.error <= goal
+
+    @property
+    def reaches_coverage(self) -> bool | None:
+        """Whether the coverage is at least its goal; None without values."""
+        return None if isnan(self.coverage) else self.coverage >= COVERAGE_GOAL
+
+
+def score(metric: str, outcomes: Sequence[Outcome]) -> Score:
+    """How well a metric is predicted in these conditions."""
+    pairs = [pair for one in outcomes for pair in one.pairs if pair.metric == metric]
+    errors = errors_of(pairs)
+    return Score(
+        metric,
+        len({pair.condition for pair in pairs}),
+        len(pairs),
+        len(errors),
+        median_of(errors),
+        share([error <= CLOSE for error in errors]),
+        share([pair.covered for pair in pairs]),
+        fmean(pair.expected.level for pair in pairs) if pairs else nan,
+    )
+
+
+def table(
+    outcomes: Sequence[Outcome],
+    groups: Mapping[str, str],
+    *,
+    goals: str = "",
+    chances: Chances = NO_CHANCES,
+    metrics: Sequence[str] = COMPARED,
+) -> Iterator[str]:
+    """Lines of a Markdown table: a row per metric, and four or five columns per group of conditions.
+
+    Args:
+        outcomes: the conditions.
+        groups: the heading of each group, by its name. Groups without conditions have no columns.
+        goals: name of the group in whose columns goals are compared.
+        chances: the errors by chance. Groups that have some show them in a fifth column.
+        metrics: the metrics; those which no condition knows are left out.
+    """
+    by_group = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
+    shown = {name: own for name, own in by_group.items() if own}
+    lucky = {group for group, _ in chances}
+    columns = [
+        f" {groups[name]}: n | error |{' chance |' * (name in lucky)} ≤ {100 * CLOSE:g} | coverage "
+        for name in shown
+    ]
+    yield f"| metric |{'|'.join(columns)}|"
+    yield "|---|" + "".join("---:|" * (5 if name in lucky else 4) for name in shown)
+    for metric in metrics:
+        scores = {name: score(metric, own) for name, own in shown.items()}
+        if any(one.values for one in scores.values()):
+            cells = []
+            for name, one in scores.items():
+                values, error, close, coverage = _cells(one, goals=name == goals)
+                chance = [_chance(chances.get((name, metric)))] * (name in lucky)
+                cells += [values, error, *chance, close, coverage]
+            yield f"| {METRICS[metric].label} | {' | '.join(cells)} |"
+
+
+def table_words() -> Iterator[str]:
+    """What the columns of the table mean, for the page above it."""
+    yield "All columns but n are in per cent:"
+    yield ""
+    yield "- **n**: the number of live values, one per direction, and of conditions in parentheses. Of"
+    yield "  “37/64” values, 37 are large enough for a relative error: above zero, or above 1 % for the share"
+    yield "  of retransmissions. Sound is compared where there is any."
+    yield "- **error**: the median of simulated minus live, of live, without sign. The simulated value is the"
+    yield "  median of the repeats."
+    yield "- **chance**: what the error would be if live calls were simulated ones: each repeat in turn is"
+    yield "  the live call, with the others as its simulation. The median of these errors, and the smallest"
+    yield "  and the largest in brackets."
+    yield f"- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %."
+    yield "- **coverage**: the share of all live values, zeros included, between the smallest and the largest"
+    yield "  simulated one."
+
+
+def goal_words(
+    outcomes: Sequence[Outcome],
+    words: str,
+    metrics: Sequence[str] = COMPARED,
+    chances: Mapping[str, Chance] | None = None,
+) -> Iterator[str]:
+    """How many goals are reached in these conditions, and which errors are larger than chance makes them.
+
+    Args:
+        outcomes: the conditions.
+        words: what names them in a sentence.
+        metrics: the metrics.
+        chances: the errors by chance of these conditions, by metric.
+    """
+    scores = [score(metric, outcomes) for metric in metrics]
+    errors = [one.reaches_error for one in scores if one.reaches_error is not None]
+    coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
+    yield f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:"
+    yield f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages."
+    if chances:
+        compared = [one for one in scores if one.metric in chances and not isnan(one.error)]
+        worse = [METRICS[one.metric].label for one in compared if one.error > chances[one.metric].high]
+        luckier = sum(chances[metric].error > GOALS[metric] for metric in GOALS if metric in chances)
+        larger = f" ({', '.join(worse)})" if worse else ""
+        yield f"Of {len(compared)} median errors, {len(worse)} are larger than any of chance{larger}."
+        yield f"By chance alone, {luckier} of the {len(errors)} median errors miss their goal."
+    levels = [one.level for one in scores if one.values]
+    lowest, highest = (percent(end(levels, default=nan)) for end in (min, max))
+    if lowest != highest:
+        yield "Some repeats do not know every metric, so the mean probability of the intervals of a metric is"
+        yield f"between {lowest} and {highest}."
+
+
+def _chance(one: Chance | None) -> str:
+    """The cell of an error by chance. Spaces in it do not break."""
+    if one is None:
+        return "–"
+    error, low, high = map(_percent, (one.error, one.low, one.high))
+    return f"{error}\u00a0[{low},\u00a0{high}]"
+
+
+def _cells(one: Score, *, goals: bool) -> tuple[str, str, str, str]:
+    """The four cells of a metric in a group. Spaces in them do not break."""
+    if not one.values:
+        return "–", "–", "–", "–"
+    values = f"{one.values}" if one.errors == one.values else f"{one.errors}/{one.values}"
+    error, coverage = _percent(one.error), _percent(one.coverage)
+    if goals and one.reaches_error is not None:
+        goal = f"{100 * GOALS[one.metric]:g}"
+        error = f"{error}\u00a0≤\u00a0{goal}" if one.reaches_error else f"**{error}\u00a0>\u00a0{goal}**"
+    if goals and one.reaches_coverage is not None:
+        goal = f"{100 * COVERAGE_GOAL:g}"
+        reached = one.reaches_coverage
+        coverage = f"{coverage}\u00a0≥\u00a0{goal}" if reached else f"**{coverage}\u00a0<\u00a0{goal}**"
+    return f"{values}\u00a0({one.conditions})", error, _percent(one.close), coverage
+
+
+def errors_of(pairs: Sequence[Pair]) -> list[float]:
+    """The relative errors without sign, of the pairs that have one."""
+    return [abs(pair.error) for pair in pairs if not isnan(pair.error)]
+
+
+def median_of(values: Sequence[float]) -> float:
+    """The median; NaN without values."""
+    return median(values) if values else nan
+
+
+def share(good: Sequence[bool]) -> float:
+    """The share that is true; NaN without values."""
+    return sum(good) / len(good) if good else nan
+
+
+def percent(ratio: float) -> str:
+    """A ratio in per cent: ``2.9 %``, ``124 %``; a dash for NaN."""
+    return "–" if isnan(ratio) else f"{_percent(ratio)} %"
+
+
+def _percent(ratio: float) -> str:
+    """A ratio in per cent without its sign."""
+    if isnan(ratio):
+        return "–"
+    return f"{100 * ratio:.0f}" if ratio >= 1 else f"{100 * ratio:.1f}"

@@ -1,0 +1,288 @@
+"""The page that compares simulated and live calls in random conditions, and its plots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
+from pathlib import Path
+
+import polars as pl
+
+from rtclab.metrics import METRICS
+from rtclab.report import as_svg
+from rtclab.trace import write_text
+from rtclab_papers.validate import again, notes_of, sections
+from rtclab_papers.validate.chance import Chances, chance_file, read_chances
+from rtclab_papers.validate.conditions import DISTRIBUTION, DURATION_S, GROUPS
+from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
+from rtclab_papers.validate.tables import (
+    CLOSE,
+    NO_CHANCES,
+    errors_of,
+    goal_words,
+    median_of,
+    percent,
+    share,
+    table,
+    table_words,
+)
+from rtclab_papers.validate.twin_plots import SCATTERED, drawings
+
+HELD_OUT = "151-200"
+"""The group whose figures are compared with the goals, and with chance."""
+HEADINGS = {"151-200": "151–200", "101-150": "101–150", "odd": "odd", "even": "even", "later": "other"}
+"""The short name of each group, for columns."""
+WORST = 10
+FREEZES_APART = 1.0
+"""Freezes, or seconds of freeze, that may differ."""
+FREEZES_RATIO = 0.3
+"""Share of the live value by which freezes may differ."""
+LADDER_STEP = math.sqrt(3 / 4)
+"""Neighbouring heights of libwebrtc's resolutions are 3/4 or 2/3 of each other."""
+
+
+def write_twin(page: Path, outcomes: Sequence[Outcome], data: Path) -> None:
+    """Writes the page, and its plots beside it as ``NAME-METRIC.svg``.
+
+    Args:
+        page: the Markdown file. Text below its line ``NOTES`` is kept.
+        outcomes: the conditions.
+        data: directory of ``NAME-reasons.csv``, with columns ``name`` and ``reason``, written by hand, and of
+            the rows ``NAME-repeats.csv`` (conditions that were run again), ``NAME-recorded.csv`` (recorded
+            networks) and ``NAME-meetings.csv``. Each may be missing.
+    """
+    page.parent.mkdir(parents=True, exist_ok=True)
+    repeats = data / f"{page.stem}-repeats.csv"
+    random = drawings(outcomes, GROUPS) if outcomes else []
+    for drawing in [*random, *again.drawings(repeats)]:
+        write_text(page.with_name(f"{page.stem}-{drawing.name}.svg"), as_svg(drawing))
+    reasons = read_reasons(data / f"{page.stem}-reasons.csv")
+    lines = _page(page.stem, outcomes, reasons, repeats)
+    write_text(page, "\n".join(lines) + "\n" + notes_of(page))
+
+
+def read_reasons(file: Path) -> dict[str, str]:
+    """The reasons for the worst conditions, by the name of the condition."""
+    if not file.is_file():
+        return {}
+    return dict(pl.read_csv(file, infer_schema=False).select("name", "reason").iter_rows())
+
+
+def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repeats: Path) -> Iterator[str]:
+    yield from introduction()
+    if outcomes:
+        known = read_chances(chance_file(repeats.with_name(f"{stem}.csv")))
+        lucky = {key: one for key, one in known.items() if key[0] == HELD_OUT}
+        yield from errors(outcomes, HEADINGS, goals=HELD_OUT, chances=lucky)
+        yield from _figures(outcomes)
+        yield from plots(stem, outcomes)
+        yield from _worst(outcomes, reasons)
+    yield from again.section([one.condition for one in outcomes], repeats, stem)
+    yield from _failures(outcomes)
+    yield from sections.chosen(repeats.parent, stem)
+    yield "## Distribution of the conditions"
+    yield ""
+    yield "| property | distribution |"
+    yield "|---|---|"
+    for what, distribution in DISTRIBUTION:
+        yield f"| {what} | {distribution} |"
+    yield ""
+
+
+def introduction() -> Iterator[str]:
+    """The lines of the page above its figures."""
+    yield "# The twin: random conditions, simulated against live"
+    yield ""
+    yield "How well does a simulation predict a live call in a network that is drawn at random? Each live"
+    yield "call here has a twin, which is simulated in the same condition."
+    yield ""
+    count = SIMULATED_REPEATS
+    level = 100 * (count - 1) / (count + 1)
+    yield "Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the"
+    yield f"distribution below, run once with two real Chromiums for {DURATION_S} s and simulated"
+    yield f"{count} times. Values are over the whole call, per direction. A further simulated call lies"
+    yield f"between the smallest and the largest of {count} with a probability of {level:g} %, whatever the"
+    yield "distribution."
+    yield ""
+    yield "There are four sets of conditions:"
+    yield ""
+    yield "- **Seeds 151 to 200** are held out: the models were frozen before they were compared, once."
+    yield "- **Seeds 101 to 150** were held out until they were first compared. The models have changed"
+    yield "  since, so they are not any more."
+    yield "- **Odd seeds of 1 to 100**: the models were improved on these."
+    yield "- **Even seeds of 1 to 100** were the first that were held out."
+    yield ""
+
+
+def errors(
+    outcomes: Sequence[Outcome],
+    groups: Mapping[str, str],
+    *,
+    goals: str = "",
+    chances: Chances = NO_CHANCES,
+) -> Iterator[str]:
+    """The section with the table of all metrics, of any conditions.
+
+    Args:
+        outcomes: the conditions.
+        groups: the heading of each group, by its name.
+        goals: name of the group that is compared with the goals, if any.
+        chances: the errors by chance that are shown.
+    """
+    yield "## Errors and coverage"
+    yield ""
+    yield from table_words()
+    yield ""
+    yield from table(outcomes, groups, goals=goals, chances=chances)
+    yield ""
+    aimed = [one for one in outcomes if goals and one.condition.group == goals]
+    if aimed:
+        own = {metric: one for (group, metric), one in chances.items() if group == goals}
+        yield from goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
+        yield ""
+
+
+def plots(stem: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
+    known = {pair.metric for one in outcomes for pair in one.pairs}
+    if not known:
+        return
+    yield "## Simulated against live"
+    yield ""
+    yield "Each dot is one direction of a condition. Its bar reaches from the smallest to the largest"
+    yield "simulated value. On the line, both values are equal."
+    yield ""
+    for name in SCATTERED:
+        if name in known:
+            yield f"![{METRICS[name].label}: simulated against live]({stem}-{name}.svg)"
+            yield ""
+    yield f"![Errors of the metrics]({stem}-errors.svg)"
+    yield ""
+
+
+def _figures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield "## More figures"
+    yield ""
+    by_group = {name: [one for one in outcomes if one.condition.group == name] for name in GROUPS}
+    shown = {name: own for name, own in by_group.items() if own}
+    yield f"| figure | {' | '.join(GROUPS[name] for name in shown)} |"
+    yield "|---" * (len(shown) + 1) + "|"
+    columns = [dict(figures(own)) for own in shown.values()]
+    for label in columns[0] if columns else ():
+        yield f"| {label} | {' | '.join(column[label] for column in columns)} |"
+    yield ""
+
+
+def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+    """The figures of a group besides the table: a label and a text each."""
+    pairs = [pair for one in outcomes for pair in one.pairs]
+    yield "conditions", str(len(outcomes))
+    yield "live calls measured", _measured(outcomes)
+    for words, loses in (("without loss on the wire", False), ("with loss on the wire", True)):
+        names = {one.condition.name for one in outcomes if one.condition.loses is loses}
+        own = [pair for pair in pairs if pair.metric == "receiving_rate" and pair.condition in names]
+        apart = errors_of(own)
+        within = percent(share([error <= CLOSE for error in apart]))
+        yield (
+            f"rate {words}, median error; within {100 * CLOSE:g} %",
+            f"{percent(median_of(apart))}; {within}",
+        )
+    heights = [same_step(pair) for pair in pairs if pair.metric == "frame_height"]
+    yield "same step of resolution", percent(share(heights))
+    for name, label, unit in (("freeze_count", "freezes", ""), ("freeze_duration", "time frozen", " s")):
+        some = [pair for pair in pairs if pair.metric == name and pair.live > 0]
+        apart = [abs(pair.expected.middle - pair.live) for pair in some]
+        good = [
+            difference <= max(FREEZES_APART, FREEZES_RATIO * pair.live)
+            for difference, pair in zip(apart, some, strict=True)
+        ]
+        yield (
+            f"{label} where live had any, median difference",
+            f"{median_of(apart):.1f}{unit}" if some else "–",
+        )
+        yield f"{label} where live had any, within 1{unit} or 30 %", percent(share(good))
+        yield f"{label} where live had any, coverage", percent(share([pair.covered for pair in some]))
+    stages = [
+        _until_dtls(one, flow) for one in outcomes for flow in sorted({pair.flow for pair in one.pairs})
+    ]
+    known = [abs(simulated - live) / live for live, simulated in stages if live > 0]
+    yield "set-up until DTLS, median error", percent(median_of(known))
+    yield "values that only one side knows", str(sum(map(known_on_one_side, outcomes)))
+    one_side = sum(one.connects_on_one_side_only for one in outcomes)
+    yield "calls that connect on one side only", f"{one_side} of {len(outcomes)}"
+    yield "disturbed by the machine three times", str(sum(bool(one.live.disturbed) for one in outcomes))
+
+
+def known_on_one_side(outcome: Outcome) -> int:
+    """Number of values that only the live call has, or that it lacks and most simulated calls have.
+
+    Only metrics that the live call has for some flow count: a trace of an older rtclab lacks newer ones.
+    """
+    live, simulated = outcome.live.values, outcome.simulated.values
+    measured = {metric for metric, _ in live if metric in COMPARED}
+    usual = {key for key, said in simulated.items() if 2 * said.known > outcome.simulated.calls}
+    return sum(
+        metric in measured and ((metric, flow) in live) != ((metric, flow) in simulated)
+        for metric, flow in {*live, *usual}
+    )
+
+
+def _measured(outcomes: Sequence[Outcome]) -> str:
+    """The first and the last day of the live calls, and the oldest schema of their traces."""
+    days = sorted({one.live.measured for one in outcomes if one.live.measured})
+    schemas = sorted({one.live.schema for one in outcomes if one.live.schema is not None})
+    if not days:
+        return "–"
+    span = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{span}, trace schema {' and '.join(map(str, schemas))}" if schemas else span
+
+
+def _until_dtls(outcome: Outcome, flow: str) -> tuple[float, float]:
+    """Live and simulated time from joining to the end of DTLS; NaN if a stage is missing."""
+    names = ("setup_signalling", "setup_ice", "setup_dtls")
+    found = [pair for pair in outcome.pairs if pair.flow == flow and pair.metric in names]
+    if len(found) != len(names):
+        return nan, nan
+    return sum(pair.live for pair in found), sum(pair.expected.middle for pair in found)
+
+
+def same_step(pair: Pair) -> bool:
+    """Whether two mean heights are less than half a step of libwebrtc's resolutions apart."""
+    return LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
+
+
+def _worst(outcomes: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str]:
+    yield f"## The {WORST} largest errors of the rate"
+    yield ""
+    yield "The simulated value is the median, with the interval in brackets."
+    yield ""
+    yield "| seed | condition, and the reason if it is known | direction | live, kbit/s | simulated | error |"
+    yield "|---|---|---|---:|---:|---:|"
+    words = {one.condition.name: one.condition.words for one in outcomes}
+    rates = [pair for one in outcomes for pair in one.pairs if pair.metric == "receiving_rate"]
+    worst = sorted((pair for pair in rates if pair.live > 0), key=lambda pair: -abs(pair.error))[:WORST]
+    for pair in worst:
+        said, reason = pair.expected, reasons.get(pair.condition)
+        about = f"{words[pair.condition]}. **{reason}**" if reason else words[pair.condition]
+        yield (
+            f"| {pair.condition} | {about} | {pair.flow.replace('->', ' → ')} | {pair.live:.0f} "
+            f"| {said.middle:.0f} [{said.low:.0f},\u00a0{said.high:.0f}] | {pair.error:+.0%} |"
+        )
+    yield ""
+    covered = sum(pair.covered for pair in worst)
+    yield f"{covered} of these {len(worst)} live values lie in the simulated interval."
+    yield ""
+
+
+def _failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    lonely = [one for one in outcomes if one.connects_on_one_side_only]
+    if not lonely:
+        return
+    yield "## Calls that connect on one side only"
+    yield ""
+    for one in lonely:
+        side = "live" if one.live.connected else "simulated"
+        told = f"{one.simulated.connected} of {one.simulated.calls} simulated calls connect"
+        yield f"- {one.condition.name}: {one.condition.words}. Connects {side}; {told}."
+    yield ""

@@ -1,0 +1,58 @@
+"""A campaign of papers' conditions with real browsers: what is kept of a repeat, and of its interruption."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rtclab_papers.campaigns import MAX_TRIES, Campaign, RowFile
+from rtclab_papers.reproduce.today.conditions import read_plan
+from rtclab_papers.reproduce.today.measured import BROWSER, ENCODER
+from rtclab_papers.reproduce.today.numbers import Numbers
+from rtclab_papers.reproduce.today.page import NOT_RUN, number_of
+from rtclab_papers.reproduce.today.run import LIVE, How, campaigns
+
+pytestmark = pytest.mark.live
+
+CONDITIONS = """
+duration = "6 s"
+repeats = 1
+simulated_repeats = 1
+then_repeats = 1
+metrics = []
+
+[[tables]]
+paper = "iqbal"
+title = "Figure 5"
+values = [
+  { row = "1 M", column = "Rate", scenario = "iqbal/bandwidth-1mbit-dynamic-alpha", metric = "rate_kbps" },
+]
+"""
+
+
+def test_a_live_repeat_is_measured_kept_and_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "conditions.toml").write_text(CONDITIONS)
+    plan = read_plan(["iqbal"], tmp_path / "conditions.toml")
+    rows = RowFile(tmp_path / "rows.csv")
+    live = campaigns(plan, How(rows, tmp_path / "traces", jobs=1), live=True)[2]
+    tally = live.run()
+    assert sum(tally.outcomes.values()) == 1
+    assert not tally.failed
+    (record,) = rows.read().values()
+    assert record.outcome == "finished" or (record.attempt == MAX_TRIES and record.reason)
+    assert 30 < record.number("rate_kbps", "alice->bob") < 1500
+    assert 0 < record.number("setup_time", "alice->bob") < 6000
+    assert record.number("cpu", "alice") > 1
+    assert record.number("memory", "bob") > 50
+    assert "alice" in record.texts(ENCODER)
+    assert "Chrom" in record.texts(BROWSER)[""]
+    line = plan.sections[0].lines[0]
+    assert not number_of(line, Numbers(plan, rows.read()), LIVE).startswith(NOT_RUN)
+    assert again(live).todo() == []
+
+
+def again(campaign: Campaign) -> Campaign:
+    """The same campaign, as another process would continue it."""
+    return replace(campaign, rows=RowFile(campaign.rows.path))

@@ -1,0 +1,702 @@
+"""Reproduction of papers: tolerances, which repeats run again, and what reports contain."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from math import exp, inf, isnan, log, nan
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import pytest
+from synthetic_run import event, report, second
+from synthetic_run import trace as synthetic_trace
+
+from rtclab.errors import BadInput
+from rtclab.metrics.statistics import summarise
+from rtclab.scenario import Scenario, shipped
+from rtclab.scenario.units import Duration
+from rtclab.trace import NS_PER_S, only_writer
+from rtclab_papers.reproduce import NAMES, paper, plan_of
+from rtclab_papers.reproduce.ambiguities import ambiguity_of
+from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
+from rtclab_papers.reproduce.comparison import Compared, Comparison
+from rtclab_papers.reproduce.configured import Configured, configured
+from rtclab_papers.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
+from rtclab_papers.reproduce.judged import judged
+from rtclab_papers.reproduce.layout import grid
+from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values, measure
+from rtclab_papers.reproduce.null import Null, null_of
+from rtclab_papers.reproduce.pages import write_docs, write_pages
+from rtclab_papers.reproduce.paper import Hypothesis, Paper
+from rtclab_papers.reproduce.readings import CellReadings
+from rtclab_papers.reproduce.results import Measured, Results
+from rtclab_papers.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
+from rtclab_papers.reproduce.score import distinct, scores
+from rtclab_papers.reproduce.store import Store
+from rtclab_papers.reproduce.trends import Numbers, Quantity, Trend
+from rtclab_papers.reproduce.variants import split
+
+CELL = Cell(
+    table="I",
+    row="50 ms",
+    machine="overall",
+    column="Rate (kbit/s)",
+    scenario="first-call",
+    metric="rate_kbps",
+    mean=1000,
+)
+
+
+def run_plans(plans: list[Plan], out: Path, **options: Any) -> list[Failure]:
+    return run([batch for plan in plans for batch in unfinished(plan, out)], **options)
+
+
+def todo(plan: Plan, out: Path) -> list[int]:
+    return [repeat for batch in unfinished(plan, out) for repeat in batch.repeats]
+
+
+EVERYTHING = tuple(name for name, one in MEASURES.items() if not one.packets)
+
+
+def cell(**changed: object) -> Cell:
+    return CELL.model_copy(update=changed)
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "expected"),
+    [
+        # Without a deviation 20 %: 800 to 1200.
+        (CELL, 1200.0, Verdict.KEPT),
+        (CELL, 800.0, Verdict.KEPT),
+        (CELL, 1201.0, Verdict.CONTRADICTED),
+        (CELL, 799.0, Verdict.CONTRADICTED),
+        # The larger of deviation and 20 %.
+        (cell(sd=300.0), 701.0, Verdict.KEPT),
+        (cell(sd=300.0), 1301.0, Verdict.CONTRADICTED),
+        (cell(sd=10.0), 1199.0, Verdict.KEPT),
+        # Delays: 2 ms, or 20 % where that is more; a deviation does not count.
+        (cell(metric="owd_ms", mean=5.0, sd=3.5), 7.0, Verdict.KEPT),
+        (cell(metric="owd_ms", mean=5.0, sd=3.5), 7.1, Verdict.CONTRADICTED),
+        (cell(metric="owd_ms", mean=50.0), 40.0, Verdict.KEPT),
+        (cell(metric="owd_ms", mean=50.0), 39.9, Verdict.CONTRADICTED),
+        # Losses: 0.2 percentage points, or 30 % where that is more; a deviation does not count.
+        (cell(metric="packet_loss_pct", mean=0.0), 0.2, Verdict.KEPT),
+        (cell(metric="packet_loss_pct", mean=0.0), 0.21, Verdict.CONTRADICTED),
+        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 26.0, Verdict.KEPT),
+        (cell(metric="packet_loss_pct", mean=20.0, sd=19.0), 13.9, Verdict.CONTRADICTED),
+        (CELL, nan, Verdict.MISSING),
+        (cell(status=UNUSABLE), 1000.0, Verdict.UNUSABLE),
+        # A reason for the difference does not excuse it.
+        (cell(status="host"), 1300.0, Verdict.CONTRADICTED),
+    ],
+)
+def test_a_cell_is_within_the_larger_of_two_tolerances(
+    published: Cell, ours: float, expected: Verdict
+) -> None:
+    assert verdict(published, exactly(ours)) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        # 800 to 1200 are within the tolerance of 1000.
+        (800.0, 1200.0, Verdict.KEPT),
+        (799.0, 1100.0, Verdict.UNDECIDED),
+        (900.0, 1201.0, Verdict.UNDECIDED),
+        (700.0, 799.0, Verdict.CONTRADICTED),
+        (1201.0, 1300.0, Verdict.CONTRADICTED),
+        (nan, nan, Verdict.UNDECIDED),  # one repeat has no interval
+    ],
+)
+def test_a_cell_is_undecided_if_the_interval_of_our_mean_crosses_its_tolerance(
+    low: float, high: float, expected: Verdict
+) -> None:
+    assert verdict(CELL, Estimate((low + high) / 2 if low == low else 1000.0, low, high, 50)) == expected
+
+
+def test_the_repeats_that_decide_make_the_interval_end_at_the_bound() -> None:
+    # 790 ± 40 in 50 calls is 10 below the bound of 800: an interval of ± 10 needs 16 times as many calls.
+    assert Estimate(790.0, 750.0, 830.0, 50).repeats_to_decide(800, 1200) == 800
+    assert Estimate(800.0, 750.0, 850.0, 50).repeats_to_decide(800, 1200) == inf
+
+
+def test_the_jackknife_of_a_mean_is_students_interval() -> None:
+    values = [3.0, 5.0, nan, 10.0, 2.0]
+    ours, student = Statistic.mean(values).estimate(), summarise(values)
+    assert (ours.value, ours.repeats) == (student.mean, student.repeats)
+    assert ours.half == pytest.approx(student.ci95)
+
+
+def test_the_interval_of_a_ratio_is_narrow_if_both_numbers_vary_together() -> None:
+    first, twice = Statistic.mean([90.0, 110.0, 95.0, 105.0]), Statistic.mean([180.0, 220.0, 190.0, 210.0])
+    ratio = combine(lambda table: table[0] / table[1], [twice, first]).estimate()
+    assert (ratio.value, ratio.half) == (2, 0)
+    apart = combine(lambda table: table[0] / table[1], [Statistic.mean([220.0, 180.0, 190.0, 210.0]), first])
+    assert apart.estimate().half > 0.1
+
+
+def test_a_share_of_no_repeats_is_not_certain() -> None:
+    # Wilson: 1.96² / (50 + 1.96²) = 7.13 %.
+    never = proportion([0.0] * 50)
+    assert (never.value, never.low, never.high) == (0, 0, pytest.approx(7.135, abs=0.001))
+
+
+def test_only_the_part_above_the_configured_delay_counts_for_the_tolerance_of_a_delay() -> None:
+    published = cell(metric="rtt_ms", mean=260.0)
+    # 20 % of 60 ms.
+    assert published.tolerance(200.0) == pytest.approx(12)
+    assert published.tolerance() == pytest.approx(52)
+
+
+def test_settings_are_read_from_the_pipes_and_not_from_the_links_of_the_machines() -> None:
+    loss_and_latency = configured("singh2013/loss-5-percent-100ms")
+    assert (loss_and_latency.capacity_kbps, loss_and_latency.delay_ms) == (inf, 100)
+    # 5 % twice are 1 - 0.95 x 0.95.
+    assert loss_and_latency.loss_percent == pytest.approx(9.75)
+    assert configured("abello2013/queue-500kbit-1s").capacity_kbps == 500
+    assert configured("singh2013/latency-200ms").of("rtt_ms") == 400
+    assert configured("singh2013/latency-200ms").of("media_rate_kbps") is None
+    assert configured("") == Configured()
+
+
+NULL = (
+    Null(metrics=("media_rate_kbps",), value=1950, share_of_capacity=0.4),
+    Null(metrics=("media_rate_kbps",), scenarios=("*/tcp-*",), value=80),
+    Null(metrics=("rtt_ms",), value=4, plus="round trip"),
+    Null(metrics=("packet_loss_pct",), plus="loss"),
+)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "metric", "expected"),
+    [
+        ("singh2013/unconstrained", "media_rate_kbps", 1950),
+        ("singh2013/queue-1mbit-1s", "media_rate_kbps", 400),
+        ("singh2013/tcp-10mbit-10mbit-50ms", "media_rate_kbps", 80),
+        ("singh2013/latency-200ms", "rtt_ms", 404),
+        ("singh2013/loss-10-percent", "packet_loss_pct", 19),
+    ],
+)
+def test_the_null_model_is_the_last_constant_that_applies(
+    scenario: str, metric: str, expected: float
+) -> None:
+    assert null_of(NULL, cell(scenario=scenario, metric=metric)) == pytest.approx(expected)
+
+
+def test_the_null_model_is_outside_where_it_has_no_number() -> None:
+    silent = cell(metric="setup_ms")
+    assert not silent.accepts(null_of(NULL, silent))
+
+
+@pytest.fixture
+def call() -> Scenario:
+    text = {
+        "name": "my-call",
+        "duration": "5 s",
+        "record": "seconds",
+        "participants": {"alice": {}, "bob": {}},
+        "video": {},
+    }
+    return Scenario.read(text, "my-call.toml")
+
+
+def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, call: Scenario) -> None:
+    counted: list[int] = []
+    for repeats in (2, 2, 5):
+        failures = run_plans(
+            [Plan("first-call", repeats, given=call)], tmp_path, jobs=0, on_finished=counted.append
+        )
+        assert not failures
+    assert sum(counted) == 5
+
+
+def test_an_interrupted_reproduction_continues_with_unfinished_repeats(
+    tmp_path: Path, call: Scenario
+) -> None:
+    plan = Plan(
+        "first-call", 7, given=call.model_copy(update={"duration": Duration(BATCH_S * NS_PER_S // 3)})
+    )
+
+    def stop(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_plans([plan], tmp_path, jobs=0, on_finished=stop)
+    assert todo(plan, tmp_path) == [3, 4, 5, 6]
+    run_plans([plan], tmp_path, jobs=0)
+    assert todo(plan, tmp_path) == []
+
+
+def test_two_reproductions_do_not_write_to_the_same_directory(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("first-call", 1, given=call)
+    with (
+        only_writer(tmp_path),
+        pytest.raises(BadInput, match=rf"process {os.getpid()} on \S+ is writing here"),
+    ):
+        run_plans([plan], tmp_path, jobs=0)
+    assert todo(plan, tmp_path) == [0]
+
+
+def test_the_repeats_of_the_last_three_builds_are_kept(tmp_path: Path, call: Scenario) -> None:
+    # Four builds; the first is used once more before the fourth.
+    builds = [Store(tmp_path, "first-call", f"{number:016x}") for number in range(4)]
+    for at, build in enumerate([*builds[:3], builds[0], builds[3]]):
+        build.delete_unused()
+        build.add(0, {})
+        build.trace_path(0).mkdir(parents=True, exist_ok=True)
+        os.utime(build.path, (at, at))
+    builds[3].delete_unused()
+    assert [bool(build.read()) for build in builds] == [True, False, True, True]
+    assert [build.trace_path(0).exists() for build in builds] == [True, False, True, True]
+
+
+def test_a_repeat_with_a_truncated_file_runs_again(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("first-call", 3, given=call)
+    store = plan.store(tmp_path)
+    run_plans([plan], tmp_path, jobs=0)
+    file = store.path / "1.json"
+    file.write_text(file.read_text()[:-20])
+    assert todo(plan, tmp_path) == [1]
+    run_plans([plan], tmp_path, jobs=0)
+    assert sorted(store.read()) == [0, 1, 2]
+
+
+def test_repeats_run_again_if_more_is_to_be_measured(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("first-call", 1, given=call)
+    run_plans([plan], tmp_path, jobs=0)
+    more = replace(plan, measures=(MEDIA, "rate_kbps", "rate_kbps@0"))
+    assert todo(more, tmp_path) == [0]
+    run_plans([more], tmp_path, jobs=0)
+    assert more.store(tmp_path).read()[0].keys() == {MEDIA, "rate_kbps", "rate_kbps@0"}
+
+
+def test_the_processor_time_of_repeats_is_known_if_it_is_known_of_each(
+    tmp_path: Path, call: Scenario
+) -> None:
+    plan = Plan("first-call", 3, given=call)
+    began_s = process_time()
+    run_plans([plan], tmp_path, jobs=0)
+    spent_s = process_time() - began_s
+    store = plan.store(tmp_path)
+    assert 0 < store.processor_s() <= spent_s
+    # A batch that ran again counts once, and a file cut by a crash makes the time unknown.
+    before_s = store.processor_s()
+    store.add_time(0, 1.5)
+    assert 1.5 < store.processor_s() < 1.5 + before_s
+    (store.path / "0.time").write_text("")
+    assert isnan(store.processor_s())
+    store.add_time(0, 1.5)
+    store.add(3, {})
+    assert isnan(store.processor_s())
+
+
+def test_a_changed_scenario_runs_again_but_not_for_a_new_title(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("first-call", 1, given=call)
+    run_plans([plan], tmp_path, jobs=0)
+    titled = call.model_copy(update={"title": "Another", "repeats": 9})
+    assert todo(replace(plan, given=titled), tmp_path) == []
+    changed = replace(plan, given=call.model_copy(update={"seed": 2}), traced=1)
+    assert todo(changed, tmp_path) == [0]
+    run_plans([changed], tmp_path, jobs=0)
+    # The repeats of both are kept, because another checkout may use them.
+    assert (todo(changed, tmp_path), todo(plan, tmp_path)) == ([], [])
+
+
+def test_parallel_processes_give_the_same_values_as_a_single_one(tmp_path: Path, call: Scenario) -> None:
+    plan = Plan("first-call", 4, measures=EVERYTHING, given=call)
+    run_plans([plan], tmp_path / "a", jobs=0)
+    run_plans([plan], tmp_path / "b", jobs=2)
+    assert plan.store(tmp_path / "a").read() == plan.store(tmp_path / "b").read()
+
+
+def test_a_repeat_has_the_same_values_whether_measured_alone_or_with_others(
+    tmp_path: Path, call: Scenario
+) -> None:
+    plan = Plan("first-call", 3, measures=EVERYTHING, given=call)
+    run_plans([plan], tmp_path / "a", jobs=0)
+    run_plans([replace(plan, traced=3)], tmp_path / "b", jobs=0)
+    together, alone = (plan.store(tmp_path / out).read() for out in "ab")
+    assert together == alone
+    assert together[0] != together[1]
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_a_scenario_that_fails_does_not_stop_the_others(tmp_path: Path, call: Scenario, jobs: int) -> None:
+    unknown = call.model_copy(
+        update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
+    )
+    plans = [Plan("my/bad", 1, given=unknown), Plan("first-call", 1, given=call)]
+    (failure,) = run_plans(plans, tmp_path, jobs=jobs)
+    assert failure.scenario == "my/bad"
+    assert "no `none-such`" in failure.reason
+    assert todo(plans[1], tmp_path) == []
+
+
+def values(rate_a: float, rate_b: float) -> Values:
+    return {
+        MEDIA: {"alice->bob": (1.0, None), "bob->alice": (1.0, None), "alice->core": (None, None)},
+        "rate_kbps": {"alice->bob": (rate_a, 10.0), "bob->alice": (rate_b, 30.0), "alice->core": (5.0, 5.0)},
+    }
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    store = Store(tmp_path, "first-call", "f")
+    for repeat, rates in enumerate([(950, 1150), (950, 1150), (9, 9)]):
+        store.add(repeat, values(*rates))
+    short = Store(tmp_path, "first-call-short", "f")
+    short.add(0, values(1700, 1900))
+    return Results({"first-call": store, "first-call-short": short}, {"first-call": 2, "first-call-short": 1})
+
+
+def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
+    ours = results.measured("first-call", "rate_kbps")
+    # (950 + 1150) / 2 = 1050 twice; the third repeat is beyond those that count, the leg is no media.
+    assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
+    assert results.mean("first-call", "rate_kbps", "alice->*") == 950
+
+
+@pytest.mark.parametrize(
+    ("calls", "verdict"),
+    [
+        ([62.0, 1960.0] * 10, Verdict.CONTRADICTED),
+        ([62.0, 1960.0] * 10 + [1010.0], Verdict.KEPT),
+        ([62.0, 1960.0] * 9, Verdict.KEPT),  # too few to tell
+    ],
+)
+def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_contradicted(
+    calls: list[float], verdict: Verdict
+) -> None:
+    # The published 1000 has a tolerance of 200 kbit/s.
+    one = Compared(cell(), Measured(summarise([1010.0, 1012.0, 1011.0]), nan), calls=calls)
+    assert one.verdict == verdict
+    assert one.is_coincidence == (verdict == Verdict.CONTRADICTED)
+
+
+def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Results) -> None:
+    assert results.calls("first-call", "rate_kbps") == [950, 1150, 950, 1150]
+    assert results.calls("first-call", "rate_kbps", "bob->*") == [1150, 1150]
+
+
+def test_the_share_of_fec_counts_bytes_not_packets() -> None:
+    # 300 of 1200 bytes of RTP are 25 %; in packets it would be 2 of 5, and RTCP is not part of the rate.
+    sent = [("rtp", "video", 500), ("rtp", "rtx", 400), ("rtp", "fec", 100), ("rtp", "fec", 200)]
+    rows = [{"protocol": name, "kind": kind, "size_bytes": size} for name, kind, size in sent]
+    rows.append({"protocol": "rtcp", "kind": None, "size_bytes": 100})
+    seconds = [{"fec_sent_packets": 2}]
+    made = synthetic_trace(spans_s={"alice->bob": (0, 1)}, packets=rows, flow_seconds=seconds)
+    assert measure(made, ["fec_share"]) == {"fec_share": {"alice->bob": (25.0, None)}}
+
+
+def measured(name: str, **tables: Any) -> float | None:
+    """The value of a measure in a trace with one flow."""
+    value, _ = measure(synthetic_trace(**tables), [name])[name]["alice->bob"]
+    return value
+
+
+def test_the_share_of_packets_within_25_ms_follows_from_the_histogram() -> None:
+    rows = [{"one_way_delay_ms": ms, "packets": count} for ms, count in ((10.0, 3), (24.8, 5), (30.0, 2))]
+    assert measured("below_25ms_pct", delay_histogram=rows, flow_seconds=[second(0, packets=10)]) == 80
+
+
+def test_the_largest_delay_is_the_delay_of_the_worst_second() -> None:
+    rows = [second(at_s, packets=1, one_way_delay_max_ms=ms) for at_s, ms in enumerate((10.0, 90.0, 20.0))]
+    assert measured("largest_owd_ms", flow_seconds=rows) == 90
+
+
+def test_retransmissions_are_counted_for_100_packets_that_were_lost() -> None:
+    # 100 packets were sent and 20 were dropped; 15 were sent again.
+    seconds = [second(0, packets=100, delivered_packets=80, dropped_packets=20), second(1)]
+    reports = [
+        report(0, packetsSent=0, retransmittedPacketsSent=0),
+        report(1, packetsSent=100, retransmittedPacketsSent=15),
+    ]
+    assert measured("retransmitted_pct", flow_seconds=seconds, outbound_rtp=reports) == pytest.approx(75)
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(True, 100), (False, 0)])
+def test_a_call_is_established_if_a_picture_is_shown(expected: int, *, shown: bool) -> None:
+    events = [event(0, "alice", "joined"), event(0, "bob", "joined")]
+    events += [event(900, "bob", "first_frame", "alice->bob")] if shown else []
+    assert measured("established_pct", events=events, flow_seconds=[second(0, packets=1)]) == expected
+
+
+def test_a_freeze_lasts_the_frozen_time_divided_by_the_number_of_freezes() -> None:
+    reports = [
+        report(0, freezeCount=0, totalFreezesDuration=0.0),
+        report(1, freezeCount=4, totalFreezesDuration=6.0),
+    ]
+    assert measured("freeze_s", inbound_rtp=reports, flow_seconds=[second(0), second(1)]) == 1.5
+
+
+def test_a_deviation_is_over_the_seconds_of_its_window() -> None:
+    # 1000 bytes are 8 kbit: 8 and 24 in turn deviate by 8, without change by 0.
+    packets = [1, 3] * 5 + [2] * 10
+    rows = [second(at_s, packets=count) for at_s, count in enumerate(packets)]
+    assert measured("rate_sd_kbps@0", flow_seconds=rows) == pytest.approx(8 * (10 / 9) ** 0.5)
+    assert measured("rate_sd_kbps@10", flow_seconds=rows) == 0
+    assert measured("rate_sd_kbps", flow_seconds=rows) == pytest.approx(8 * (10 / 19) ** 0.5)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(48, 100), (20, 0), (80, 0)])
+def test_a_call_recovers_in_time_if_it_takes_50_s_more_or_less(seconds: int, expected: int) -> None:
+    first = [10] * 10 + [0] * seconds + [10] * (110 - seconds)
+    flows = {"alice->bob": ["alice.up"], "alice->bob#2": ["alice.up"]}
+    rows = [second(at_s, packets=count) for at_s, count in enumerate(first)]
+    rows += [second(at_s, packets=10) | {"flow": "alice->bob#2"} for at_s in range(len(first))]
+    call = synthetic_trace(flows, flow_seconds=rows)
+    call.manifest.flows["alice->bob#2"] = call.manifest.flows["alice->bob"]
+    assert measure(call, ["recovered_pct"])["recovered_pct"]["alice->bob"][0] == expected
+
+
+def test_packets_are_recorded_only_if_a_measure_needs_them() -> None:
+    assert plan_of("singh2013/loss-5-percent-100ms", 1).scenario.record == "packets"
+    assert plan_of("singh2013/unconstrained", 1).scenario.record == "seconds"
+    assert plan_of("examples/mobile-3g", 1).scenario.record == "seconds"
+
+
+def test_only_measures_that_papers_need_from_a_scenario_are_computed() -> None:
+    assert plan_of("jansen2017/tcp", 1).measures == (
+        MEDIA,
+        *sorted(f"stats_rate_kbps@{begin_s}" for begin_s in range(60, 660, 10)),
+    )
+
+
+PAPER = Paper(
+    name="my",
+    title="A paper",
+    source="Somebody, 2013",
+    tables={"I": "Latency"},
+    cells=(
+        CELL,
+        cell(row="100 ms", mean=500.0, note="digits transposed", printed="50"),
+        cell(row="mesh", mean=300.0, status="host"),
+    ),
+    trends=(
+        Trend(
+            statement="Is low",
+            source="IV",
+            how="below",
+            checks=[Numbers(metric="rate_kbps", scenario="first-call", between=(0, 1000))],
+            reason="the queue is longer",
+        ),
+        Trend(
+            statement="Is not",
+            source="V",
+            how="above",
+            checks=[Numbers(metric="rate_kbps", scenario="first-call", between=(1000, 2000))],
+        ),
+    ),
+    ambiguities=(
+        ambiguity_of(
+            {
+                "ambiguous": "Whether the queue is short",
+                "source": "IV",
+                "first": "long",
+                "other": "short",
+                "variant": "-short",
+                "changes": ["link.up.queue"],
+                "fits": "other",
+                "verdict": "A short one agrees",
+                "numbers": [
+                    {
+                        "label": "rate",
+                        "unit": "kbit/s",
+                        "metric": "rate_kbps",
+                        "scenario": "first-call",
+                        "published": 2000,
+                    }
+                ],
+            },
+            "my.toml",
+        ),
+    ),
+    reasons={"host": "one processor for everything"},
+)
+
+
+def test_a_reason_does_not_leave_a_cell_out(results: Results) -> None:
+    (count,) = Comparison(PAPER, results).counts()
+    assert (count.kind, count.within, count.compared) == ("rate", 1, 3)
+
+
+def with_cells(*cells: Cell) -> Paper:
+    return PAPER.model_copy(update={"cells": cells, "null": (Null(metrics=("rate_kbps",), value=500),)})
+
+
+def test_a_measurement_that_two_publications_print_counts_once_and_over_all_machines(
+    results: Results,
+) -> None:
+    one = with_cells(CELL, cell(machine="A", mean=900.0), cell(metric="sent_kbps", status=UNUSABLE))
+    other = with_cells(cell(mean=500.0), cell(metric="sent_kbps"), cell(metric="rtt_ms", machine="A"))
+    found = distinct([Comparison(paper, results) for paper in (one, other)])
+    assert [(of.cell.metric, of.cell.machine, of.cell.mean) for of in found] == [
+        ("rate_kbps", "overall", 1000),
+        ("sent_kbps", "overall", 1000),
+        ("rtt_ms", "A", 1000),
+    ]
+
+
+def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Results) -> None:
+    cells = [
+        CELL,  # ours is 1050
+        cell(scenario="singh2013/latency-50ms", mean=500.0),
+        cell(scenario="singh2013/latency-50ms", metric="owd_ms", mean=51.0),
+        cell(scenario="singh2013/latency-50ms", metric="rtt_ms", mean=120.0),
+        cell(scenario="singh2013/latency-50ms", metric="packet_loss_pct", mean=0.1),
+    ]
+    paper = with_cells(*cells).model_copy(update={"fitted": {"first-*": ("rate_kbps",)}})
+    rates, *_, everything = scores([Comparison(paper, results)])
+    assert (rates.kind, rates.all.within, rates.all.null, rates.all.all) == ("rate", 1, 1, 2)
+    assert (rates.fitted.within, rates.fitted.null, rates.fitted.all) == (1, 0, 1)
+    # 50 ms and no loss were set; 120 ms are 20 more than twice 50.
+    assert (everything.kind, everything.all.all, everything.follows.all, everything.tests.all) == (
+        "everything",
+        5,
+        2,
+        2,
+    )
+
+
+def test_two_names_of_one_simulation_count_once(results: Results) -> None:
+    phones = [cell(scenario=f"jansen2017/platform-{name}") for name in ("ios", "android", "chrome")]
+    found = distinct([Comparison(with_cells(*phones), results)])
+    assert [one.cell.scenario for one in found] == ["jansen2017/platform-ios", "jansen2017/platform-chrome"]
+
+
+def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_contradicted(results: Results) -> None:
+    silent = Trend(statement="Is busy", source="VI", untestable="no processor of the time is modelled")
+    finding = silent.check(results)
+    assert (finding.outcome, finding.figures) == ("untestable here", "no processor of the time is modelled")
+    one = Comparison(PAPER.model_copy(update={"trends": (*PAPER.trends, silent)}), results)
+    assert one.outcomes() == {"kept": 1, "contradicted": 1, "untestable here": 1}
+
+
+def test_a_statement_needs_checks_or_a_reason_why_it_has_none() -> None:
+    with pytest.raises(BadInput, match="expected either checks or `untestable`"):
+        Trend.read({"statement": "Is low", "source": "IV"}, "my.toml: trend")
+
+
+def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
+    tmp_path: Path, results: Results
+) -> None:
+    (page,) = write_pages([Comparison(PAPER, results)], tmp_path)
+    text = page.read_text()
+    for expected in (
+        "1050, deviation 20",
+        "published 500, printed 50<",
+        "✗",
+        "digits transposed",
+        "one processor for everything",
+        "1 of 1 (100 %)",
+        "The queue is longer",
+        "Of 2 statements: 1 kept, 1 contradicted, 0 undecided, 0 untestable here.",
+        "Whether the queue is short",
+        "<strong>1800</strong>",
+    ):
+        assert expected in text, expected
+    assert "http" not in text.replace("http://www.w3.org", "")
+    answer = json.loads(page.with_suffix(".json").read_text())
+    assert [cell["verdict"] for cell in answer["cells"]] == ["kept", "contradicted", "contradicted"]
+
+
+def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Results) -> None:
+    tried = Hypothesis(says="It is the cable", gave="the same rate", verdict="refuted")
+    paper = PAPER.model_copy(update={"done": "One call.", "hypotheses": (tried,), "decides": ("A trace.",)})
+    write_docs([Comparison(paper, results)], tmp_path / "reproduction.md")
+    text = (tmp_path / "reproduction-my.md").read_text()
+    for expected in (
+        "| 50 ms | 1050 (1000) ✓ |",
+        "| 100 ms | 1050 (500) ✗ |",
+        "one processor for everything (1 cell of table I)",
+        "| Is low (IV) | **contradicted** | 1050 | below. The queue is longer |",
+        "| It is the cable | **refuted** | the same rate |",
+        "One call.",
+        "- A trace.",
+        "First: long. Other: short | rate, kbit/s | 2000 | 1050 | **1800** | A short one agrees |",
+    ):
+        assert expected in text, expected
+    overview = (tmp_path / "reproduction.md").read_text()
+    assert "| [my](reproduction-my.md) | 1 of 1 (100 %) |" in overview
+    assert "\n\n\n" not in text + overview
+
+
+def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(
+    tmp_path: Path, results: Results
+) -> None:
+    store = Store(tmp_path, "first-call+fast", "f")
+    for repeat in range(2):
+        store.add(repeat, values(1900, 2100))
+    more = Results(
+        dict(results.stores) | {"first-call+fast": store}, dict(results.repeats) | {"first-call+fast": 2}
+    )
+    reading = CellReadings(title="Speed", source="II", first="slow", others={"fast": "+fast"}, tables=("I",))
+    paper = PAPER.model_copy(
+        update={"readings_of_cells": (reading,), "cells": (CELL, cell(row="mesh", mean=2000.0))}
+    )
+    (found,) = judged(Comparison(paper, more))
+    # 1050 and 2000 against 1000, and against 2000: the medians of ln 1.05 and ln 1.905, and of ln 2 and 0.
+    assert [[one.verdict for one in row] for row in found.rows] == [
+        [Verdict.KEPT, Verdict.CONTRADICTED],
+        [Verdict.CONTRADICTED, Verdict.KEPT],
+    ]
+    assert (found.kept("slow"), found.kept("fast")) == ("rate 1 of 2", "rate 1 of 2")
+    slow, fast = exp((log(1.05) + log(2000 / 1050)) / 2), exp(log(2) / 2)
+    assert slow == pytest.approx(fast)
+    assert found.verdict == "Rates agree equally well (median factor 1.41)."
+    assert not judged(Comparison(paper, results)), "a reading that was not simulated is not shown"
+
+
+def test_texts_quote_our_numbers_by_name(results: Results) -> None:
+    number = Quantity(metric="rate_kbps", scenario="first-call")
+    one = Comparison(PAPER.model_copy(update={"numbers": {"ours_kbps": number}}), results)
+    assert one.words("It has {ours_kbps} kbit/s.") == "It has 1050 kbit/s."
+
+
+def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
+    cells = tuple(cell(machine=machine) for machine in "AB")
+    comparison = Comparison(PAPER.model_copy(update={"cells": cells}), results)
+    made = grid(comparison.of("I"), transposed=True)
+    assert made.columns == ["machine A", "machine B"]
+    assert [row.name for row in made.rows] == ["Rate (kbit/s)"]
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
+def test_papers_without_measurements_have_reports_that_say_so(tmp_path: Path) -> None:
+    comparisons = [Comparison(paper(name), Results({}, {})) for name in NAMES]
+    pages = write_pages(comparisons, tmp_path)
+    write_docs(comparisons, tmp_path / "reproduction.md")
+    for one, page in zip(comparisons, pages, strict=True):
+        assert not any(finding.holds for _, finding in one.trends)
+        assert not re.search(r"\bnan\b", page.read_text().lower())
+    for page in tmp_path.glob("*.md"):
+        assert not re.search(r"\bnan\b", page.read_text().lower())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_status_of_a_cell_has_a_reason(name: str) -> None:
+    one = paper(name)
+    assert {cell.status for cell in one.cells} <= {"", UNUSABLE, *one.reasons}
+
+
+def test_the_error_for_an_unknown_paper_suggests_the_closest_name() -> None:
+    with pytest.raises(BadInput, match="did you mean `singh2013`"):
+        paper("singh2014")
+
+
+def test_every_scenario_of_a_paper_is_shipped() -> None:
+    known = shipped()
+    named = {split(scenario)[0] for name in NAMES for scenario in paper(name).scenarios}
+    assert named - known.keys() == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_cell_counts_in_a_row_with_an_unexplained_rate(name: str) -> None:
+    cells = paper(name).cells
+    unexplained = [cell for cell in cells if cell.status not in ("", UNUSABLE)]
+    rows = {(cell.table, cell.row) for cell in unexplained if cell.kind == "rate"}
+    assert not [cell for cell in cells if (cell.table, cell.row) in rows and not cell.status]

@@ -1,0 +1,102 @@
+"""Curves over time of the past and of 2026: means in equal parts of a call, their file, and their drawing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtclab.metrics.series import Array, Samples
+from rtclab.report.drawing import Line
+from rtclab_papers.reproduce import NAMES
+from rtclab_papers.reproduce.today import series
+from rtclab_papers.reproduce.today.conditions import read_plan
+from rtclab_papers.reproduce.today.run import LIVE, THEN
+from rtclab_papers.reproduce.today.series import Curve
+
+NAME = "singh2013 2"
+SCENARIOS = ("unconstrained", "latency-50ms", "latency-100ms", "latency-200ms", "latency-500ms")
+
+
+def curve(campaign: str, scenario: str, length_s: float, values: list[float]) -> Curve:
+    name = f"singh2013/{scenario}"
+    return Curve(NAME, campaign, name, "alice->bob", "rate_kbps", "0a1b", length_s, 1, np.array(values))
+
+
+def curves(values: list[float]) -> list[Curve]:
+    lengths = {THEN: 300.0, LIVE: 45.0}
+    return [curve(which, name, lengths[which], values) for which in lengths for name in SCENARIOS]
+
+
+def samples(values: list[float]) -> Samples:
+    return Samples(np.arange(len(values)) + 0.5, np.array(values))
+
+
+def test_a_short_call_has_a_part_for_each_second_and_a_long_one_sixty() -> None:
+    assert series.means([samples([1.0, 3.0])], 2).tolist() == [1, 3]
+    of_minutes = series.means([samples(list(range(120)))], 120)
+    assert of_minutes.tolist() == [2 * part + 0.5 for part in range(60)]
+
+
+def test_a_part_is_the_mean_over_calls_and_unknown_without_samples() -> None:
+    found = series.means([samples([1.0, np.nan, 5.0]), samples([3.0])], 3)
+    assert found[0] == 2
+    assert np.isnan(found[1])
+    assert found[2] == 5
+
+
+def test_curves_are_read_as_they_were_written(tmp_path: Path) -> None:
+    file = series.file_of(tmp_path / "page.md")
+    assert file == tmp_path / "data" / "page-series.csv"
+    assert series.read(file) == []
+    written = curves([1.0, np.nan, 3000.0])
+    series._write(file, written)
+    for one, other in zip(written, series.read(file), strict=True):
+        assert one.key == other.key
+        assert (one.length_s, one.repeats) == (other.length_s, other.repeats)
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_the_past_and_2026_have_axes_of_their_own_that_end_with_the_call() -> None:
+    drawn = series.drawing(figure(), NAME, curves([100.0, 200.0]), "file")
+    assert drawn is not None
+    assert [one.title for one in drawn.axes] == ["then, simulated, 300 s", "2026, live, 45 s"]
+    for one in drawn.axes:
+        assert [line_of(mark).look.label for mark in one.marks] == [
+            "0 ms",
+            "50 ms",
+            "100 ms",
+            "200 ms",
+            "500 ms",
+        ]
+        # The middles of two halves of the call.
+        np.testing.assert_array_equal(line_of(one.marks[0]).x, [25, 75])
+
+
+def test_a_figure_without_live_curves_is_not_drawn() -> None:
+    then = [one for one in curves([100.0]) if one.campaign == THEN]
+    assert series.drawing(figure(), NAME, then, "file") is None
+
+
+def test_every_figure_that_the_page_names_exists_and_shows_a_course() -> None:
+    plan = read_plan(NAMES)
+    found = dict(series.figures(plan))
+    assert len(found) == sum(map(len, plan.conditions.series.values()))
+    for one in found.values():
+        assert one.form == "over time"
+        assert set(one.scenarios) <= set(plan.scenarios)
+
+
+def figure() -> series.Figure:
+    return dict(series.figures(read_plan(["singh2013"])))[NAME]
+
+
+def line_of(mark: object) -> Line:
+    assert isinstance(mark, Line)
+    return mark
+
+
+@pytest.mark.parametrize("values", [np.array([]), np.array([np.nan])])
+def test_a_call_without_samples_has_no_values(values: Array) -> None:
+    assert np.isnan(series.means([Samples(np.zeros(values.size), values)], 10)).all()

@@ -1,0 +1,412 @@
+"""Live values and simulated repeats of a condition: intervals, errors, files, tables and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtclab.backend.sim import SimBackend
+from rtclab.errors import BadInput
+from rtclab.scenario import Scenario
+from rtclab_papers.validate.chance import Chance, chance_file, chances, read_chances, write_chances
+from rtclab_papers.validate.conditions import GROUPS, Condition, draw
+from rtclab_papers.validate.kept import Kept, read_kept, write_kept
+from rtclab_papers.validate.outcomes import (
+    SIMULATED_REPEATS,
+    Call,
+    Expected,
+    Live,
+    Outcome,
+    Simulated,
+    errors_by_chance,
+    expected,
+    gathered,
+    live_of,
+    simulated_of,
+)
+from rtclab_papers.validate.tables import GOALS, goal_words, score, table
+from rtclab_papers.validate.twin_page import errors, figures, known_on_one_side, write_twin
+from rtclab_papers.validate.twin_plots import drawings, steps, ticks
+
+FLOWS = ("alice->bob", "bob->alice")
+
+
+def outcome(
+    seed: int,
+    live: float,
+    simulated: float,
+    metric: str = "receiving_rate",
+    *,
+    slack: float = 10,
+    live_connected: bool = True,
+    connected: int = 39,
+    condition: Condition | None = None,
+) -> Outcome:
+    """The outcome of a condition in which one metric of one direction is known."""
+    key = (metric, FLOWS[0])
+    said = Expected(simulated, simulated - slack, simulated + slack, 39)
+    return Outcome(
+        condition or draw(seed),
+        Live(1, int(live_connected), {} if math.isnan(live) else {key: [live]}),
+        Simulated(39, connected, {key: said}),
+    )
+
+
+def test_the_interval_is_the_range_of_the_repeats() -> None:
+    found = expected([3.0, 1.0, 10.0])
+    assert (found.middle, found.low, found.high, found.known) == (3.0, 1.0, 10.0, 3)
+    assert found.level == 0.5
+    assert expected([1.0]).level == 0.0
+    with pytest.raises(ValueError, match="no values"):
+        expected([])
+
+
+def test_thirty_nine_repeats_are_the_fewest_for_95_per_cent() -> None:
+    assert expected([0.0] * SIMULATED_REPEATS).level == pytest.approx(0.95)
+    assert expected([0.0] * (SIMULATED_REPEATS - 1)).level < 0.95
+
+
+@pytest.mark.parametrize("count", [9, 39])
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "cauchy"])
+def test_a_further_repeat_lies_in_the_interval_as_often_as_stated(shape: str, count: int) -> None:
+    """Of 4000 samples, (n - 1) / (n + 1) cover a further value, whatever the distribution; four errors."""
+    source = np.random.default_rng(1)
+    size = (4000, count + 1)
+    samples = {
+        "normal": lambda: source.normal(size=size),
+        "lognormal": lambda: source.lognormal(sigma=2, size=size),
+        "cauchy": lambda: source.standard_cauchy(size=size),
+    }[shape]()
+    found = [expected(list(sample[:-1])) for sample in samples]
+    covered = np.mean([one.low <= last <= one.high for one, last in zip(found, samples[:, -1], strict=True)])
+    level = (count - 1) / (count + 1)
+    assert abs(covered - level) < 4 * math.sqrt(level * (1 - level) / len(samples))
+
+
+def test_equal_values_are_covered_more_often_than_stated() -> None:
+    """Of counts of 0 or 1, only a first 1 or a first 0 lies outside: with p = 0.02 at most 0.98^9 * 0.02."""
+    source = np.random.default_rng(1)
+    samples = source.random(size=(4000, 10)) < 0.02
+    found = [expected(list(sample[:-1])) for sample in samples]
+    outside = np.mean(
+        [not one.low <= last <= one.high for one, last in zip(found, samples[:, -1], strict=True)]
+    )
+    share = 0.98**9 * 0.02
+    assert abs(outside - share) < 4 * math.sqrt(share / 4000)
+    assert outside < 1 - 8 / 10
+
+
+def test_a_call_that_does_not_connect_makes_the_interval_less_certain() -> None:
+    calls = [Call(True, {("rtt", "a->b"): 10.0 + number}) for number in range(8)]
+    [said] = [expected(values) for values in gathered([*calls, Call()]).values()]
+    assert (said.low, said.high, said.known) == (10, 17, 8)
+    assert said.level == pytest.approx(7 / 9)
+
+
+def test_a_value_that_one_side_lacks_is_not_compared_but_counted() -> None:
+    known = outcome(1, 100, 100)
+    other = ("receiving_rate", FLOWS[1])
+    lacking = replace(known, simulated=Simulated(39, 39, {other: expected([1.0] * 39)}))
+    assert outcome(1, nan, 100.0).pairs == lacking.pairs == ()
+    assert known_on_one_side(known) == 0
+    assert known_on_one_side(lacking) == 2
+    # Half of the simulated calls lack it as well.
+    rare = replace(
+        known, simulated=Simulated(39, 39, {**known.simulated.values, other: expected([1.0] * 19)})
+    )
+    assert known_on_one_side(rare) == 0
+
+
+def test_a_live_value_is_covered_if_it_lies_in_the_interval() -> None:
+    assert outcome(1, 100, 109).pairs[0].covered
+    assert not outcome(1, 100, 111).pairs[0].covered
+
+
+def test_every_live_call_of_a_condition_is_compared() -> None:
+    one = outcome(1, 100, 110)
+    several = replace(one, live=Live(2, 2, {("receiving_rate", FLOWS[0]): [100.0, 220.0]}))
+    assert [pair.error for pair in several.pairs] == [pytest.approx(0.1), -0.5]
+    assert score("receiving_rate", [several]).values == 2
+    assert score("receiving_rate", [several]).conditions == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "live", "error"),
+    [
+        ("nacks", 0.0, nan),
+        ("nacks", 1.0, 1.0),
+        ("retransmission_share", 1.0, nan),
+        ("retransmission_share", 1.6, 0.25),
+    ],
+)
+def test_small_values_have_no_relative_error(metric: str, live: float, error: float) -> None:
+    [pair] = outcome(1, live, 2.0, metric).pairs
+    assert pair.error == pytest.approx(error, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("live", "simulated", "alone"),
+    [(True, 20, False), (True, 19, True), (False, 20, True), (False, 0, False)],
+)
+def test_a_call_connects_on_one_side_only_if_most_of_the_other_side_do_not(
+    live: bool, simulated: int, alone: bool
+) -> None:
+    one = outcome(1, 1, 1, live_connected=live, connected=simulated)
+    assert one.connects_on_one_side_only is alone
+
+
+def test_rows_survive_the_file_with_six_digits(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "twin.csv"
+    values = {("rtt", "a->b"): [123.4567891, 2.0], ("nacks", "b->a"): [0.0]}
+    live = Live(2, 1, values, 3, "late, twice", "2026-11-23", 5)
+    simulated = Simulated(39, 38, {("rtt", "a->b"): Expected(1.0, 0.5, 1234567.8, 38)})
+    write_kept(file, {"1": Kept("words, more", "odd", live, simulated), "x": Kept("", "even", live)})
+    found = read_kept(file)
+    assert found["1"].live.values == {("rtt", "a->b"): [123.457, 2.0], ("nacks", "b->a"): [0.0]}
+    assert found["1"].simulated == Simulated(39, 38, {("rtt", "a->b"): Expected(1.0, 0.5, 1234570.0, 38)})
+    assert found["1"].live == replace(live, values=found["1"].live.values)
+    assert found["x"].simulated is None
+    assert found["x"].outcome(draw(1)) is None
+    assert read_kept(tmp_path / "none.csv") == {}
+
+
+def test_a_score_is_the_median_error_the_share_within_ten_per_cent_and_the_coverage() -> None:
+    found = score("receiving_rate", [outcome(1, 100, 95), outcome(3, 100, 108), outcome(5, 100, 150)])
+    assert (found.conditions, found.values, found.errors) == (3, 3, 3)
+    assert found.error == pytest.approx(0.08)
+    assert found.close == found.coverage == pytest.approx(2 / 3)
+    assert found.level == pytest.approx(0.95)
+
+
+def test_a_live_zero_counts_for_the_coverage_and_not_for_the_error() -> None:
+    found = score("nacks", [outcome(1, 0, 5, "nacks"), outcome(3, 100, 150, "nacks")])
+    assert (found.values, found.errors, found.error, found.coverage) == (2, 1, 0.5, 0.5)
+
+
+def held_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The same outcomes as if their seeds were held out."""
+    return [replace(one, condition=replace(one.condition, group="151-200")) for one in outcomes]
+
+
+@pytest.mark.parametrize(
+    ("simulated", "slack", "cells"),
+    [
+        (102, 10, "2.0 ≤ 2 | 100 | 100 ≥ 85"),
+        (103, 10, "**3.0 > 2** | 100 | 100 ≥ 85"),
+        (250, 1, "**150 > 2** | 0.0 | **0.0 < 85**"),
+    ],
+)
+def test_goals_stand_beside_the_figures_of_the_conditions_that_are_held_out(
+    simulated: float, slack: float, cells: str
+) -> None:
+    lines = list(
+        table(held_out([outcome(1, 100, simulated, slack=slack)]), {"151-200": "new"}, goals="151-200")
+    )
+    assert lines[0] == "| metric | new: n | error | ≤ 10 | coverage |"
+    assert [line.replace("\u00a0", " ") for line in lines[2:]] == [f"| Receiving rate | 1 (1) | {cells} |"]
+
+
+def test_the_table_has_a_row_per_known_metric_and_columns_per_group_with_conditions() -> None:
+    found = [outcome(1, 100, 103), outcome(3, 0, 1, "nacks"), outcome(2, 100, 105)]
+    lines = list(table(found, {"151-200": "new", "odd": "odd", "even": "even"}, goals="151-200"))
+    columns = "n | error | ≤ 10 | coverage"
+    assert lines[0] == f"| metric | odd: {columns} | even: {columns} |"
+    assert [line.replace("\u00a0", " ") for line in lines[2:]] == [
+        "| Receiving rate | 1 (1) | 3.0 | 100 | 100 | 1 (1) | 5.0 | 100 | 100 |",
+        "| NACKs | 0/1 (1) | – | – | 100 | – | – | – | – |",
+    ]
+    assert {line.count("|") for line in lines} == {10}
+
+
+def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others() -> None:
+    # The others' medians are 4, 3, nothing, 2 and 2.
+    found = errors_by_chance("nacks", [1.0, 2.0, nan, 4.0, 0.0])
+    assert found[:2] == pytest.approx((1.0, 0.5))
+    assert math.isnan(found[2])
+    assert found[3] == pytest.approx(0.75)
+    assert math.isnan(found[4])  # a value of zero has no relative error
+    assert all(map(math.isnan, errors_by_chance("rtt", [1.0, nan])))
+
+
+def test_chance_is_the_median_and_the_range_over_the_repeats_of_the_median_error_of_a_group() -> None:
+    def lucky(seed: int, *by_chance: float) -> Outcome:
+        one = outcome(seed, 100, 100)
+        values = {key: replace(said, by_chance=by_chance) for key, said in one.simulated.values.items()}
+        return replace(one, simulated=replace(one.simulated, values=values))
+
+    # By repeat, the medians of seeds 1, 3 and 5 are 0.3, 0.2 and 0.25.
+    found = chances(
+        [lucky(1, 0.1, 0.2, 0.1), lucky(3, 0.3, 0.1, nan), lucky(5, 0.5, 0.9, 0.4), outcome(7, 1, 1)]
+    )
+    assert found == {("odd", "receiving_rate"): Chance(0.25, 0.2, 0.3)}
+
+
+def test_a_simulation_says_what_chance_makes_of_its_own_repeats(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        said = simulated_of(draw(1).scenario, executor, 3)
+    rate = said.values["receiving_rate", FLOWS[0]]
+    assert len(rate.by_chance) == 3
+    # The repeat in the middle has a smaller error than the farther one of the others.
+    assert 0 < sorted(rate.by_chance)[0] < max(rate.by_chance) < 1
+
+
+def test_chances_survive_the_file_with_four_digits(tmp_path: Path) -> None:
+    file = chance_file(tmp_path / "twin.csv")
+    assert file.name == "twin-chance.csv"
+    write_chances(file, {("odd", "rtt"): Chance(0.123456, 0.1, 0.2), ("odd", "nacks"): Chance(1.0, 0.0, 2.0)})
+    assert read_chances(file) == {
+        ("odd", "rtt"): Chance(0.1235, 0.1, 0.2),
+        ("odd", "nacks"): Chance(1.0, 0.0, 2.0),
+    }
+    assert read_chances(tmp_path / "none.csv") == {}
+
+
+def test_chance_has_a_column_in_the_groups_that_have_some_and_is_told() -> None:
+    known = {("odd", "rtt"): Chance(0.04, 0.01, 0.1)}
+    found = [outcome(1, 100, 115, "rtt"), outcome(2, 100, 101, "rtt")]
+    lines = list(table(found, {"odd": "odd", "even": "even"}, chances=known))
+    assert lines[0] == (
+        "| metric | odd: n | error | chance | ≤ 10 | coverage | even: n | error | ≤ 10 | coverage |"
+    )
+    assert {line.count("|") for line in lines} == {11}
+    assert "| 15.0 | 4.0 [1.0, 10.0] | 0.0 | 0.0 |" in lines[2].replace("\u00a0", " ")
+    told = "\n".join(goal_words(found[:1], "these", chances={"rtt": Chance(0.04, 0.01, 0.1)}))
+    assert "Of 1 median errors, 1 are larger than any of chance (RTT)." in told
+    assert "By chance alone, 1 of the 1 median errors miss their goal." in told
+
+
+def test_the_number_of_goals_reached_is_told() -> None:
+    found = [outcome(1, 100, 102), outcome(3, 100, 200, "rtt"), outcome(5, 100, 101, "frame_rate")]
+    assert "1 of 2 median errors, 2 of 3 coverages." in list(goal_words(found, "these"))
+    # Nothing about the probability, because every repeat knows everything.
+    assert len(list(goal_words(found, "these"))) == 2
+    fewer = Simulated(39, 20, {("rtt", FLOWS[0]): Expected(100, 90, 110, 19)})
+    told = "\n".join(goal_words([*found, replace(outcome(7, 100, 100, "rtt"), simulated=fewer)], "these"))
+    # The mean of 38/40 and 18/20.
+    assert "between 92.5 % and 95.0 %" in told
+
+
+def test_every_goal_is_of_a_compared_metric_and_below_one() -> None:
+    assert {score(name, [outcome(1, 100, 100, name)]).values for name in GOALS} == {1}
+    assert all(0 < goal < 1 for goal in GOALS.values())
+
+
+def test_the_rate_is_told_apart_by_loss_on_the_wire() -> None:
+    found = dict(figures([outcome(1, 100, 95), outcome(3, 100, 108), outcome(5, 100, 150)]))
+    # Of the three, only seed 1 has no loss.
+    assert found["rate without loss on the wire, median error; within 10 %"] == "5.0 %; 100 %"
+    assert found["rate with loss on the wire, median error; within 10 %"] == "29.0 %; 50.0 %"
+
+
+def test_heights_of_neighbouring_steps_are_not_the_same_step() -> None:
+    def same(live: float, simulated: float) -> str:
+        return dict(figures([outcome(1, live, simulated, "frame_height")]))["same step of resolution"]
+
+    assert same(480, 450) == "100 %"
+    assert same(480, 360) == "0.0 %"
+    assert same(360, 320) == "100 %"
+    assert same(360, 240) == "0.0 %"
+
+
+def test_ticks_are_one_two_and_five_of_each_decade_or_only_one_of_many() -> None:
+    assert ticks(math.log10(90), math.log10(1500))[1] == ["100", "200", "500", "1000"]
+    assert ticks(math.log10(0.9), math.log10(15000))[1] == ["1", "10", "100", "1000", "10000"]
+
+
+def test_an_empirical_distribution_rises_at_each_value_by_its_share() -> None:
+    places, shares = steps(np.array([1.0, 4.0]))
+    assert places.tolist() == [1, 1, 4]
+    assert shares.tolist() == [0, 50, 100]
+
+
+def test_dots_and_bars_stay_inside_the_axes_and_zeros_are_counted() -> None:
+    found = [
+        outcome(1, 100, 100, "nacks", slack=1000),
+        outcome(3, 0, 10, "nacks"),
+        outcome(5, 10, 10, "nacks"),
+    ]
+    [rates, scatter, _] = drawings([*found, outcome(2, 100, 100)], GROUPS)
+    assert [axes.title for axes in rates.axes] == ["even seeds of 1 to 100"]
+    assert (rates.x.label, rates.y.label) == ("Receiving rate, live (kbit/s)", "simulated (kbit/s)")
+    [axes] = scatter.axes
+    _, dots = axes.marks
+    for values in (dots.x, dots.y, dots.low, dots.high):  # type: ignore[union-attr]
+        assert len(values) == 2
+        assert all(scatter.y.begin <= value <= scatter.y.end for value in values)
+    assert axes.note == "1 with a zero are not drawn"
+
+
+def test_meetings_are_compared_by_the_same_functions() -> None:
+    """A call of three over an SFU has six flows of media and six of transport; both sides know the same."""
+    scenario = Scenario.read(
+        {
+            "name": "meeting",
+            "duration": "5 s",
+            "participants": {"alice": {}, "bob": {}, "carol": {}},
+            "calls": [{"kind": "sfu", "participants": ["alice", "bob", "carol"]}],
+            "video": {"width": 320, "height": 180},
+        },
+        "meeting",
+    )
+    with ThreadPoolExecutor(2) as pool:
+        simulated = simulated_of(scenario, pool, repeats=3)
+    live = live_of([SimBackend().simulate(scenario, seed=scenario.seed_of(1), repeat=1)])
+    one = Outcome(Condition("three", "three over an SFU", scenario, "meetings"), live, simulated)
+    assert (live.connected, simulated.connected) == (1, 3)
+    assert {pair.expected.known for pair in one.pairs} == {3}
+    rates = [pair for pair in one.pairs if pair.metric == "receiving_rate"]
+    frames = [pair for pair in one.pairs if pair.metric == "frame_rate"]
+    ends = ("alice", "bob", "carol")
+    between = {f"{a}->{b}" for a in ends for b in ends if a != b}
+    assert {pair.flow for pair in frames} == between
+    assert {pair.flow for pair in rates} - between == {f"{a}->core" for a in ends} | {
+        f"core->{a}" for a in ends
+    }
+    # The live call is repeat 1 of the simulated ones.
+    assert all(pair.covered for pair in one.pairs)
+    lines = list(errors([one], {"meetings": "meetings"}))
+    assert "| metric | meetings: n | error | ≤ 10 | coverage |" in lines
+    assert drawings([one], {"meetings": "meetings"})[0].axes[0].title == "meetings"
+
+
+def test_the_page_names_the_worst_with_their_reasons_and_keeps_notes(tmp_path: Path) -> None:
+    (tmp_path / "twin-reasons.csv").write_text("name,reason\n5,the queue\n")
+    page = tmp_path / "twin.md"
+    outcomes = [outcome(seed, 100, 100 + seed) for seed in range(1, 13)]
+    write_twin(page, outcomes, tmp_path)
+    page.write_text(page.read_text() + "\nA note.\n")
+    write_twin(page, outcomes, tmp_path)
+    text = page.read_text()
+    assert "+12%" in text
+    # The simulated value is too large by its seed, and its interval is 10 below and above it.
+    assert "8 of these 10 live values lie in the simulated interval." in text
+    assert f"| 5 | {draw(5).words}. **the queue** | alice → bob | 100 | 105 [95,\u00a0115] | +5% |" in text
+    assert "| +2% |" not in text
+    assert "## The same conditions again" not in text
+    assert text.endswith("A note.\n")
+    for drawing in drawings(outcomes, GROUPS):
+        assert f"(twin-{drawing.name}.svg)" in text
+        assert page.with_name(f"twin-{drawing.name}.svg").is_file()
+
+
+def test_a_page_of_no_conditions_can_be_written(tmp_path: Path) -> None:
+    write_twin(tmp_path / "twin.md", [], tmp_path)
+    text = (tmp_path / "twin.md").read_text()
+    assert text.startswith("# The twin")
+    assert "![" not in text
+    assert not list(tmp_path.glob("*.svg"))
+
+
+def test_a_damaged_file_of_rows_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "twin.csv"
+    write_kept(file, {"1": Kept("", "odd", Live(1, 1, {}))})
+    file.write_text("seed,half\n1,odd\n")
+    with pytest.raises(BadInput, match=r"twin\.csv: "):
+        read_kept(file)

@@ -1,0 +1,188 @@
+"""``rtclab runs``, ``rtclab show RUN`` and ``rtclab delete``: which results there are, and how they came."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import typer
+from rich.filesize import decimal
+
+from rtclab.cli import tables
+from rtclab.errors import BadInput
+from rtclab.experiment import Results, Store, find_store
+from rtclab.lab import bytes_of
+from rtclab.lab import list_runs as runs_of
+from rtclab.phrases import names_in_words
+from rtclab.trace import only_writer
+
+MOST_LABELS = 5
+"""Conditions that were given one by one are named if they are at most this many."""
+
+
+def list_and_show(out: Path, *, as_csv: bool, as_json: bool) -> None:
+    """Prints the results in a directory."""
+    if as_csv and as_json:
+        raise BadInput("--json and --csv: expected one of them")
+    runs = runs_of(out)
+    if as_json:
+        tables.print_json(runs.to_dicts())
+    elif as_csv:
+        sys.stdout.write(runs.write_csv())
+    else:
+        _print_runs(runs, out)
+
+
+def _print_runs(runs: pl.DataFrame, out: Path) -> None:
+    if runs.is_empty():
+        print(f"no runs in {out}/", file=sys.stderr)
+        return
+    headings = tables.right("finished", "conditions", "size")
+    table = tables.new_table(*tables.whole("run", "backend", "began"), *headings)
+    for row in runs.iter_rows(named=True):
+        known = row["problem"] is None
+        table.add_row(
+            row["name"],
+            row["backend"] or "",
+            _time(row["created"] or ""),
+            f"{row['finished']} of {row['planned']}" if known else "unknown",
+            str(row["conditions"]) if known else "",
+            decimal(row["bytes"]),
+        )
+    tables.print_table(table)
+    for name, problem in runs.drop_nulls("problem").select("name", "problem").iter_rows():
+        print(f"{name}: {problem}", file=sys.stderr)
+
+
+def show_run(path: Path, *, as_json: bool) -> None:
+    """Prints how results were made: scenario, conditions, versions, machine, outcomes and events."""
+    store = Store(path)
+    about, results = store.about, Results(store)
+    outcomes = results.outcomes()
+    builds = dict(store.outcomes().group_by("code", maintain_order=True).len().iter_rows())
+    first = store.conditions.data(0)
+    if as_json:
+        tables.print_json(
+            {
+                "run": str(path),
+                "backend": about.backend,
+                "scenario": first,
+                "fields": {field.name: field.texts for field in store.conditions.fields},
+                "conditions": results.conditions,
+                "planned": results.planned,
+                "statuses": store.statuses(),
+                "window": about.window,
+                "metrics": about.metrics,
+                "traces": about.traces,
+                "versions": about.versions,
+                "builds": builds,
+                "older": int(outcomes["older"].sum()),
+                "machine": about.machine and about.machine.model_dump(),
+                "created": about.created,
+                "bytes": bytes_of(path),
+                "events": [{"at": at, "what": what} for at, what in store.events()],
+            }
+        )
+        return
+    print(f"{results.name}: {first.get('title') or first['name']}")
+    table = tables.new_table(*tables.whole(""), "")
+    table.show_header = False
+    for name, value in _facts(results, store, first).items():
+        table.add_row(name, value)
+    tables.print_table(table)
+    older = int(outcomes["older"].sum())
+    if older:
+        again = f"`rtclab run --resume {path} --renew` runs simulated ones again"
+        print(f"{tables.count(older, 'repeat')} of another build of rtclab; {again}\n")
+    events = tables.new_table(*tables.whole("time (UTC)"), "what happened")
+    for at, what in store.events():
+        events.add_row(_time(at), what)
+    tables.print_table(events)
+
+
+def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str, str]:
+    """What holds for all repeats, by heading."""
+    about, machine = store.about, store.about.machine
+    facts = {
+        "directory": f"{results.path}, {decimal(bytes_of(results.path))}",
+        "backend": tables.BACKENDS.get(about.backend, about.backend),
+        "scenario": f"{scenario['name']}, {scenario['duration']}",
+        "source": scenario.get("source") or "",
+        "conditions": _conditions(results),
+        "repeats": _repeats(results, store),
+        "measured": f"{tables.count(len(about.metrics), 'metric')}, "
+        + ("whole repeats" if about.window is None else "{:g} s to {:g} s".format(*about.window)),
+        "traces": "kept" if about.traces else "not kept",
+        "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+        "machine": "",
+    }
+    if machine is not None:
+        known = [f"{machine.system} {machine.kernel}", machine.processor]
+        known += [tables.count(machine.cores, "core")] if machine.cores else []
+        known += [decimal(machine.memory_bytes)] if machine.memory_bytes else []
+        facts["machine"] = ", ".join(known)
+    return {name: value for name, value in facts.items() if value}
+
+
+def _conditions(results: Results) -> str:
+    count = len(results.conditions)
+    if results.fields:
+        return f"{count}: " + ", ".join(f"{one.name} ({one.count} values)" for one in results.varied)
+    if count == 1:
+        return ""
+    return f"{count}: {names_in_words(results.conditions, MOST_LABELS)}"
+
+
+def _repeats(results: Results, store: Store) -> str:
+    """How the repeats ended: ``5 planned: 3 finished, 1 failed, 1 not run``."""
+    statuses = store.statuses()
+    missing = results.planned - sum(statuses.values())
+    ended = [f"{number} {status}" for status, number in sorted(statuses.items(), key=lambda one: -one[1])]
+    return f"{results.planned} planned: {', '.join([*ended, *([f'{missing} not run'] if missing else [])])}"
+
+
+def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
+    """Deletes directories of results, all or none of them.
+
+    Raises:
+        BadInput: a name is not that of results, another process writes there, or nobody can be asked.
+    """
+    paths = list(dict.fromkeys(_results_of(name, out) for name in names))
+    with ExitStack() as locked:
+        for path in paths:
+            locked.enter_context(only_writer(path))
+        if not yes:
+            _ask(paths)
+        for path in paths:
+            shutil.rmtree(path)
+            print(f"deleted {path}")
+
+
+def _results_of(name: str, out: Path) -> Path:
+    path = find_store(name, out)
+    if path is None:
+        raise BadInput(
+            f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"
+        )
+    if path.is_symlink():
+        raise BadInput(
+            f"delete: {path} is a symbolic link; expected a directory", hint=f"it points to {path.resolve()}"
+        )
+    return path
+
+
+def _ask(paths: Sequence[Path]) -> None:
+    what = [f"{path} ({decimal(bytes_of(path))})" for path in paths]
+    if not sys.stdin.isatty():
+        raise BadInput(f"delete: {', '.join(what)}: nobody can be asked without a terminal", hint="add --yes")
+    typer.confirm(f"delete {names_in_words(what, len(what))}?", abort=True)
+
+
+def _time(text: str) -> str:
+    """A time in ISO 8601 without its zone, for reading."""
+    return text.partition("+")[0].replace("T", " ")

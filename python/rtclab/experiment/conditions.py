@@ -1,0 +1,318 @@
+"""The conditions of an experiment: labelled scenarios, given one by one or as a product of varied fields."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from rtclab.backend import Backend
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
+from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
+from rtclab.scenario import Change, Scenario
+from rtclab.scenario.files import located
+from rtclab.scenario.load import changed, load
+from rtclab.scenario.path import self_contained
+
+VARY = "vary"
+"""Origin, in errors, of the values of varied fields."""
+NOT_VARIED = {
+    "name": "the experiment's directory is named after it",
+    "repeats": "all conditions have the same number of repeats; use --repeats",
+    "seed": "repeats differ in their seeds, which all conditions share; use --repeats",
+}
+UNRELATED = {"name", "title", "source", "repeats"}
+"""Fields of a scenario that do not change what happens in a repeat."""
+
+
+def digest_of(scenario: Scenario | Mapping[str, Any]) -> str:
+    """Identifies what a scenario does. Fields with default values do not count, so new fields change nothing.
+
+    Of an imported capture or log there are only JSON values.
+    """
+    if isinstance(scenario, Scenario):
+        text = scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
+    else:
+        text = json.dumps(scenario)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Conditions(Protocol):
+    """Labelled scenarios, numbered from 0. ``fields`` are the fields in which they were varied, if any."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def label(self, number: int) -> str:
+        """What tells a condition from the others; unique."""
+
+    def scenario(self, number: int) -> Scenario:
+        """The scenario of a condition."""
+
+    def data(self, number: int) -> dict[str, Any]:
+        """The scenario of a condition as JSON values."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The conditions as JSON values."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Conditions that are given one by one: the scenario's JSON values by label."""
+
+    scenarios: Mapping[str, dict[str, Any]]
+    fields: tuple[Field, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.scenarios)
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return list(self.scenarios)
+
+    def label(self, number: int) -> str:
+        """The label of a condition."""
+        return self._labels[number]
+
+    def scenario(self, number: int) -> Scenario:
+        """The scenario of a condition. A field that rtclab did not have when it was kept has its default.
+
+        Raises:
+            ScenarioError: rtclab has no such scenario any more.
+        """
+        label = self._labels[number]
+        return Scenario.read(self.scenarios[label], label)
+
+    def data(self, number: int) -> dict[str, Any]:
+        """The scenario of a condition as it was given."""
+        return self.scenarios[self._labels[number]]
+
+    def as_json(self) -> dict[str, Any]:
+        """The conditions as JSON values."""
+        return {"scenarios": dict(self.scenarios)}
+
+
+@dataclass(frozen=True)
+class Product:
+    """Every combination of the values of some fields of one scenario; the last field changes fastest.
+
+    ``base`` has the scenario's tables as JSON values, without the varied fields. ``origin`` is its name in
+    errors.
+    """
+
+    name: str
+    origin: str
+    base: dict[str, Any]
+    fields: tuple[Field, ...]
+
+    def __len__(self) -> int:
+        return prod(field.count for field in self.fields)
+
+    def indices(self, number: int) -> list[int]:
+        """For each field, the index of its value in a condition."""
+        found = []
+        for field in reversed(self.fields):
+            number, index = divmod(number, field.count)
+            found.append(index)
+        return found[::-1]
+
+    def label(self, number: int) -> str:
+        """The values of a condition as text: ``link.up.capacity = 1 Mbit/s, link.up.loss = 2 %``."""
+        chosen = zip(self.fields, self.indices(number), strict=True)
+        return ", ".join(f"{field.name} = {field.texts[index]}" for field, index in chosen)
+
+    def scenario(self, number: int) -> Scenario:
+        """The scenario of a condition.
+
+        Raises:
+            BadInput: its values do not make a valid scenario.
+        """
+        chosen = zip(self.fields, self.indices(number), strict=True)
+        values = [Change(field.name, field.values[index], VARY) for field, index in chosen]
+        layered = changed(json.loads(self._text), self.origin, values)
+        try:
+            return Scenario.read(layered.data, self.origin)
+        except ScenarioError as error:
+            raise layered.attributed(error) from None
+
+    def data(self, number: int) -> dict[str, Any]:
+        """The scenario of a condition with all its defaults."""
+        return self.scenario(number).model_dump(mode="json")
+
+    def as_json(self) -> dict[str, Any]:
+        """The conditions as JSON values."""
+        return asdict(self)
+
+    @cached_property
+    def _text(self) -> str:
+        return json.dumps(self.base)
+
+
+def from_json(known: Mapping[str, Any]) -> Conditions:
+    """The conditions from the result of ``as_json``."""
+    if "scenarios" in known:
+        return Listed(known["scenarios"])
+    fields = tuple(Field.from_json(field) for field in known["fields"])
+    return Product(**{**known, "fields": fields})
+
+
+def listed(scenarios: Mapping[str, Scenario] | Sequence[Scenario]) -> Listed:
+    """Conditions from scenarios, by label or with their names as labels.
+
+    Raises:
+        BadInput: there is none, or two have the same name.
+    """
+    if not isinstance(scenarios, Mapping):
+        names = [one.name for one in scenarios]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise BadInput(
+                f"conditions: two scenarios are named `{twice}`",
+                hint="give each a label: {'label': scenario}",
+            )
+        scenarios = dict(zip(names, scenarios, strict=True))
+    if not scenarios:
+        raise BadInput("conditions: none given; expected at least one scenario")
+    return Listed({label: one.model_dump(mode="json") for label, one in scenarios.items()})
+
+
+def product(
+    scenario: str | Path | Scenario,
+    vary: Mapping[str, object],
+    changes: Iterable[Change],
+    backend: Backend,
+    repeats: int | None,
+) -> tuple[Product, int]:
+    """Every combination of the values of some fields, and the number of repeats of each.
+
+    Checks that the backend can run every condition.
+
+    Raises:
+        BadInput: a field or value is invalid, or there are too many repeats.
+        BackendUnavailable: this machine lacks something that the backend needs.
+    """
+    fields = _fields(vary)
+    points = prod(field.count for field in fields)
+    _check_size(points, repeats or 1)
+    changes = list(changes)
+    first = _first(scenario, changes, fields)
+    repeats = repeats or first.repeats
+    _check_size(points, repeats)
+    if isinstance(scenario, Scenario):
+        layered = changed(scenario.model_dump(mode="json"), scenario.name, changes)
+    else:
+        layered = load(scenario, changes)
+    made = _with_numbers(Product(first.name, layered.origin, self_contained(layered.data), fields))
+    check(made, backend)
+    return made, repeats
+
+
+def check(conditions: Conditions, backend: Backend) -> None:
+    """Checks that the backend can run every condition, because valid values may conflict with each other.
+
+    Raises:
+        BadInput: the backend cannot run one. The message names the condition.
+        BackendUnavailable: this machine lacks something that the backend needs.
+    """
+    for number in range(len(conditions)):
+        try:
+            backend.check(conditions.scenario(number))
+        except BackendUnavailable:
+            raise
+        except RtclabError as error:
+            if len(conditions) == 1 and not conditions.fields:
+                raise
+            raise BadInput(f"{conditions.label(number)}: {error.message}", hint=error.hint) from None
+
+
+def field_columns(fields: Sequence[Field]) -> list[str]:
+    """The columns of varied fields: first the values as given, then the numbers."""
+    numbers = [field.number_column for field in fields if field.numbers]
+    return [*(field.name for field in fields), *numbers]
+
+
+def table_of(conditions: Conditions) -> pl.DataFrame:
+    """The label of each condition, and the values of its varied fields as given and as numbers.
+
+    Texts sort in the order in which they were given.
+    """
+    count = len(conditions)
+    labels = pl.Series("condition", [conditions.label(number) for number in range(count)], dtype=pl.String)
+    number = pl.Series("number", range(count), dtype=pl.Int64)
+    texts, numbers, stride = [], [], count
+    for field in conditions.fields:
+        stride //= field.count
+        index = number // stride % field.count
+        texts.append(pl.Series(field.name, field.texts, dtype=pl.Enum(field.texts))[index])
+        if field.numbers:
+            numbers.append(pl.Series(field.number_column, field.numbers, dtype=pl.Float64)[index])
+    return pl.DataFrame([number, labels, *texts, *numbers])
+
+
+def _first(scenario: str | Path | Scenario, changes: Sequence[Change], fields: Sequence[Field]) -> Scenario:
+    """The scenario of the first condition."""
+    values = [Change(field.name, field.values[0], VARY) for field in fields]
+    try:
+        return Scenario.load(scenario, [*changes, *values])
+    except ScenarioError as error:
+        ranges = {field.name: field.range for field in fields if field.range}
+        without = {problem.field for problem in error.problems if problem.message.startswith("no unit")}
+        for name in without & ranges.keys():
+            raise BadInput(
+                f"{VARY}: {name}: no unit in the range `{ranges[name]}`; expected one after its end",
+                hint="for example `0.2..5 Mbit/s x8`",
+            ) from None
+        raise
+
+
+def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
+    if not vary:
+        raise BadInput(
+            "vary: no field; expected at least one", hint="for example --vary 'link.up.loss=0 %,2 %,5 %'"
+        )
+    for name in vary:
+        if name in NOT_VARIED:
+            raise BadInput(f"vary: {name}: cannot be varied: {NOT_VARIED[name]}")
+    return tuple(_self_contained(read_field(name, given)) for name, given in vary.items())
+
+
+def _self_contained(field: Field) -> Field:
+    """The field with the content of all files that its values name, because workers may not have them."""
+    try:
+        key = field.name.rpartition(".")[2]
+        values = tuple(self_contained(located(value, Path()), key) for value in field.values)
+    except FieldError as error:
+        raise BadInput(f"{VARY}: {field.name}: {error.message}", hint=error.hint) from None
+    return replace(field, values=values)
+
+
+def _check_size(points: int, repeats: int) -> None:
+    if points * repeats > MAX_REPEATS:
+        raise BadInput(
+            f"vary: {points} combinations x {repeats} repeats are {points * repeats}; "
+            f"expected at most {MAX_REPEATS} in one sweep",
+            hint="use fewer values, or split the sweep",
+        )
+
+
+def _with_numbers(made: Product) -> Product:
+    """The conditions with ``numbers`` and ``unit`` of each field filled in."""
+    fields, stride = [], len(made)
+    for field in made.fields:
+        stride //= field.count
+        numbers = [number_of(made.scenario(index * stride), field.name) for index in range(field.count)]
+        known = [number for number in numbers if number is not None]
+        units = {unit for _, unit in known}
+        if len(known) == field.count and len(units) == 1:
+            field = replace(field, numbers=tuple(number for number, _ in known), unit=units.pop())
+        fields.append(field)
+    return replace(made, fields=tuple(fields))

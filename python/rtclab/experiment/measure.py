@@ -1,0 +1,91 @@
+"""Measures one repeat: a value for each metric and flow."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import isnan
+from pathlib import Path
+
+import rtclab.metrics
+from rtclab.backend.sim_batch import own_name
+from rtclab.experiment.store import Number
+from rtclab.metrics import METRICS, Metric
+from rtclab.metrics.series import Window
+from rtclab.metrics.statistics import mean_within_sd
+from rtclab.trace import Repeat, Trace
+
+NOT_MEASURED = "not measured: "
+"""Begin of the note of a finished repeat that could not be measured; the reason follows."""
+
+
+@dataclass(frozen=True)
+class OneRepeat:
+    """A repeat in the form of a run, for metrics of a whole run. A failed one has no trace."""
+
+    repeats: list[Repeat]
+    traces: list[Trace] = field(default_factory=list)
+
+
+def measured(
+    outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric], window: Window | None = None
+) -> list[Number]:
+    """The values of a repeat, in the order of metrics and flows.
+
+    A metric that could not be measured has none. If the call failed there is only its share of failures, and
+    if the laboratory failed there is nothing. The trace may share its tables with other repeats, because the
+    metrics that come with rtclab read only the rows of their flow.
+    """
+    if not outcome.about_the_call:
+        return []
+    found = []
+    for metric in metrics:
+        of = None if trace is None else trace if metric.shipped else trace.alone()
+        for flow, value in _values(metric, outcome, of, window):
+            if isnan(value):
+                continue
+            deviation = None
+            if metric.samples is not None and of is not None:
+                deviation = mean_within_sd([metric.samples(of, flow, window)])
+                deviation = None if isnan(deviation) else deviation
+            found.append(Number(metric.name, own_name(flow), float(value), deviation))
+    return found
+
+
+def _values(
+    metric: Metric, outcome: Repeat, trace: Trace | None, window: Window | None
+) -> Iterator[tuple[str, float]]:
+    if metric.scope == "run":
+        if window is None:
+            yield "", metric.function(OneRepeat([outcome], [] if trace is None else [trace]))
+    elif trace is not None:
+        for flow in [""] if metric.scope == "trace" else trace.flows:
+            yield flow, metric.function(trace, *([flow] if flow else []), window)
+
+
+def metrics_digest(names: Sequence[str]) -> str:
+    """Identifies the definitions of metrics: their names, and the code that computes them."""
+    digest = hashlib.sha256(_shipped().encode())
+    for name in names:
+        digest.update(name.encode())
+        if not METRICS[name].shipped:
+            digest.update(_source(METRICS[name]).encode())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def _shipped() -> str:
+    digest = hashlib.sha256()
+    for file in sorted(Path(rtclab.metrics.__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _source(metric: Metric) -> str:
+    try:
+        return inspect.getsource(metric.function)
+    except (OSError, TypeError):  # defined in an interactive session
+        return metric.definition

@@ -1,0 +1,657 @@
+"""The results of an experiment: a run, a sweep, a list of conditions, or an imported capture or log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import polars as pl
+
+from rtclab.errors import BadInput, CallFailed, DiskFull, FieldError, LaboratoryFailed, TraceError
+from rtclab.experiment.conditions import field_columns, table_of
+from rtclab.experiment.fields import Field
+from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.store import Result, Store, build, repeat_of
+from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
+from rtclab.metrics import METRICS, essentials
+from rtclab.metrics.series import Window
+from rtclab.scenario.table import closest
+from rtclab.scenario.units import Duration
+from rtclab.trace import SCHEMAS, Repeat, Run, Trace
+
+if TYPE_CHECKING:
+    from rtclab.report.plot import Plot
+
+Moment = str | float
+"""A time as in a scenario (``"20 s"``), or in seconds."""
+MEASURED: dict[str, pl.DataType] = {
+    "repeat": pl.Int64(),
+    "metric": pl.String(),
+    "flow": pl.String(),
+    "value": pl.Float64(),
+    "deviation": pl.Float64(),
+}
+
+
+class Results:
+    """The results of an experiment, finished or not.
+
+    A run, a sweep and an imported capture have the same methods. Results of several conditions have one row
+    for each where those of one condition have one row.
+
+    Example:
+        >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+        >>> grid.metrics().filter(metric="packet_loss", flow="alice->bob").height
+        4
+    """
+
+    def __init__(self, store: Store | Path, traces: Mapping[int, Trace] | None = None) -> None:
+        """Opens results. ``traces`` are opened traces of a single condition, by repeat.
+
+        Raises:
+            TraceError: the directory has no results.
+        """
+        self._store = store if isinstance(store, Store) else Store(store)
+        self._known = dict(traces or {})
+        self._chosen: list[int] | None = None
+
+    def __repr__(self) -> str:
+        return f"Results({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """Directory of the results, with the store, the traces and the report."""
+        return self._store.path
+
+    @property
+    def name(self) -> str:
+        """Name of the directory, such as ``first-call-sim-1``."""
+        return self._store.name
+
+    @property
+    def backend(self) -> str:
+        """``sim``, ``live``, ``capture`` or ``log``."""
+        return self._store.about.backend
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that a sweep varied; empty for other experiments."""
+        return [field.name for field in self._store.conditions.fields]
+
+    @property
+    def varied(self) -> tuple[Field, ...]:
+        """What differs between the conditions: the varied fields with their values, or the labels."""
+        labels = tuple(self.conditions)
+        return self._store.conditions.fields or (Field("condition", labels, labels),)
+
+    @property
+    def conditions(self) -> list[str]:
+        """The labels of the conditions: of a run the name of its scenario, of a sweep the varied values."""
+        return self._table["condition"].to_list()
+
+    @cached_property
+    def _table(self) -> pl.DataFrame:
+        """Number, label and varied values of each condition."""
+        table = table_of(self._store.conditions)
+        return table if self._chosen is None else table.filter(pl.col("number").is_in(self._chosen))
+
+    @property
+    def planned(self) -> int:
+        """Number of repeats that there should be, over all conditions."""
+        return self._table.height * self._store.about.repeats
+
+    @property
+    def finished(self) -> int:
+        """Number of finished repeats."""
+        return int((self.outcomes()["status"] == "finished").sum())
+
+    @property
+    def unfinished(self) -> int:
+        """Number of planned repeats that say nothing about the call yet; resuming runs them."""
+        return self.planned - int(self.outcomes()["status"].is_in(["finished", "failed"]).sum())
+
+    def __getitem__(self, label: str) -> Self:
+        """The results of one condition, by its label."""
+        return self._of([self._number(label)])
+
+    def where(self, **values: str) -> Self:
+        """The conditions of a sweep with these values of varied fields, written as they were given.
+
+        Names with dots are passed as a dict: ``results.where(**{"link.up.loss": "5 %"})``.
+
+        Raises:
+            BadInput: a field was not varied, or had no such value.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> grid.where(**{"link.up.loss": "5 %"}).planned
+            2
+        """
+        table = self._table
+        for name, value in values.items():
+            field = self._field("where", name)
+            if value not in field.texts:
+                raise BadInput(f"where: {name} = `{value}` was not run; expected {', '.join(field.texts)}")
+            table = table.filter(pl.col(name) == value)
+        if table.is_empty():
+            raise BadInput("where: no condition is left")
+        return self._of(table["number"].to_list())
+
+    def _of(self, numbers: list[int]) -> Self:
+        part = type(self)(self._store, self._known)
+        part._chosen = numbers
+        return part
+
+    def _number(self, label: str) -> int:
+        found = self._table.filter(pl.col("condition") == label)["number"].to_list()
+        if not found:
+            raise BadInput(
+                f"no condition `{label}` in {self.name}", hint=closest(label, self.conditions) or None
+            )
+        return int(found[0])
+
+    def _field(self, option: str, name: str) -> Field:
+        found = {field.name: field for field in self._store.conditions.fields}
+        if name not in found:
+            expected = " or ".join(found) or "a sweep: these results have no varied field"
+            raise BadInput(f"{option}: `{name}` is not varied; expected {expected}")
+        return found[name]
+
+    def outcomes(self) -> pl.DataFrame:
+        """The outcome of each repeat that ended.
+
+        Columns: ``condition``, the varied fields, ``repeat``, ``seed``, ``status`` (finished, failed, error
+        or interrupted), ``reason``, ``note``, ``attempt``, ``disturbed``, and ``older``, whether another
+        build of rtclab made it. ``failed`` means that the call failed, ``error`` that the laboratory did.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).outcomes()["status"].to_list()
+            ['finished', 'finished']
+        """
+        older = (pl.col("code") != build()).alias("older")
+        columns = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
+        rows = self._labelled(self._outcomes())
+        return rows.select("condition", *self._field_columns, *columns, older)
+
+    def failures(self) -> pl.DataFrame:
+        """The repeats in which the call or the laboratory failed: their condition, fields, number and reason.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).failures().height
+            0
+        """
+        failed = self.outcomes().filter(pl.col("status").is_in(["failed", "error"]))
+        return failed.select("condition", *self.fields, "repeat", "status", "reason")
+
+    def raise_for_failures(self) -> Self:
+        """Raises an error if a repeat failed; returns these results otherwise, so that calls can be chained.
+
+        The message has the number of failed repeats and the first reason.
+
+        Raises:
+            CallFailed: the first repeat that failed did so because of the call.
+            LaboratoryFailed: the first repeat that failed did so because of the laboratory.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2).raise_for_failures()
+            >>> run.finished
+            2
+        """
+        failures = self.failures()
+        if failures.is_empty():
+            return self
+        first = failures.row(0, named=True)
+        where = f"repeat {first['repeat']}"
+        if len(self.conditions) > 1:
+            where = f"{first['condition']}, {where}"
+        kind = LaboratoryFailed if first["status"] == "error" else CallFailed
+        raise kind(
+            f"{failures.height} of {self.planned} repeats of {self.name} failed; {where}: {first['reason']}"
+        )
+
+    @property
+    def repeats(self) -> list[Repeat]:
+        """The outcome of each repeat that ended, in order."""
+        return [one for run in self.runs for one in run.repeats]
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The repeats of each condition, with their traces."""
+        found = self._store.runs(self._table["number"].to_list())
+        if len(found) == 1:
+            found[0]._opened.update(self._known)
+        return found
+
+    @property
+    def run(self) -> Run:
+        """The repeats of the only condition.
+
+        Raises:
+            BadInput: there are several conditions.
+        """
+        if len(self.runs) > 1:
+            raise BadInput(
+                f"{self.name} has {len(self.runs)} conditions; expected one",
+                hint="choose one: results['label'] or results.where(…)",
+            )
+        return self.runs[0]
+
+    @property
+    def scenario(self) -> Mapping[str, Any]:
+        """The scenario of the only condition as it ran, as JSON values."""
+        return self.run.scenario
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The traces of the finished repeats, in order. A simulated sweep has none.
+
+        Raises:
+            TraceError: a trace cannot be read.
+        """
+        return [trace for run in self.runs for trace in run.traces]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether these are the results of one condition with traces, which are drawn over time."""
+        return len(self._table) == 1 and self._store.about.traces
+
+    def repeat_path(self, repeat: int) -> Path:
+        """The directory of the trace of a repeat of the only condition.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).repeat_path(1).name
+            'repeat-1'
+        """
+        return self.run.repeat_path(repeat)
+
+    def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
+        """A table of one repeat, or of all finished repeats with the additional first column ``repeat``.
+
+        Raises:
+            BadInput: there is no finished repeat with that number, or there are several conditions.
+            TraceError: there is no such table, or it was not recorded.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.table("packets", repeat=0).columns[:2]
+            ['sent_ns', 'delivered_ns']
+        """
+        if name not in SCHEMAS:
+            raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
+        finished = [entry.repeat for entry in self.run.repeats if entry.status == "finished"]
+        if repeat is not None and repeat not in finished:
+            known = ", ".join(map(str, finished)) or "none"
+            raise BadInput(f"repeat: {self.name} has no finished repeat {repeat}; finished: {known}")
+        if repeat is not None:
+            return self.run.trace(repeat).table(name)
+        tables = [
+            self.run.trace(number).table(name).select(pl.lit(number, pl.Int64).alias("repeat"), pl.all())
+            for number in finished
+        ]
+        empty = pl.Schema({"repeat": pl.Int64(), **SCHEMAS[name]}).to_frame()
+        return pl.concat([empty, *tables])
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table of all finished repeats of all conditions, which is read only where a query needs it.
+
+        The first columns are ``condition`` and ``repeat``.
+
+        Raises:
+            BadInput: the repeats left no traces.
+            TraceError: there is no such table, or it was not recorded.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.scan("packets").group_by("repeat").len().sort("repeat").collect()["repeat"].to_list()
+            [0, 1]
+        """
+        if name not in SCHEMAS:
+            raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
+        if not self._store.about.traces:
+            raise BadInput(f"{self.name} kept no traces", hint="run it again with traces=True")
+        schema = pl.Schema({"condition": pl.String(), "repeat": pl.Int64(), **SCHEMAS[name]})
+        tables = [schema.to_frame().lazy()]
+        for label, run in zip(self.conditions, self.runs, strict=True):
+            for number in (entry.repeat for entry in run.repeats if entry.status == "finished"):
+                file = run.repeat_path(number) / f"{name}.parquet"
+                if not file.is_file():
+                    run.trace(number).table(name)  # raises the error that says why
+                columns = (pl.lit(label).alias("condition"), pl.lit(number, pl.Int64).alias("repeat"))
+                tables.append(pl.scan_parquet(file).select(*columns, pl.all()))
+        return pl.concat(tables, how="diagonal")
+
+    def metrics(
+        self,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+        metrics: Sequence[str] | None = None,
+    ) -> pl.DataFrame:
+        """The value of every metric for every flow, in every repeat, one row each.
+
+        Columns: ``condition``; for each varied field its value as given and, if all its values are numbers,
+        the value in a base unit (``link.up.capacity_bps``); ``repeat``, ``metric``, ``unit``, ``better``,
+        ``flow``, ``value``, and ``deviation``, the standard deviation of the metric's one-second samples
+        within the repeat, null if it has none. ``flow`` is empty for a metric of the whole repeat. A metric
+        that could not be measured has no row. A repeat whose call failed has one row, ``call_failures``.
+
+        Args:
+            begin: measure from this time on; by default from the beginning.
+            end: measure up to this time; by default to the end.
+            metrics: only these metrics, by default all.
+
+        Raises:
+            BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric, or the
+                repeats left no traces from which another time could be measured.
+            TraceError: a trace cannot be read.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.metrics(begin="5 s").filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
+            [0, 1]
+        """
+        rows = self._rows(begin, end, metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
+        return (
+            self._labelled(rows)
+            .join(of_metrics(), on="metric", how="left")
+            .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
+            .select(
+                "condition",
+                *self._field_columns,
+                *("repeat", "metric", "unit", "better", "flow", "value", "deviation"),
+            )
+        )
+
+    def summary(
+        self,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+        metrics: Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> pl.DataFrame:
+        """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
+
+        Columns: ``condition`` and the varied fields as in :meth:`metrics`, ``metric``, ``unit``, ``better``,
+        ``flow``, ``mean``, ``sd``, ``ci95_low``, ``ci95_high``, ``within_run_sd`` (the mean of
+        ``deviation``: the "±" of papers), and ``repeats``, the number of repeats with a value. Intervals are
+        Student's, within the metric's bounds, and Wilson's for shares of all repeats. Student's is null for
+        fewer than two values, and for values that are all equal.
+
+        Args:
+            begin: measure from this time on.
+            end: measure up to this time.
+            metrics: only these metrics, by default all.
+            by: varied fields; the values of the others are averaged, over the same repeats everywhere. By
+                default there is a row for each condition.
+
+        Raises:
+            BadInput: as in :meth:`metrics`, or a field of ``by`` is not varied.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
+            ['%']
+        """
+        rows = self._rows(begin, end, metrics)
+        if by is None:
+            labelled = self._labelled(summary_of(rows, ["number"]))
+            return labelled.select(
+                "condition", *self._field_columns, pl.exclude("number", *self._table.columns)
+            )
+        keys = [self._field("by", name).name for name in ([by] if isinstance(by, str) else by)]
+        rows = rows.join(self._table.select("number", *self.fields), on="number", maintain_order="left")
+        return marginal_of(rows, keys, [name for name in self.fields if name not in keys])[0]
+
+    def overview(self) -> pl.DataFrame:
+        """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.overview().height < run.summary().height
+            True
+        """
+        return essential(self.summary())
+
+    def plot(
+        self,
+        name: str = "rate",
+        flow: str | None = None,
+        *,
+        x: str | None = None,
+        by: str | None = None,
+        average: str | Sequence[str] = (),
+    ) -> Plot:
+        """A plot of one run, or of a metric of a sweep. A notebook displays it; ``save`` writes it as a file.
+
+        Args:
+            name: of one run the plot's name, such as "rate" or "delay"; of a sweep a metric.
+            flow: the only flow to draw, such as "alice->bob".
+            x: of a sweep, the varied field on the horizontal axis. With two fields and neither ``x`` nor
+                ``by``, the plot is a heat map.
+            by: of a sweep, the varied field with a line for each of its values. Every combination of further
+                fields has axes of its own.
+            average: of a sweep, varied fields over whose values the metric is averaged.
+
+        Raises:
+            BadInput: there is no such plot, metric, field or flow, or there are no data for it.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.plot("rate").save("rate.svg").name
+            'rate.svg'
+        """
+        if len(self._table) == 1 and name not in METRICS:
+            from rtclab.report.plots import run_plot
+
+            return run_plot(self.run, name, flow)
+        from rtclab.report.sweep_plots import sweep_plot
+
+        check_names([name])
+        fields = [average] if isinstance(average, str) else average
+        return sweep_plot(self.metrics(metrics=[name]), self.varied, name, x, by, flow, fields)
+
+    def report(self, measured: pl.DataFrame | None = None) -> Path:
+        """Writes ``report.html`` into the directory of the results; returns its path.
+
+        Args:
+            measured: the result of :meth:`summary`, if the caller already has it.
+
+        Raises:
+            DiskFull: a file could not be written.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).report().name
+            'report.html'
+        """
+        measured = self.summary() if measured is None else measured
+        if self.is_run:
+            from rtclab.report.runs import write_report
+
+            return write_report(self.run, measured)
+        from rtclab.report.sweeps import write_sweep_report
+
+        return write_sweep_report(self, measured)
+
+    @property
+    def _field_columns(self) -> list[str]:
+        return field_columns(self._store.conditions.fields)
+
+    def _labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows with the label and the varied values of their condition, whose number they have."""
+        return rows.join(self._table, on="number", how="inner", maintain_order="left")
+
+    def _outcomes(self) -> pl.DataFrame:
+        """The latest outcomes of these conditions, with the number of the condition."""
+        outcomes = self._store.outcomes().rename({"condition": "number"})
+        return outcomes.filter(pl.col("number").is_in(self._table["number"].implode()))
+
+    def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
+        """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
+        check_names(metrics or ())
+        about, window = self._store.about, self.window(begin, end)
+        wanted = list(METRICS) if metrics is None else list(metrics)
+        if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
+            if not self._measure_again():
+                return self._from_traces(list(about.metrics) if metrics is None else wanted, window)
+            outcomes = self._outcomes().select("outcome", "number", "repeat")
+            numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
+            return outcomes.join(numbers, on="outcome", maintain_order="left").drop("outcome")
+        return self._from_traces(wanted, window)
+
+    def _measure_again(self) -> bool:
+        """Measures repeats whose traces were kept, if other definitions measured them or if they were not.
+
+        Returns whether the values could be kept.
+        """
+        about = self._store.about
+        if not about.traces or not METRICS.keys() >= set(about.metrics):
+            return True
+        digest, metrics = metrics_digest(about.metrics), [METRICS[name] for name in about.metrics]
+        old = self._outcomes().filter(
+            pl.col("metrics") != digest, pl.col("status").is_in(["finished", "failed"])
+        )
+        if old.is_empty():
+            return True
+        runs = dict(zip(self._table["number"], self.runs, strict=True))
+        for (code,), part in old.group_by("code", maintain_order=True):
+            results = []
+            for row in part.iter_rows(named=True):
+                run, outcome, trace = runs[row["number"]], repeat_of(row), None
+                if outcome.status == "finished":
+                    if not run.has_trace(outcome.repeat):
+                        continue
+                    trace = run.trace(outcome.repeat)
+                try:
+                    numbers = measured(outcome, trace, metrics, about.window)
+                except Exception:  # the note says why
+                    continue
+                note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
+                results.append(Result(row["number"], replace(outcome, note=note), numbers))
+            try:
+                if results:
+                    self._store.add(results, code=str(code), metrics=digest, changed=False)
+            except (BadInput, DiskFull):
+                return False
+        return True
+
+    def _from_traces(self, metrics: Sequence[str], window: Window | None) -> pl.DataFrame:
+        rows = []
+        for run, condition in zip(self.runs, self._table["number"], strict=True):
+            for outcome in run.repeats:
+                trace = None
+                if outcome.status == "finished":
+                    if not self._store.about.traces:
+                        raise BadInput(
+                            f"{self.name} kept no traces, so only its own time can be measured",
+                            hint="run it again with --from and --to, or with --traces",
+                        )
+                    trace = run.trace(outcome.repeat)
+                numbers = measured(outcome, trace, [METRICS[name] for name in metrics], window)
+                rows += [(condition, outcome.repeat, *number) for number in numbers]
+        return pl.DataFrame(rows, schema={"number": pl.Int64(), **MEASURED}, orient="row")
+
+    def window(self, begin: Moment | None = None, end: Moment | None = None) -> Window | None:
+        """Begin and end, in seconds, of the time that :meth:`metrics` measures; None for all of it.
+
+        Raises:
+            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.window(begin="5 s")
+            (5.0, 10.0)
+        """
+        if begin is None and end is None:
+            return self._store.about.window
+        shortest = min(Duration.parse(run.scenario["duration"]).s for run in self.runs)
+        return window(begin, end, run_end_s=shortest)
+
+    def _repr_html_(self) -> str:
+        if len(self._table) > 1:
+            what = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
+            text = f"{self.name}: {what}; {self.finished} of {self.planned} repeats finished"
+            return f"<p>{escape(text)}</p>"
+        heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
+        rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
+        return f"<p>{escape(heading)}</p>{as_html(rows)}"
+
+
+def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
+    label = str(run.scenario.get("name") or run.name)
+    rows = [
+        (label, outcome.repeat, *number)
+        for outcome in run.repeats
+        for number in measured(
+            outcome,
+            run.trace(outcome.repeat) if outcome.status == "finished" else None,
+            METRICS.values(),
+            window,
+        )
+    ]
+    table = pl.DataFrame(rows, schema={"condition": pl.String(), **MEASURED}, orient="row")
+    about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
+    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
+
+
+def essential(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the most important metrics, in their order, without rows that have no value.
+
+    A metric that the source of the traces does not know is replaced by the nearest that it knows.
+    """
+    mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
+    known = rows.filter(mean.is_not_null())
+    order = {name: index for index, name in enumerate(essentials(known["metric"].unique()))}
+    chosen = known.filter(pl.col("metric").is_in(list(order)))
+    place = pl.col("metric").replace_strict(order, return_dtype=pl.Int64)
+    return chosen.sort(place, maintain_order=True)
+
+
+def check_names(metrics: Sequence[str]) -> None:
+    """Checks that metrics exist.
+
+    Raises:
+        BadInput: one does not.
+    """
+    for name in metrics:
+        if name not in METRICS:
+            raise BadInput(
+                f"no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them"
+            )
+
+
+def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:
+    """Begin and end in seconds; None if neither is given.
+
+    Raises:
+        BadInput: a time cannot be read, or the end is not after the begin.
+    """
+    if begin is None and end is None:
+        return None
+    begin_s = 0.0 if begin is None else _seconds("begin", begin)
+    end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
+    if begin_s >= run_end_s:
+        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
+    if not 0 <= begin_s < end_s:
+        raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
+    return begin_s, end_s
+
+
+def _seconds(name: str, moment: Moment) -> float:
+    if not isinstance(moment, str):
+        return float(moment)
+    try:
+        return Duration.parse(moment).s
+    except FieldError as error:
+        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def as_html(rows: pl.DataFrame) -> str:
+    """A table as HTML for a notebook, with all rows and columns."""
+    with pl.Config(tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
+        return rows._repr_html_()

@@ -1,0 +1,324 @@
+"""Runs the unfinished repeats of an experiment, each of which is kept as soon as it has ended."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Literal, get_args
+
+from rtclab.backend import Backend
+from rtclab.backend.turns import turn
+from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
+from rtclab.experiment.disturbance import disturbances
+from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.store import Result, Store, build
+from rtclab.experiment.work import Item, run_task, tasks_of
+from rtclab.metrics import METRICS, Metric
+from rtclab.processes import cores
+from rtclab.trace import Repeat, Trace, write_text
+
+Order = Literal["plain", "shuffled", "paired"]
+"""Condition by condition, shuffled, or the first repeat of every condition before the second."""
+MAX_PENDING = 4000
+"""Maximum number of submitted tasks, enough to keep a thousand cores busy."""
+MAX_PENDING_BYTES = 100_000_000
+"""Maximum size of submitted tasks. A task with a recorded capacity is large."""
+SHUFFLE_SEED = 1
+
+Advance = Callable[[int], None]
+
+
+class Stopped(RtclabError):
+    """An executor could not run a task. Finished tasks are kept."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How an experiment runs.
+
+    Attributes:
+        executor: runs simulated repeats that leave no traces: any ``concurrent.futures`` executor.
+        jobs: number of threads, if no executor is given; by default one per core.
+        order: the order of the repeats.
+        tries: how often a live repeat is tried that the machine disturbed.
+        renew: whether repeats that another build of rtclab simulated run again.
+        advance: called in this thread with the number of repeats that have ended.
+    """
+
+    executor: Executor | None = None
+    jobs: int | None = None
+    order: Order = "plain"
+    tries: int = 1
+    renew: bool = False
+    advance: Advance = lambda repeats: None
+
+    def __post_init__(self) -> None:
+        """Raises BadInput for an argument with an impossible value."""
+        if self.order not in get_args(Order):
+            raise BadInput(f"order: got `{self.order}`; expected {', '.join(get_args(Order))}")
+        for name, number in (("jobs", self.jobs), ("tries", self.tries)):
+            if number is not None and number < 1:
+                raise BadInput(f"{name}: got {number}; expected at least 1")
+
+
+def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
+    """Runs what has not finished. Live repeats wait until no other process of this machine runs live calls.
+
+    Returns the new traces of an experiment of one condition by repeat, which have cached what metrics need.
+    A repeat in which the call or the laboratory fails is kept with its reason, and the others go on.
+
+    Raises:
+        BadInput: another process runs repeats there.
+        OtherVersion: a worker runs another build of rtclab.
+        Stopped: a worker died, or the executor failed.
+        DiskFull: an outcome could not be written.
+        KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept, the others are marked.
+    """
+    with store.only_writer():
+        items = _ordered(unfinished(store, backend, renew=how.renew), how.order)
+        size = len(store.conditions) * store.about.repeats
+        how.advance(size - len(items))
+        if not items:
+            return {}
+        begun = "continued" if store.events() else "began"
+        store.note(f"{begun}: {len(items)} of {size} repeats to run, by `{_command()}`, build {build()}")
+        keeper = _Keeper(store, how.advance)
+        try:
+            if store.about.traces:
+                _run_with_traces(store, backend, items, how, keeper)
+            else:
+                _run_in_memory(store, items, how, keeper)
+        except KeyboardInterrupt:
+            _mark_interrupted(store, items)
+            raise
+        store.note(f"ended: {store.statuses().get('finished', 0)} of {size} repeats are finished")
+    return keeper.traces
+
+
+def _command() -> str:
+    """The command line of this process."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return shlex.join([name or "python", *sys.argv[1:]])
+
+
+def unfinished(store: Store, backend: Backend, *, renew: bool = False) -> list[Item]:
+    """The repeats to run: those without an outcome, interrupted, or in which the laboratory failed.
+
+    Live repeats whose call failed are run again, because they may succeed now.
+    """
+    final = {"finished", "failed"} if backend.deterministic else {"finished"}
+    done = {
+        (row["condition"], row["repeat"])
+        for row in store.outcomes().iter_rows(named=True)
+        if row["status"] in final and not (renew and backend.deterministic and row["code"] != build())
+    }
+    numbers = range(len(store.conditions))
+    every = ((condition, repeat) for condition in numbers for repeat in range(store.about.repeats))
+    return [item for item in every if item not in done]
+
+
+def _ordered(items: list[Item], order: Order) -> list[Item]:
+    if order == "shuffled":
+        random.Random(SHUFFLE_SEED).shuffle(items)
+    elif order == "paired":
+        items.sort(key=lambda item: item[::-1])
+    return items
+
+
+class _Keeper:
+    """Writes results into the store as they come, and remembers which repeats have ended."""
+
+    def __init__(self, store: Store, advance: Advance) -> None:
+        self._store, self._advance = store, advance
+        self._code, self._metrics = build(), metrics_digest(store.about.metrics)
+        self.ended: set[Item] = set()
+        self.traces: dict[int, Trace] = {}
+
+    def keep(self, results: Sequence[Result]) -> None:
+        """Keeps the results of a task."""
+        self._store.add(results, code=self._code, metrics=self._metrics)
+        self.ended |= {(one.condition, one.outcome.repeat) for one in results}
+        self._advance(len(results))
+
+
+def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
+    """Marks the repeats that Ctrl-C stopped or kept from beginning, unless they have an earlier outcome."""
+    known = set(store.outcomes().select("condition", "repeat").iter_rows())
+    left = [item for item in items if item not in known]
+    seeds = {
+        number: store.conditions.scenario(number).seed_of for number in {condition for condition, _ in left}
+    }
+    marked = [
+        Result(condition, Repeat(repeat, seeds[condition](repeat), "interrupted"))
+        for condition, repeat in left
+    ]
+    store.add(marked, code=build(), metrics="")
+    store.note(f"interrupted, {len(left)} repeats left")
+
+
+def _run_in_memory(store: Store, items: Sequence[Item], how: How, keeper: _Keeper) -> None:
+    """Simulates and measures in tasks of many repeats, which leave no traces."""
+    jobs = how.jobs or cores()
+    tasks = tasks_of(store.conditions, items, store.about)
+    if how.executor is None and jobs == 1:
+        for task in tasks:
+            keeper.keep(run_task(task.text))
+        return
+    # Processes would import the calling script again. The simulator releases the GIL, so threads suffice.
+    with nullcontext(how.executor) if how.executor else ThreadPoolExecutor(jobs) as executor:
+        try:
+            submitter = _Submitter(executor, keeper.keep)
+            submitter.run((run_task, (task.text,), len(task.text)) for task in tasks)
+        except RtclabError:
+            raise
+        except Exception as error:
+            died = "a worker died: it was killed or ran out of memory"
+            what = died if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
+            raise Stopped(
+                f"{what}\n{len(keeper.ended)} of {len(items)} repeats are finished and kept in {store.path}",
+                hint=f"continue with `rtclab run --resume {store.path}`",
+            ) from error
+
+
+Call = tuple[Callable[..., Sequence[Result]], tuple[object, ...], int]
+"""A function, its arguments, and their size in bytes."""
+
+
+class _Submitter:
+    """Submits calls to an executor, a limited number at a time, and keeps their results as they come."""
+
+    def __init__(self, executor: Executor, keep: Callable[[Sequence[Result]], None]) -> None:
+        self._executor, self._keep = executor, keep
+        self._pending: set[Future[Sequence[Result]]] = set()
+        self._finished: SimpleQueue[Future[Sequence[Result]]] = SimpleQueue()
+
+    def run(self, calls: Iterator[Call]) -> None:
+        """Runs all calls.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C was pressed. The calls that were running are kept too.
+        """
+        most = 1
+        try:
+            while True:
+                while len(self._pending) < most and (call := next(calls, None)) is not None:
+                    function, arguments, size = call
+                    future = self._executor.submit(function, *arguments)
+                    self._pending.add(future)
+                    future.add_done_callback(self._finished.put)
+                    most = max(min(MAX_PENDING, MAX_PENDING_BYTES // size), 1)
+                if not self._pending:
+                    return
+                self._collect(self._finished.get())
+        except BaseException as error:
+            for future in self._pending:
+                future.cancel()
+            if isinstance(error, KeyboardInterrupt):
+                self._collect_running()
+            raise
+
+    def _collect(self, future: Future[Sequence[Result]]) -> None:
+        self._pending.discard(future)
+        self._keep(future.result())
+
+    def _collect_running(self) -> None:
+        """Waits for the running calls and keeps their results. A second Ctrl-C ends the wait.
+
+        A running simulation cannot be stopped, but ends soon.
+        """
+        with suppress(KeyboardInterrupt):
+            for future in as_completed([future for future in self._pending if not future.cancelled()]):
+                # Polars passes Ctrl-C to whichever thread uses it, so a repeat may have been interrupted too.
+                if future.exception() is None:
+                    self._collect(future)
+
+
+def _run_with_traces(
+    store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper
+) -> None:
+    """Runs repeats one by one, each of which leaves a trace; in threads if the backend allows it."""
+    tries = 1 if backend.parallel else how.tries
+
+    def attempts(item: Item) -> list[Result]:
+        for attempt in range(1, tries + 1):
+            result, trace = _run_one(store, backend, item, attempt)
+            if trace is not None and len(store.conditions) == 1:
+                keeper.traces[item[1]] = trace
+            if not result.outcome.disturbed or attempt == tries:
+                return [result]
+            store.note(
+                f"{store.conditions.label(item[0])}, repeat {item[1]}: disturbed, tried again: "
+                f"{result.outcome.disturbed}"
+            )
+        raise AssertionError("tries is at least 1")
+
+    jobs = min(how.jobs or cores(), len(items)) if backend.parallel else 1
+    if jobs > 1:
+        with ThreadPoolExecutor(jobs) as executor:
+            _Submitter(executor, keeper.keep).run((attempts, (item,), 1) for item in items)
+        return
+    with nullcontext() if backend.parallel else turn():
+        for item in items:
+            keeper.keep(attempts(item))
+
+
+def _run_one(store: Store, backend: Backend, item: Item, attempt: int) -> tuple[Result, Trace | None]:
+    """Runs one repeat in a temporary directory, which is renamed when the repeat has finished."""
+    condition, repeat = item
+    scenario = store.conditions.scenario(condition)
+    seed = scenario.seed_of(repeat)
+    place = store.repeat_path(condition, repeat)
+    unfinished = place.with_name(f".{place.name}")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        trace = backend.run(scenario, seed=seed, repeat=repeat, out=unfinished)
+        # Until here, the trace or the logs of an earlier try are kept.
+        shutil.rmtree(place, ignore_errors=True)
+        unfinished.rename(place)
+    except Exception as error:
+        _keep_logs(unfinished, place, error)
+        status: Literal["failed", "error"] = "failed" if isinstance(error, CallFailed) else "error"
+        outcome = Repeat(repeat, seed, status, reason_of(error), attempt=attempt)
+        numbers = measured(outcome, None, _metrics(store), store.about.window)
+        return Result(condition, outcome, numbers), None
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    trace.path = place
+    note = "; ".join([*map(str, trace.manifest.not_connected), *trace.manifest.notes])
+    disturbed = "" if backend.parallel else "; ".join(disturbances(trace))
+    outcome = Repeat(repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
+    try:
+        numbers = measured(outcome, trace, _metrics(store), store.about.window)
+    except Exception as error:  # the trace is kept, and can be measured when the reason is removed
+        reasons = filter(None, [note, f"{NOT_MEASURED}{reason_of(error)}"])
+        return Result(condition, replace(outcome, note="; ".join(reasons)), measured=False), trace
+    return Result(condition, outcome, numbers), trace
+
+
+def _metrics(store: Store) -> list[Metric]:
+    return [METRICS[name] for name in store.about.metrics]
+
+
+def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:
+    """Keeps the files of a failed repeat, with a traceback if the error is unexpected."""
+    try:
+        if not isinstance(error, RtclabError):
+            write_text(unfinished / "traceback.txt", "".join(traceback.format_exception(error)))
+        shutil.rmtree(place, ignore_errors=True)
+        if any(unfinished.iterdir()):
+            unfinished.rename(place)
+    except (OSError, DiskFull):
+        pass
+    shutil.rmtree(unfinished, ignore_errors=True)

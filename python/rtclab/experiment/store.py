@@ -1,0 +1,556 @@
+"""The store of an experiment: one SQLite file with conditions, outcomes, values and events.
+
+The file is ``results.sqlite`` in the experiment's directory; the traces lie beside it. A repeat is added with
+all its values in one transaction, so that the file is consistent however its process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import polars as pl
+
+from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
+from rtclab.experiment.conditions import Conditions, Listed, digest_of, from_json, table_of
+from rtclab.fingerprint import code_digest
+from rtclab.metrics import METRICS
+from rtclab.trace import (
+    LOCK_FILE,
+    Machine,
+    Repeat,
+    Run,
+    RunManifest,
+    one_after_another,
+    only_writer,
+    read_manifest,
+    subdirectories,
+)
+
+STORE_FILE = "results.sqlite"
+RUN_FILE = "run.json"
+"""The file in which rtclab 0.1 kept the outcomes of a run before there were stores."""
+SCHEMA = 1
+"""Version of the store. Every change of its tables increases it."""
+BUSY_S = 30.0
+"""How long to wait for another process that is writing."""
+CHUNK = 20_000
+"""Rows that are read at once."""
+DAMAGED = "it is damaged; traces beside it are not"
+
+TABLES = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE conditions (
+  condition INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE, digest TEXT NOT NULL{fields});
+CREATE TABLE outcomes (
+  outcome INTEGER PRIMARY KEY, condition INTEGER NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
+  status TEXT NOT NULL, reason TEXT NOT NULL, note TEXT NOT NULL, attempt INTEGER NOT NULL,
+  disturbed TEXT NOT NULL, digest TEXT NOT NULL, code TEXT NOT NULL, metrics TEXT NOT NULL,
+  UNIQUE (condition, repeat, digest, code));
+CREATE TABLE metrics (metric INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
+CREATE TABLE flows (flow INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE numbers (
+  outcome INTEGER NOT NULL, metric INTEGER NOT NULL, flow INTEGER NOT NULL, value REAL NOT NULL,
+  deviation REAL, PRIMARY KEY (outcome, metric, flow)) WITHOUT ROWID;
+CREATE TABLE events (event INTEGER PRIMARY KEY, at TEXT NOT NULL, what TEXT NOT NULL);
+CREATE VIEW latest AS SELECT o.*, max(outcome) FROM outcomes o JOIN conditions c USING (condition)
+  WHERE o.digest = c.digest GROUP BY o.condition, o.repeat;
+CREATE VIEW results AS
+  SELECT c.label AS condition{names}, o.repeat, o.seed, m.name AS metric, m.unit, f.name AS flow, n.value
+  FROM latest o JOIN conditions c USING (condition) JOIN numbers n USING (outcome)
+  JOIN metrics m USING (metric) JOIN flows f USING (flow);
+"""
+"""The tables, and views for other programs: ``results`` has a row for every value of the latest repeats."""
+
+
+def build() -> str:
+    """Identifies the code that simulates and measures."""
+    return code_digest()[:12]
+
+
+class Number(NamedTuple):
+    """A value of a metric in a repeat, and the standard deviation of its one-second samples, if any."""
+
+    metric: str
+    flow: str
+    value: float
+    deviation: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a repeat of a condition, and its values."""
+
+    condition: int
+    outcome: Repeat
+    numbers: Sequence[Number] = ()
+    measured: bool = True
+    """Whether it was measured. Otherwise it is measured when its values are read, if its trace was kept."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What holds for all repeats of an experiment.
+
+    Attributes:
+        name: begin of the directory's name.
+        backend: name of the backend.
+        repeats: number of repeats of each condition.
+        metrics: names of the metrics that are measured.
+        window: the time in s to which values are limited; None for the whole repeat.
+        traces: whether a trace of each repeat is kept.
+        capture: whether a capture is written beside each simulated trace.
+        versions: versions of rtclab and of what it used when the experiment began.
+        machine: the computer that began it.
+        created: when it began, in ISO 8601.
+    """
+
+    name: str
+    backend: str
+    repeats: int
+    metrics: tuple[str, ...] = ()
+    window: tuple[float, float] | None = None
+    traces: bool = True
+    capture: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        machine = self.machine.model_dump(mode="json") if self.machine else None
+        return {**self.__dict__, "machine": machine}
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Self:
+        """Reads the result of :meth:`as_json`."""
+        window, machine = known["window"], known["machine"]
+        return cls(
+            **{
+                **known,
+                "metrics": tuple(known["metrics"]),
+                "window": tuple(window) if window else None,
+                "machine": Machine(**machine) if machine else None,
+            }
+        )
+
+
+class Store:
+    """The results of an experiment in a directory."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens the store in a directory. A run of rtclab before stores gets one.
+
+        Raises:
+            TraceError: the directory has no results, or they cannot be read.
+            OtherSchema: another version of rtclab wrote them.
+        """
+        self.path = path
+        self.file = path / STORE_FILE
+        if not self.file.is_file():
+            if not (path / RUN_FILE).is_file():
+                raise TraceError(f"{path} has no results: it has no {STORE_FILE}")
+            with one_after_another(path / LOCK_FILE, lambda owner: None):
+                if not self.file.is_file():
+                    _take_over(path)
+        with self._reading() as database:
+            texts = dict(database.execute("SELECT key, value FROM about").fetchall())
+            self._check_schema(str(texts.get("schema")))
+            digests = database.execute("SELECT digest FROM conditions ORDER BY condition").fetchall()
+        self.digests = [digest for (digest,) in digests]
+        try:
+            self.about = About.from_json(json.loads(texts["about"]))
+            self.conditions: Conditions = from_json(json.loads(texts["conditions"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(f"{self.file}: cannot be read: {error!r}", hint=DAMAGED) from None
+
+    def _check_schema(self, number: str) -> None:
+        if number == str(SCHEMA):
+            return
+        newer = number.isdecimal() and int(number) > SCHEMA
+        raise OtherSchema(
+            f"{self.file}: written by {'a newer' if newer else 'another'} rtclab, with schema {number}; "
+            f"this one reads schema {SCHEMA}",
+            hint="update rtclab" if newer else "run the experiment again",
+        )
+
+    @classmethod
+    def create(cls, path: Path, about: About, conditions: Conditions, repeats: Sequence[Repeat] = ()) -> Self:
+        """Writes a new store into an existing directory.
+
+        Args:
+            path: the directory.
+            about: what holds for all repeats.
+            conditions: the scenarios.
+            repeats: outcomes of the first condition that are known already, without values.
+
+        Raises:
+            DiskFull: no space is left. Nothing is left behind.
+        """
+        temporary = path / f".{STORE_FILE}"
+        temporary.unlink(missing_ok=True)
+        try:
+            with _errors(path / STORE_FILE), closing(sqlite3.connect(temporary)) as database, database:
+                digests = _write_conditions(database, conditions)
+                _insert(database, digests, [Result(0, one) for one in repeats], "", "")
+                rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
+                database.executemany(
+                    "INSERT INTO about VALUES (?, ?)",
+                    [(key, json.dumps(value)) for key, value in rows.items()],
+                )
+            temporary.rename(path / STORE_FILE)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return cls(path)
+
+    @property
+    def name(self) -> str:
+        """Name of the directory, such as ``first-call-sim-3``."""
+        return self.path.resolve().name
+
+    def only_writer(self) -> AbstractContextManager[None]:
+        """Locks the directory for running repeats.
+
+        Raises:
+            BadInput: another process runs repeats there. The message names it.
+        """
+        return only_writer(self.path)
+
+    def plan(self, repeats: int) -> None:
+        """Records how many repeats each condition should have."""
+        if repeats == self.about.repeats:
+            return
+        known = self.about.as_json() | {"repeats": repeats}
+        with self._writing() as database:
+            database.execute("UPDATE about SET value = ? WHERE key = 'about'", [json.dumps(known)])
+        self.about = About.from_json(known)
+
+    def add(self, results: Iterable[Result], *, code: str, metrics: str, changed: bool = True) -> None:
+        """Adds repeats with their values in one transaction; earlier ones of the same key are replaced.
+
+        Args:
+            results: the repeats.
+            code: identifies the build of rtclab that ran them.
+            metrics: identifies the definitions by which they were measured.
+            changed: whether this makes the results newer. Measuring old repeats again does not.
+
+        Raises:
+            DiskFull: no space is left. What was there is unchanged.
+            BadInput: another process locks the file for long, or it cannot be written.
+        """
+        before = self.file.stat()
+        with self._writing() as database:
+            _insert(database, self.digests, results, code, metrics)
+        if not changed:
+            os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def note(self, what: str) -> None:
+        """Adds an event, with the time: who ran what, what was interrupted or tried again."""
+        with self._writing() as database:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            database.execute("INSERT INTO events (at, what) VALUES (?, ?)", [now, what])
+
+    def events(self) -> list[tuple[str, str]]:
+        """What happened to the experiment: the time in ISO 8601, and a sentence."""
+        with self._reading() as database:
+            return list(database.execute("SELECT at, what FROM events ORDER BY event"))
+
+    def outcomes(self) -> pl.DataFrame:
+        """The outcome of each repeat: that of this build of rtclab, otherwise the latest of any build.
+
+        Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
+        ``reason``, ``note``, ``attempt``, ``disturbed``, ``code`` and ``metrics``.
+        """
+        columns = {
+            **dict.fromkeys(("outcome", "condition", "repeat", "seed"), pl.Int64()),
+            **dict.fromkeys(("status", "reason", "note"), pl.String()),
+            "attempt": pl.Int64(),
+            **dict.fromkeys(("disturbed", "code", "metrics"), pl.String()),
+        }
+        with self._reading() as database:
+            rows = database.execute(
+                f"SELECT {', '.join(columns)} FROM (SELECT o.*, max((o.code = ?) << 62 | outcome) "
+                "FROM outcomes o JOIN conditions c USING (condition) WHERE o.digest = c.digest "
+                "GROUP BY o.condition, o.repeat) ORDER BY condition, repeat",
+                [build()],
+            ).fetchall()
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
+    def statuses(self) -> dict[str, int]:
+        """The number of repeats with each status, such as ``finished``."""
+        with self._reading() as database:
+            return dict(database.execute("SELECT status, count(*) FROM latest GROUP BY status"))
+
+    def run(self, condition: int = 0) -> Run:
+        """The repeats of one condition, with their outcomes and traces."""
+        return self.runs([condition])[0]
+
+    def runs(self, conditions: Sequence[int]) -> list[Run]:
+        """The repeats of each of some conditions, with their outcomes and traces."""
+        repeats: dict[int, list[Repeat]] = {number: [] for number in conditions}
+        for row in self.outcomes().iter_rows(named=True):
+            if row["condition"] in repeats:
+                repeats[row["condition"]].append(repeat_of(row))
+        alone = len(self.conditions) == 1
+        return [
+            Run(
+                self.repeat_path(condition, 0).parent,
+                self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
+                self.about.backend,
+                self.conditions.data(condition) | {"repeats": self.about.repeats},
+                of_condition,
+                self.about.repeats,
+                self.about.versions,
+                self.about.machine,
+                self.about.traces,
+            )
+            for condition, of_condition in repeats.items()
+        ]
+
+    def repeat_path(self, condition: int, repeat: int) -> Path:
+        """The directory of the trace of a repeat."""
+        place = self.path if len(self.conditions) == 1 else self.path / "conditions" / f"{condition:06}"
+        return place / f"repeat-{repeat}"
+
+    def numbers(self, outcomes: Sequence[int], metrics: Sequence[str] | None = None) -> pl.DataFrame:
+        """The values of some outcomes, by outcome, metric and flow.
+
+        Columns: ``outcome``, ``metric``, ``flow``, ``value`` and ``deviation``; see :class:`Number`. Names
+        are of type Enum, because there may be millions of rows.
+        """
+        with self._reading() as database:
+            names = {
+                key: dict(database.execute(f"SELECT {key}, name FROM {key}s ORDER BY {key}"))
+                for key in ("metric", "flow")
+            }
+            chosen = pl.Series(outcomes, dtype=pl.Int64).unique()
+            query = "SELECT * FROM numbers WHERE outcome BETWEEN ? AND ?"
+            if metrics is not None:
+                wanted = (str(number) for number, name in names["metric"].items() if name in metrics)
+                query += f" AND metric IN ({', '.join(wanted)})"
+            cursor = database.execute(f"{query} ORDER BY outcome", [chosen.min(), chosen.max()])
+            parts = [NUMBERS.to_frame()]
+            while rows := cursor.fetchmany(CHUNK):
+                part = pl.DataFrame(rows, schema=NUMBERS, orient="row")
+                parts.append(part.filter(pl.col("outcome").is_in(chosen.implode())))
+        return pl.concat(parts).with_columns(
+            pl.col(key).replace_strict(known, return_dtype=pl.Enum(list(known.values())))
+            for key, known in names.items()
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        # Also a reader must be able to write, because it rolls back what a killed process has half written.
+        # Of a file that cannot be written, SQLite reads without.
+        uri = f"{self.file.resolve().as_uri()}?mode=rw"
+        with _errors(self.file), closing(sqlite3.connect(uri, BUSY_S, uri=True)) as database:
+            yield database
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._reading() as database, database:
+            # Without the last fsync, a power cut may lose the latest commit, but the file stays consistent.
+            database.execute("PRAGMA synchronous = NORMAL")
+            # A transaction that first reads and then writes would fail if another process wrote in between.
+            database.execute("BEGIN IMMEDIATE")
+            yield database
+
+
+NUMBERS = pl.Schema(
+    {
+        "outcome": pl.Int64(),
+        "metric": pl.Int32(),
+        "flow": pl.Int32(),
+        "value": pl.Float64(),
+        "deviation": pl.Float64(),
+    }
+)
+
+
+class _Names(dict[str, int]):
+    """The numbers of the names in a table; a new name is added to the table."""
+
+    def __init__(self, database: sqlite3.Connection, table: str, key: str) -> None:
+        super().__init__(database.execute(f"SELECT name, {key} FROM {table}"))
+        self._database, self._table = database, table
+
+    def __missing__(self, name: str) -> int:
+        insert, values = f"INSERT INTO {self._table} (name) VALUES (?)", [name]
+        if self._table == "metrics":
+            insert, values = "INSERT INTO metrics (name, unit) VALUES (?, ?)", [name, METRICS[name].unit]
+        self[name] = number = self._database.execute(insert, values).lastrowid or 0
+        return number
+
+
+def repeat_of(row: Mapping[str, Any]) -> Repeat:
+    """The outcome of a repeat from a row of :meth:`Store.outcomes`."""
+    names = ("repeat", "seed", "status", "reason", "note", "attempt", "disturbed")
+    return Repeat(**{name: row[name] for name in names})
+
+
+def _insert(
+    database: sqlite3.Connection,
+    digests: Sequence[str],
+    results: Iterable[Result],
+    code: str,
+    metrics: str,
+) -> None:
+    of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
+    for result in results:
+        one = result.outcome
+        key = (result.condition, one.repeat, digests[result.condition], code)
+        database.execute(
+            "DELETE FROM numbers WHERE outcome IN (SELECT outcome FROM outcomes WHERE condition = ? "
+            "AND repeat = ? AND digest = ? AND code = ?)",
+            key,
+        )
+        number = database.execute(
+            "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
+            "note, attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *key,
+                one.seed,
+                one.status,
+                one.reason.strip(),
+                one.note,
+                one.attempt,
+                one.disturbed,
+                metrics if result.measured else "",
+            ),
+        ).lastrowid
+        database.executemany(
+            "INSERT INTO numbers VALUES (?, ?, ?, ?, ?)",
+            [
+                (number, of_metric[one.metric], of_flow[one.flow], one.value, one.deviation)
+                for one in result.numbers
+            ],
+        )
+
+
+def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> list[str]:
+    """Makes the tables, fills in the conditions, and returns their digests."""
+    table = table_of(conditions).drop("number")
+    columns = [name for name in table.columns if name != "condition"]
+    types = {name: "REAL" if table[name].dtype == pl.Float64 else "TEXT" for name in columns}
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in columns}
+    database.executescript(
+        TABLES.format(
+            fields="".join(f", {quoted[name]} {types[name]}" for name in columns),
+            names="".join(f", c.{quoted[name]}" for name in columns),
+        )
+    )
+    digests = [_digest(conditions, number) for number in range(len(conditions))]
+    marks = ", ".join("?" * (3 + len(columns)))
+    database.executemany(
+        f"INSERT INTO conditions VALUES ({marks})",
+        [
+            (number, label, digest, *values)
+            for number, (digest, (label, *values)) in enumerate(zip(digests, table.iter_rows(), strict=True))
+        ],
+    )
+    return digests
+
+
+def _digest(conditions: Conditions, number: int) -> str:
+    try:
+        return digest_of(conditions.scenario(number))
+    except ScenarioError:  # an imported call, or a scenario of an earlier rtclab
+        return digest_of(conditions.data(number))
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    """Says what is wrong with a store in a sentence."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):  # faults of the caller
+        raise
+    except sqlite3.DatabaseError as error:
+        raise _in_words(file, error) from error
+
+
+def _in_words(file: Path, error: sqlite3.DatabaseError) -> RtclabError:
+    match getattr(error, "sqlite_errorname", "").split("_")[1:]:
+        case ["FULL", *_] | ["IOERR", "WRITE" | "FSYNC" | "TRUNCATE", *_]:
+            return DiskFull(file)
+        case ["BUSY" | "LOCKED", *_]:
+            return BadInput(
+                f"{file}: another process has been writing for {BUSY_S:g} s", hint="wait until it has ended"
+            )
+        case ["READONLY" | "CANTOPEN" | "PERM", *_]:
+            return BadInput(
+                f"{file}: cannot be written: {error}", hint="copy the directory to a writable place"
+            )
+        case ["ERROR"]:
+            return TraceError(f"{file}: not a store of rtclab: {error}")
+    return TraceError(f"{file}: cannot be read: {error}", hint=DAMAGED)
+
+
+def open_store(name_or_path: str | Path, out: Path) -> Store:
+    """Opens results by their path or by their name below ``out``; ``latest`` are the newest.
+
+    Raises:
+        TraceError: there are no such results.
+    """
+    path = find_store(name_or_path, out)
+    if path is not None:
+        return Store(path)
+    import difflib
+
+    text = str(name_or_path)
+    near = difflib.get_close_matches(text, [path.name for path in stores(out)], n=1)
+    raise TraceError(
+        f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",
+        hint=f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`",
+    )
+
+
+def find_store(name_or_path: str | Path, out: Path) -> Path | None:
+    """The directory of results with a path or a name as in :func:`open_store`; None if there is none."""
+    for path in (Path(name_or_path), out / name_or_path):
+        if _is_store(path):
+            return path
+    known = stores(out)
+    return known[-1] if str(name_or_path) == "latest" and known else None
+
+
+def stores(out: Path) -> list[Path]:
+    """The directories of results in a directory, the oldest first."""
+    return sorted((path for path in subdirectories(out) if _is_store(path)), key=_changed_ns)
+
+
+def _is_store(path: Path) -> bool:
+    return any((path / file).is_file() for file in (STORE_FILE, RUN_FILE))
+
+
+def _changed_ns(path: Path) -> int:
+    return max(file.stat().st_mtime_ns for name in (STORE_FILE, RUN_FILE) if (file := path / name).is_file())
+
+
+def _take_over(path: Path) -> None:
+    """Makes the store of a run whose outcomes an earlier rtclab wrote into ``run.json``."""
+    was = read_manifest(path / RUN_FILE, RunManifest)
+    changed_ns = (path / RUN_FILE).stat().st_mtime_ns
+    name = str(was.scenario.get("name") or path.name)
+    planned = max([was.scenario.get("repeats", 0), *(one.repeat + 1 for one in was.repeats)])
+    about = About(
+        name,
+        was.backend,
+        planned,
+        tuple(METRICS),
+        capture=was.capture,
+        versions=was.versions,
+        machine=was.machine,
+        created=datetime.fromtimestamp(changed_ns / 1e9, UTC).isoformat(timespec="seconds"),
+    )
+    made = Store.create(path, about, Listed({name: was.scenario}), was.repeats)
+    made.note(f"taken over from {RUN_FILE}, without values: they are measured from the traces")
+    # It stays as old as it was, so that it does not become the latest.
+    os.utime(made.file, ns=(changed_ns, changed_ns))

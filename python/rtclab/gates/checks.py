@@ -1,0 +1,139 @@
+"""The outcome of one check of a gate, and the sentence that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from rtclab.metrics import METRICS
+from rtclab.phrases import decimals
+
+Verdict = Literal["holds", "broken", "not measured", "worse", "better", "undecided", "not worse", "new"]
+FAILING: tuple[Verdict, ...] = ("broken", "not measured", "worse")
+"""The verdicts that make a gate fail. What was not measured is unknown, and unknown is not a pass."""
+
+CHECKS = pl.Schema(
+    {
+        "scenario": pl.String(),
+        "check": pl.String(),
+        "metric": pl.String(),
+        "unit": pl.String(),
+        "flow": pl.String(),
+        "verdict": pl.String(),
+        "reference": pl.Float64(),
+        "value": pl.Float64(),
+        "margin": pl.Float64(),
+        "p": pl.Float64(),
+        "broken": pl.Int64(),
+        "repeats": pl.Int64(),
+        "fails": pl.Boolean(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A limit, or a comparison of a metric with its baseline, for one flow of one scenario.
+
+    ``check`` is the text of the limit, or the name of the compared metric. ``reference`` is the bound of the
+    limit, or the mean of the baseline. ``value`` is the mean over the ``repeats`` that were measured. Both
+    are in the unit of the metric, and so is ``margin``, by which a compared metric may be worse. ``p`` is the
+    probability of such a difference if the metric were no worse (one-sided). ``broken`` is the number of
+    repeats in which a limit does not hold.
+    """
+
+    scenario: str
+    check: str
+    metric: str
+    flow: str
+    verdict: Verdict
+    reference: float | None = None
+    value: float | None = None
+    margin: float | None = None
+    p: float | None = None
+    broken: int | None = None
+    repeats: int = 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether the gate fails because of this check."""
+        return self.verdict in FAILING
+
+    @property
+    def unit(self) -> str:
+        """The unit of the metric."""
+        return METRICS[self.metric].unit
+
+    @property
+    def compares(self) -> bool:
+        """Whether this is a comparison with the baseline, and not a limit."""
+        return self.check == self.metric
+
+    @property
+    def difference(self) -> float | None:
+        """Value minus reference, None if one of them is unknown."""
+        return None if self.value is None or self.reference is None else self.value - self.reference
+
+    @property
+    def excess(self) -> float:
+        """How much worse the value is than the reference allows, in margins; for sorting.
+
+        Of comparisons, 1 is exactly the margin. Of limits, it is the relative distance from the bound.
+        """
+        if self.difference is None:
+            return float("inf") if self.fails else float("-inf")
+        worse = self.difference if METRICS[self.metric].better == "lower" else -self.difference
+        scale = self.margin or abs(self.reference or 0) or 1
+        if self.compares:
+            return worse / scale
+        return abs(self.difference) / scale * (1 if self.fails else -1)
+
+    def sentence(self) -> str:
+        """What came out: ``rtt_p95 < 150 ms: 182 ms for alice->bob, 32.3 ms too high, in 5 of 5 repeats``."""
+        subject = f"{self.check} of {self.flow}" if self.compares and self.flow else self.check
+        if self.value is None:
+            lost = f"; the baseline has {quantity(self.reference, self)}" if self.compares else ""
+            return f"{subject}: not measured{lost}"
+        if not self.compares:
+            return f"{subject}: {self._against_limit()}"
+        if self.reference is None:
+            return f"{subject}: {quantity(self.value, self)}; the baseline has no value"
+        return f"{subject}: {self._against_baseline()}"
+
+    def _against_limit(self) -> str:
+        of = f" for {self.flow}" if self.flow and f" of {self.flow} " not in self.check else ""
+        text = f"{quantity(self.value, self)}{of}"
+        if self.verdict == "broken" and self.difference is not None:
+            side, beyond = "high" if self.difference > 0 else "low", abs(self.difference)
+            text += f", {quantity(beyond, self)} too {side}" if beyond else ", exactly the limit"
+        if self.verdict == "broken" and METRICS[self.metric].scope != "run":
+            text += f", in {self.broken} of {self.repeats} repeats"
+        return text
+
+    def _against_baseline(self) -> str:
+        text = f"{number(self.reference)} before, {quantity(self.value, self)} now"
+        if not self.difference:
+            return text
+        text += f": {quantity(abs(self.difference), self)} {'lower' if self.difference < 0 else 'higher'}"
+        text += f" ({abs(100 * self.difference / self.reference):.1f} %)" if self.reference else ""
+        chance = "" if self.p is None else f", p = {self.p:.2g}"
+        return f"{text}, allowed {quantity(self.margin, self)}{chance}"
+
+
+def checks_table(checks: Sequence[Check]) -> pl.DataFrame:
+    """A row for each check, with the columns of ``CHECKS``."""
+    rows = [tuple(getattr(check, column) for column in CHECKS.names()) for check in checks]
+    return pl.DataFrame(rows, schema=CHECKS, orient="row")
+
+
+def number(value: float | None) -> str:
+    """A number with three or four digits; None becomes empty."""
+    return "" if value is None else f"{value:.{decimals(value)}f}" if value else "0"
+
+
+def quantity(value: float | None, check: Check) -> str:
+    """A number in the unit of the check's metric."""
+    return f"{number(value)} {check.unit}".rstrip()

@@ -1,0 +1,126 @@
+"""Judges what was measured: against the limits of a suite, and against its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import isnan
+
+from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
+from rtclab.gates.checks import Check
+from rtclab.gates.measured import SIM, Measured
+from rtclab.gates.result import GateResult
+from rtclab.gates.suite import Condition, Margin, Suite
+from rtclab.metrics import METRICS
+from rtclab.metrics.statistics import Difference, holm, paired, summarise, welch
+
+
+def judge(
+    suite: Suite, measured: Measured, baseline: Baseline | None, notes: tuple[str, ...] = ()
+) -> GateResult:
+    """Checks every limit and every comparison of a suite.
+
+    A metric is worse if its mean is worse than the baseline's by more than its margin, and if the one-sided
+    t-test says that this is more than chance, over all comparisons of the suite (Holm, 5 %). Simulated
+    repeats with the same seeds are tested in pairs, all others by Welch's test. A metric that was measured in
+    fewer than two repeats, or in less than half as many as in the baseline, is not measured.
+    """
+    checks: list[Check] = []
+    pending: list[_Comparison] = []
+    for name, condition in suite.conditions.items():
+        for limit in condition.limits:
+            flows = measured.by_flow(name, limit.metric)
+            checks += limit.checks(name, {flow: [*of.values()] for flow, of in flows.items()})
+        kept = None if baseline is None else baseline.scenarios.get(name)
+        if kept is not None:
+            pending += _comparisons(name, condition, measured, kept)
+    checks += _decided(pending)
+    order = {name: place for place, name in enumerate(suite.conditions)}
+    checks.sort(key=lambda check: order[check.scenario])
+    failures = tuple(failed_scenarios(suite, measured))
+    return GateResult(suite.name, tuple(checks), failures, notes, measured)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A comparison before it is known what else is compared.
+
+    ``worse`` is the difference in the direction that is worse. ``p_worse`` and ``p_better`` are one-sided
+    p-values, NaN if nothing was tested.
+    """
+
+    check: Check
+    worse: float
+    p_worse: float
+    p_better: float
+
+
+def _comparisons(
+    name: str, condition: Condition, measured: Measured, kept: KeptScenario
+) -> Iterator[_Comparison]:
+    seeds = dict(measured.outcomes.filter(condition=name).select("repeat", "seed").iter_rows())
+    for metric, margin in condition.margins.items():
+        before = kept.values(metric)
+        now = {
+            flow: {seeds[repeat]: value for repeat, value in of.items() if repeat is not None}
+            for flow, of in measured.by_flow(name, metric).items()
+        }
+        for flow in dict.fromkeys([*before, *now]):
+            known = Check(name, metric, metric, flow, "new")
+            in_pairs = condition.backend == SIM
+            yield _compared(known, margin, before.get(flow, {}), now.get(flow, {}), in_pairs=in_pairs)
+
+
+def _compared(
+    check: Check, margin: Margin, before: Mapping[int, float], now: Mapping[int, float], *, in_pairs: bool
+) -> _Comparison:
+    """Compares values by seed."""
+    nan = float("nan")
+    known = replace(check, value=summarise([*now.values()]).mean if now else None, repeats=len(now))
+    if not before:
+        return _Comparison(known, nan, nan, nan)
+    if len(now) < 2 or 2 * len(now) < len(before):
+        mean = summarise([*before.values()]).mean
+        return _Comparison(replace(known, verdict="not measured", reference=mean, value=None), nan, nan, nan)
+    common = [seed for seed in before if seed in now]
+    if in_pairs and len(common) > 1:
+        before, now = ({seed: side[seed] for seed in common} for side in (before, now))
+        difference = paired([*before.values()], [*now.values()])
+    else:
+        difference = welch(summarise([*before.values()]), summarise([*now.values()]))
+    metric = METRICS[check.metric]
+    sign = 1 if metric.better == "lower" else -1
+    mean = summarise([*before.values()]).mean
+    known = replace(
+        known,
+        verdict="not worse",
+        reference=mean,
+        value=summarise([*now.values()]).mean,
+        margin=margin.in_unit(metric, mean),
+        repeats=len(now),
+    )
+    p_worse, p_better = one_sided(difference, sign), one_sided(difference, -sign)
+    return _Comparison(known, sign * difference.value, p_worse, p_better)
+
+
+def one_sided(difference: Difference, sign: int) -> float:
+    """The p-value of the test that the difference, times ``sign``, is above 0; NaN if it was not tested."""
+    return difference.p / 2 if sign * difference.value > 0 else 1 - difference.p / 2
+
+
+def _decided(pending: list[_Comparison]) -> Iterator[Check]:
+    """The comparisons with their verdicts, which depend on the number of all comparisons."""
+    worse = holm([one.p_worse for one in pending])
+    better = holm([one.p_better for one in pending])
+    for one, is_worse, is_better in zip(pending, worse, better, strict=True):
+        margin = one.check.margin
+        if margin is None:
+            yield one.check
+            continue
+        check = replace(one.check, p=None if isnan(one.p_worse) else one.p_worse)
+        if one.worse > margin:
+            yield replace(check, verdict="worse" if is_worse else "undecided")
+        elif -one.worse > margin and is_better:
+            yield replace(check, verdict="better")
+        else:
+            yield check

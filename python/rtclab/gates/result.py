@@ -1,0 +1,215 @@
+"""The result of a gate, and its forms: tables, JSON, JUnit XML, Markdown and a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+
+from rtclab.gates.checks import Check, checks_table, number
+from rtclab.gates.measured import Measured
+from rtclab.metrics import METRICS
+from rtclab.trace import write_text
+
+HEADINGS = ("scenario", "check", "worst flow", "before", "now", "change", "allowed", "result")
+"""Columns of the table that every form shows."""
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Line:
+    """The outcomes of one limit or comparison of a scenario for all flows; ``worst`` is the worst of them."""
+
+    checks: Sequence[Check]
+
+    @property
+    def worst(self) -> Check:
+        """The outcome that is furthest beyond what is allowed."""
+        return max(self.checks, key=lambda check: (check.fails, check.excess))
+
+    @property
+    def failing(self) -> list[Check]:
+        """The outcomes that make the gate fail."""
+        return [check for check in self.checks if check.fails]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The texts of the columns ``HEADINGS``."""
+        worst = self.worst
+        before, change, allowed = "", "", ""
+        if worst.compares:
+            before = number(worst.reference)
+            if worst.difference is not None and worst.reference:
+                change = f"{100 * worst.difference / abs(worst.reference):+.1f} %"
+            elif worst.difference is not None:
+                change = number(worst.difference)
+            if worst.margin is not None:
+                allowed = f"{number(worst.margin)} {worst.unit}".rstrip()
+        now = f"{number(worst.value)} {worst.unit}".rstrip() if worst.value is not None else ""
+        return worst.scenario, worst.check, worst.flow, before, now, change, allowed, worst.verdict
+
+
+def lines_of(checks: Sequence[Check]) -> list[Line]:
+    """The checks by scenario and limit or comparison, in the given order."""
+    groups: dict[tuple[str, str], list[Check]] = {}
+    for check in checks:
+        groups.setdefault((check.scenario, check.check), []).append(check)
+    return [Line(of) for of in groups.values()]
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What a gate found.
+
+    ``checks`` has the outcome of each limit and each comparison, for each flow. ``failed_scenarios`` has the
+    name of each scenario that fails because of failed repeats, and a sentence. ``notes`` are sentences about
+    what was not checked or was written. ``measured`` has the value and the outcome of every repeat.
+    """
+
+    suite: str
+    checks: tuple[Check, ...]
+    failed_scenarios: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    measured: Measured
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check holds and no scenario has failed."""
+        return not self.failed_scenarios and not any(check.fails for check in self.checks)
+
+    @property
+    def lines(self) -> list[Line]:
+        """The checks by scenario and limit or comparison, in the order of the suite."""
+        return lines_of(self.checks)
+
+    def table(self) -> pl.DataFrame:
+        """A row for each limit or comparison and flow.
+
+        ``reference`` is the bound of a limit or the mean of the baseline, ``value`` the mean now, ``margin``
+        by how much a compared metric may be worse, ``p`` the one-sided p-value before correction, and
+        ``broken`` the number of repeats in which a limit does not hold. Unknown values are null.
+        """
+        return checks_table(self.checks)
+
+    def sentences(self) -> list[str]:
+        """A sentence for each reason why the gate fails; empty if it passes."""
+        return [f"{name}: {sentence}" for name, sentence in self._failures()]
+
+    def _failures(self) -> Iterator[tuple[str, str]]:
+        yield from self.failed_scenarios
+        for line in self.lines:
+            for check in line.failing:
+                yield check.scenario, check.sentence()
+
+    def verdict(self) -> str:
+        """What came out in one line: ``failed: 2 of 42 checks, in 1 of 5 scenarios``."""
+        scenarios = self.measured.outcomes["condition"].n_unique()
+        lines = self.lines
+        failing = sum(bool(line.failing) for line in lines) + len(self.failed_scenarios)
+        total = len(lines) + len(self.failed_scenarios)
+        if not failing:
+            return f"passed: {_count(total, 'check')} in {_count(scenarios, 'scenario')}"
+        where = len({name for name, _ in self._failures()})
+        return f"failed: {failing} of {_count(total, 'check')}, in {where} of {_count(scenarios, 'scenario')}"
+
+    def as_dict(self) -> dict[str, object]:
+        """The result as JSON values."""
+        return {
+            "suite": self.suite,
+            "passed": self.passed,
+            "reasons": self.sentences(),
+            "notes": list(self.notes),
+            "checks": self.table().to_dicts(),
+            "repeats": self.measured.outcomes.to_dicts(),
+        }
+
+    def junit(self) -> str:
+        """The result as JUnit XML: a test suite for each scenario, a test for each limit and comparison.
+
+        A comparison that the baseline lacks is a skipped test.
+        """
+        root = ElementTree.Element("testsuites", name=self.suite)
+        names = dict.fromkeys(self.measured.outcomes["condition"])
+        for name in dict.fromkeys([*(check.scenario for check in self.checks), *names]):
+            suite = ElementTree.SubElement(root, "testsuite", name=name)
+            for sentence in [sentence for scenario, sentence in self.failed_scenarios if scenario == name]:
+                _test(suite, self.suite, "repeats", [sentence])
+            for line in (line for line in self.lines if line.worst.scenario == name):
+                test = _test(suite, self.suite, line.worst.check, [one.sentence() for one in line.failing])
+                if all(check.verdict == "new" for check in line.checks):
+                    ElementTree.SubElement(test, "skipped", message="the baseline has no value")
+            _count_tests(suite)
+        _count_tests(root)
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+    def markdown(self) -> str:
+        """The result as Markdown, for a comment on a pull request or the summary of a job."""
+        rows = [HEADINGS, ("---",) * len(HEADINGS), *map(_marked, self.lines)]
+        parts = [
+            f"### Gate `{self.suite}` {self.verdict()}",
+            "\n".join(f"- {_plain(sentence)}" for sentence in self.sentences()),
+            "\n".join(f"| {' | '.join(row)} |" for row in rows),
+            "\n\n".join(map(_plain, self.notes)),
+        ]
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a page with all checks, and returns its path.
+
+        Raises:
+            DiskFull: the page could not be written.
+        """
+        from rtclab.report.page import render
+        from rtclab.report.words import flow_in_words
+
+        metrics = dict.fromkeys(check.metric for check in self.checks)
+        text = render(
+            "gate.html",
+            [],
+            result=self,
+            headings=HEADINGS,
+            every=[Line([check]) for check in self.checks],
+            metrics=[METRICS[name] for name in metrics],
+            flow_in_words=flow_in_words,
+        )
+        page = Path(path)
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_text(page, text)
+        return page
+
+
+def _count(number_of: int, what: str) -> str:
+    return f"{number_of} {what}{'' if number_of == 1 else 's'}"
+
+
+def _test(suite: ElementTree.Element, gate: str, name: str, failures: list[str]) -> ElementTree.Element:
+    classname = f"{gate}.{suite.get('name')}"
+    test = ElementTree.SubElement(suite, "testcase", classname=classname, name=name)
+    if failures:
+        texts = [_NOT_IN_XML.sub("?", failure) for failure in failures]
+        ElementTree.SubElement(test, "failure", message=texts[0]).text = "\n".join(texts)
+    return test
+
+
+def _count_tests(element: ElementTree.Element) -> None:
+    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
+        element.set(attribute, str(sum(1 for _ in element.iter(tag))))
+    element.set("errors", "0")
+
+
+def _marked(line: Line) -> tuple[str, ...]:
+    """The cells of a row in Markdown."""
+    scenario, check, flow, *figures, result = line.cells
+    code = [f"`{text}`" if text else "" for text in (check, flow)]
+    cells = [scenario, *code, *figures, f"**{result}**" if line.failing else result]
+    return tuple(cell.replace("|", "\\|") for cell in cells)
+
+
+def _plain(sentence: str) -> str:
+    """A sentence in Markdown, on one line, in which `<` begins no tag."""
+    return " ".join(sentence.replace("<", "&lt;").split())

@@ -1,0 +1,238 @@
+"""Suites of a gate: TOML files that list scenarios, their limits, and the metrics to compare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import polars as pl
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from rtclab.backend import backend
+from rtclab.errors import BackendUnavailable, BadInput, FieldError, FieldErrors, Problem, ScenarioError
+from rtclab.gates.limits import Limit, metric_named, value_in_unit
+from rtclab.metrics import Metric
+from rtclab.metrics.setup import call_failures
+from rtclab.scenario import Change, Scenario, shipped
+from rtclab.scenario.layers import parsed
+from rtclab.scenario.table import Table, closest
+
+_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*%\s*")
+
+
+def _share(text: object) -> float:
+    match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise FieldError(f"cannot read `{text}` as a share; expected a number in %", hint="for example `5 %`")
+    return float(match[1]) / 100
+
+
+class Margin(Table):
+    """By how much a metric may be worse than its baseline: the larger of a share and an amount."""
+
+    relative: Annotated[float, BeforeValidator(_share)] | None = None
+    """A share of the baseline's mean, such as `5 %`."""
+    absolute: str | None = None
+    """An amount in a unit of the metric, such as `10 ms`."""
+
+    @model_validator(mode="after")
+    def _allows_something(self) -> Self:
+        if self.relative is None and self.absolute is None:
+            raise FieldError("no margin", hint='for example { relative = "5 %", absolute = "10 ms" }')
+        return self
+
+    def in_unit(self, metric: Metric, mean: float) -> float:
+        """The margin in the unit of the metric, for a baseline with this mean.
+
+        Raises:
+            FieldError: the absolute margin has no unit or another one.
+        """
+        absolute = 0.0 if self.absolute is None else value_in_unit(self.absolute, metric)
+        return max((self.relative or 0.0) * abs(mean), absolute)
+
+
+def _check_comparison(name: str, margin: Margin) -> None:
+    metric = metric_named(name)
+    if not metric.better:
+        raise FieldError(f"`{name}` is better neither higher nor lower", hint="set a limit for it instead")
+    if metric.scope == "run":
+        raise FieldError(f"`{name}` is one value of all repeats together", hint="set a limit for it instead")
+    if margin.absolute is not None and value_in_unit(margin.absolute, metric) < 0:
+        raise FieldError(f"`{margin.absolute}` is negative; expected an amount of at least 0")
+
+
+def _comparable(margins: dict[str, Margin]) -> dict[str, Margin]:
+    errors = []
+    for name, margin in margins.items():
+        try:
+            _check_comparison(name, margin)
+        except FieldError as error:
+            errors.append(FieldError(error.message, hint=error.hint, key=name))
+    if errors:
+        raise FieldErrors(errors)
+    return margins
+
+
+class _Common(Table):
+    """Fields of a suite, and of each of its scenarios."""
+
+    backend: Literal["sim", "live"] | None = None
+    """`sim` (virtual time) or `live` (real browsers); by default `sim`."""
+    duration: str | None = None
+    """Duration instead of the scenario's own."""
+    repeats: int | None = Field(None, ge=1)
+    """Number of repeats instead of the scenario's own."""
+    limits: tuple[Annotated[Limit, BeforeValidator(Limit.parse)], ...] = ()
+    """Limits, such as `rtt_p95 < 150 ms`. Limits of the suite are for every scenario."""
+    compare: Annotated[dict[str, Margin], AfterValidator(_comparable)] = {}
+    """Metrics to compare with the baseline, each with its margin. A suite's are for every scenario."""
+
+
+class _Scenario(_Common):
+    scenario: str
+    """The name of a shipped scenario, or a TOML file relative to the suite."""
+    set: dict[str, Any] = {}
+    """Fields to change, such as `{ "link.up.capacity" = "2 Mbit/s" }`."""
+
+
+class _Suite(_Common):
+    baseline: str | None = None
+    """The file with the baseline, relative to the suite; by default `NAME-baseline.json` for `NAME.toml`."""
+    require_baseline: bool = False
+    """Whether the gate refuses to run without a baseline of every comparison."""
+    scenarios: dict[str, _Scenario] = Field(min_length=1)
+    """The scenarios by a name of your own."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One scenario of a suite, with the limits and comparisons that apply to it."""
+
+    scenario: Scenario
+    backend: str
+    repeats: int
+    limits: tuple[Limit, ...]
+    margins: Mapping[str, Margin]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that the checks need, each once."""
+        return list(dict.fromkeys([*(limit.metric for limit in self.limits), *self.margins]))
+
+    def failure(self, outcomes: pl.DataFrame) -> str | None:
+        """Why the condition fails because of its failed repeats; None if it does not.
+
+        If a limit for ``call_failures`` decides about failed calls, only failures of the laboratory count.
+        ``outcomes`` has a row for each repeat.
+        """
+        allowed = ["finished"]
+        if any(limit.metric == call_failures.__name__ for limit in self.limits):
+            allowed.append("failed")
+        failed = outcomes.filter(~pl.col("status").is_in(allowed))
+        for one in failed.head(1).iter_rows(named=True):
+            what = f"{failed.height} of {outcomes.height} repeats failed"
+            return f"{what}; the first is repeat {one['repeat']}: {one['reason']}"
+        return None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The conditions of a suite by name, and where its baseline is.
+
+    ``name`` is the name of the file without its ending.
+    """
+
+    name: str
+    conditions: Mapping[str, Condition]
+    baseline: Path
+    require_baseline: bool = False
+
+    @property
+    def compares(self) -> bool:
+        """Whether any metric is compared with the baseline."""
+        return any(condition.margins for condition in self.conditions.values())
+
+    @classmethod
+    def load(cls, file: str | Path) -> Self:
+        """Reads a suite and all its scenarios, and checks that the backends can run them.
+
+        Raises:
+            BadInput: the file cannot be read, or something in it is invalid. It names file and field.
+            BackendUnavailable: this machine lacks something that a backend needs.
+        """
+        path = Path(file)
+        if not path.is_file():
+            raise BadInput(f"no suite `{file}`: there is no such file")
+        suite = _Suite.read(parsed(path, str(file)), str(file))
+        problems: list[Problem] = []
+        conditions = {}
+        for name, entry in suite.scenarios.items():
+            loaded = _loaded(f"{file}: scenarios.{name}", path.parent, suite, entry)
+            problems += _problems(name, suite, entry, loaded)
+            conditions[name] = loaded
+        if problems:
+            raise ScenarioError(str(file), problems)
+        return cls(
+            path.stem,
+            conditions,
+            path.parent / (suite.baseline or f"{path.stem}-baseline.json"),
+            suite.require_baseline,
+        )
+
+
+def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> Condition:
+    duration = entry.duration or suite.duration
+    changes = [Change(field, value, "set") for field, value in entry.set.items()]
+    changes += [] if duration is None else [Change("duration", duration, "duration")]
+    made = backend(entry.backend or suite.backend or "sim")
+    try:
+        scenario = Scenario.load(_where(entry.scenario, directory), changes)
+        made.check(scenario)
+    except BackendUnavailable:
+        raise
+    except BadInput as error:
+        raise BadInput(f"{origin}: {error.message}", hint=error.hint) from None
+    return Condition(
+        scenario,
+        made.name,
+        entry.repeats or suite.repeats or scenario.repeats,
+        (*suite.limits, *entry.limits),
+        {**suite.compare, **entry.compare},
+    )
+
+
+def _where(name: str, directory: Path) -> str | Path:
+    if name in shipped():
+        return name
+    if (directory / name).is_file():
+        return directory / name
+    raise BadInput(
+        f"no scenario `{name}`: neither a shipped scenario nor a file in `{directory}`",
+        hint=closest(name, shipped()) or "`rtclab list` shows the shipped scenarios",
+    )
+
+
+def _problems(name: str, suite: _Suite, entry: _Scenario, loaded: Condition) -> list[Problem]:
+    """What does not fit together: limits and flows, comparisons and repeats, nothing to check at all."""
+    below = f"scenarios.{name}"
+    problems = _unknown_flows("limits", suite.limits, loaded.scenario)
+    problems += _unknown_flows(f"{below}.limits", entry.limits, loaded.scenario)
+    if not loaded.metrics:
+        problems.append(Problem(below, "nothing to check", "add `limits` or `compare`, here or above"))
+    if loaded.margins and loaded.repeats < 2:
+        message = f"{loaded.repeats} repeat cannot be compared; expected at least 2"
+        problems.append(Problem(f"{below}.repeats", message, "one repeat says nothing about chance"))
+    return problems
+
+
+def _unknown_flows(field: str, limits: Sequence[Limit], scenario: Scenario) -> list[Problem]:
+    problems = []
+    for index, limit in enumerate(limits):
+        try:
+            limit.check_flow(scenario)
+        except FieldError as error:
+            problems.append(Problem(f"{field}.{index}", error.message, error.hint))
+    return problems

@@ -1,0 +1,174 @@
+"""The report of several conditions: what differs, plots of the essential metrics, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from rtclab.errors import BadInput
+from rtclab.experiment.fields import Field
+from rtclab.metrics import METRICS, Metric, essentials
+from rtclab.report.page import render
+from rtclab.report.plot import Plot
+from rtclab.report.sweep_plots import MAX_LINES, sweep_plot
+from rtclab.report.words import flow_in_words, versions
+from rtclab.trace import Run, write_text
+
+MAX_ROWS = 200
+"""Maximum number of rows in the table of points. The store has all rows."""
+MAX_FAILURES = 20
+
+
+class Swept(Protocol):
+    """What the report needs of :class:`rtclab.Results`."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def fields(self) -> list[str]: ...
+    @property
+    def varied(self) -> tuple[Field, ...]: ...
+    @property
+    def conditions(self) -> list[str]: ...
+    @property
+    def runs(self) -> list[Run]: ...
+    @property
+    def finished(self) -> int: ...
+    @property
+    def planned(self) -> int: ...
+    def outcomes(self) -> pl.DataFrame: ...
+    def failures(self) -> pl.DataFrame: ...
+    def metrics(self, *, metrics: Sequence[str] | None = None) -> pl.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the plots of a sweep show: metrics, the fields of axis and lines, a flow, averaged fields."""
+
+    metrics: Sequence[str] = ()
+    x: str | None = None
+    by: str | None = None
+    flow: str | None = None
+    average: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PointLine:
+    """A row of the table: one flow of one point.
+
+    ``values`` are the values of the varied fields. ``cells`` has a row of the summary for each metric, or
+    None.
+    """
+
+    values: Sequence[str]
+    flow: str
+    cells: Sequence[dict[str, Any] | None]
+
+
+def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | None = None) -> Path:
+    """Writes ``report.html`` into the directory of the results of several conditions; returns its path.
+
+    Raises:
+        DiskFull: no disk space is left.
+    """
+    chosen = chosen or Chosen()
+    essential, metrics = _essential(summary, chosen)
+    lines = _lines(essential, [field.name for field in results.varied], metrics)
+    failures = results.failures()
+    failed = failures.head(MAX_FAILURES).iter_rows(named=True)
+    text = render(
+        "sweep.html",
+        sweep_plots(results, summary, chosen),
+        name=results.name,
+        title=str(results.runs[0].scenario.get("title") or results.name),
+        facts=_facts(results),
+        fields=[(field.name, ", ".join(field.texts)) for field in results.varied],
+        columns=[field.name for field in results.varied],
+        metrics=metrics,
+        lines=lines[:MAX_ROWS],
+        left_out=max(len(lines) - MAX_ROWS, 0),
+        failures=[(row["condition"], row["repeat"], row["reason"]) for row in failed],
+        more_failures=max(failures.height - MAX_FAILURES, 0),
+    )
+    page = results.path / "report.html"
+    write_text(page, text)
+    return page
+
+
+def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
+    """The plots of the report."""
+    return [
+        plot for metric in _essential(summary, chosen)[1] for plot in _plots(results, metric.name, chosen)
+    ]
+
+
+def _essential(summary: pl.DataFrame, chosen: Chosen) -> tuple[pl.DataFrame, list[Metric]]:
+    """The rows of the summary and the metrics that the report shows."""
+    names = chosen.metrics or essentials(summary.drop_nulls("mean")["metric"].unique())
+    rows = summary.filter(pl.col("metric").is_in(names) & (pl.col("flow") != ""))
+    return rows, [METRICS[metric] for metric in names if metric in rows["metric"]]
+
+
+def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
+    """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
+    fields = results.varied
+    rows = results.metrics(metrics=[metric])
+    if rows.is_empty():
+        return []
+    options = (chosen.x, chosen.by, chosen.flow, chosen.average)
+    if options != (None, None, None, ()):
+        return [sweep_plot(rows, fields, metric, *options)]
+    few, *_, many = sorted([*fields, fields[0]], key=lambda field: (bool(field.numbers), field.count))
+    try:
+        if few == many or few.count > MAX_LINES:
+            return [sweep_plot(rows, fields, metric)]
+        return [sweep_plot(rows, fields, metric, many.name, few.name)]
+    except BadInput:  # too many combinations of further fields
+        of_flow = str(rows["flow"][0])
+        return [
+            sweep_plot(
+                rows,
+                fields,
+                metric,
+                one.name,
+                None,
+                of_flow,
+                [other.name for other in fields if other != one],
+            )
+            for one in fields
+        ]
+
+
+def _facts(results: Swept) -> list[tuple[str, str]]:
+    """The facts at the top of the report, as pairs of label and value."""
+    run = results.runs[0]
+    repeats = f"{run.planned} of each" + (", with the same seeds" if results.fields else "")
+    facts = [
+        ("Scenario", str(run.scenario["name"])),
+        ("Backend", "simulated (virtual time)" if run.backend == "sim" else run.backend),
+        ("Conditions", str(len(results.conditions))),
+        ("Repeats", repeats),
+        ("Finished", f"{results.finished} of {results.planned}"),
+        ("Versions", versions(run)),
+    ]
+    older = int(results.outcomes()["older"].sum())
+    if older:
+        facts.append(("Older", f"{older} repeats were run by another build of rtclab"))
+    return facts
+
+
+def _lines(essential: pl.DataFrame, fields: Sequence[str], metrics: Sequence[Metric]) -> list[PointLine]:
+    cells: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+    for row in essential.iter_rows(named=True):
+        key = (*(row[field] for field in fields), row["flow"])
+        cells.setdefault(key, {})[row["metric"]] = row
+    return [
+        PointLine(values, flow_in_words(flow), [known.get(metric.name) for metric in metrics])
+        for (*values, flow), known in cells.items()
+    ]

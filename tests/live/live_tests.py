@@ -1,0 +1,92 @@
+"""What live tests share: a check for namespaces, a way to run as an unprivileged user, and repetition."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import pytest
+from side_by_side import TURNS
+
+from rtclab.backend.live.namespaces import check_lab, run_in_lab
+from rtclab.errors import BackendUnavailable
+from rtclab.trace import Trace
+
+ORDINARY_USER = 65534
+TRIES = 3
+T = TypeVar("T")
+# The interpreter may be in a directory that only root can enter, such as a version manager's in /root. A
+# mount namespace shows the interpreter's directory, and nothing else of the closed one.
+BECOME_ORDINARY = """
+set -e
+closed=$1 interpreter=$2 user=$3; shift 3
+if [ -n "$closed" ]; then
+    mount -t tmpfs -o mode=755 tmpfs /mnt
+    mkdir /mnt/interpreter
+    mount --bind "$interpreter" /mnt/interpreter
+    mount -t tmpfs -o mode=755 tmpfs "$closed"
+    mkdir -p "$interpreter"
+    mount --bind /mnt/interpreter "$interpreter"
+fi
+exec setpriv --reuid="$user" --regid="$user" --clear-groups --inh-caps=-all -- "$@"
+"""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _namespaces() -> None:
+    """Skips all tests if unprivileged users cannot create namespaces, or fails them if CI is set."""
+    try:
+        check_lab()
+    except BackendUnavailable as error:
+        cannot_tell(str(error))
+
+
+@pytest.fixture
+def in_lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Calls a function of the test's own file inside a lab."""
+    monkeypatch.setenv("PYTHONPATH", str(request.path.parent), prepend=":")
+
+    def call(function: str, **argument: Any) -> dict[str, Any]:
+        return run_in_lab(f"{request.path.stem}:{function}", argument)
+
+    return call
+
+
+def cannot_tell(reason: str) -> NoReturn:
+    """Ends a test that this machine cannot decide: skips it, or fails it if CI is set."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alone: bool = True) -> T:
+    """The first of up to ``TRIES`` measurements that the machine did not disturb.
+
+    No live test runs beside a measurement unless ``alone`` is false. If all were disturbed, the test is
+    skipped or fails, because it cannot be decided.
+    """
+    for _ in range(TRIES):
+        with TURNS.alone() if alone else nullcontext():
+            result = measure()
+        if not disturbed(result):
+            return result
+    cannot_tell(f"this machine disturbed each of {TRIES} measurements; a quiet one is needed")
+
+
+def was_late(trace: Trace) -> bool:
+    """Whether the emulator was later than its bound, so that the browsers had a different network."""
+    return trace.manifest.late
+
+
+def as_ordinary_user(command: list[str]) -> list[str]:
+    """The command line that runs ``command`` without privileges."""
+    if os.geteuid() != 0:
+        return command
+    interpreter = Path(sys.base_prefix).resolve()
+    closed = [path for path in reversed(interpreter.parents) if not path.stat().st_mode & 0o001]
+    arguments = [str(closed[0]) if closed else "", str(interpreter), str(ORDINARY_USER)]
+    return ["unshare", "--mount", "sh", "-c", BECOME_ORDINARY, "sh", *arguments, *command]
