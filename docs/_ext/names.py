@@ -16,7 +16,7 @@ def run_plots() -> str:
 
 
 def comparison_plots() -> str:
-    """The plots of two runs."""
+    """The plots of several runs."""
     return _list(COMPARISON_PLOTS)
 
 

@@ -7,19 +7,12 @@ two, and writes them. The message of the failing test then has the table of the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import polars as pl
-import pytest
 
 import rtclab
-from rtclab.metrics import METRICS, metric
-from rtclab.metrics.delay import rtt_ms
-from rtclab.metrics.series import Window
 from rtclab.scenario import Scenario, Wifi
-from rtclab.trace import Trace
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 CSV = DOCS / "data" / "wifi-retry.csv"
@@ -30,20 +23,6 @@ LIMITS = [1, "auto", 15, "adaptive"]
 SCENARIOS = {"jansen2017/wireless-local-far": "New York", "jansen2017/wireless-sydney-far": "Sydney"}
 SHOWN = ["receiving_rate", "rtt_p95", "packet_loss", "freeze_count", "freeze_duration"]
 TO_TABLET = "wired->tablet"
-
-
-@pytest.fixture(autouse=True)
-def rtt_p95() -> Iterator[None]:
-    """Metric: the 95th percentile of the round-trip times that receiver reports give."""
-
-    def rtt_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
-        """95th percentile of the round-trip time (ms) that the sender computes from receiver reports."""
-        values = rtt_ms(trace, flow, window).values
-        return float(np.percentile(values, 95)) if values.size else float("nan")
-
-    metric(unit="ms", better="lower", source="RFC 3550, section 6.4.1")(rtt_p95)
-    yield
-    del METRICS["rtt_p95"]
 
 
 def measured(scenario: str, repeats: int, out: Path) -> pl.DataFrame:

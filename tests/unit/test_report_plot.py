@@ -151,7 +151,7 @@ def test_tcp_beside_a_call_of_three_over_a_server_has_a_colour_of_its_own(tmp_pa
     rows = [second(at, 100, flow=flow) for flow in flows for at in range(5)]
     run = write_run(tmp_path, [{"flow_seconds": frame("flow_seconds", rows)}], flows=flows)
     plot = run_plot(run, "rate")
-    assert [axes.title for axes in plot.axes] == ["to bob", "to carol", "to alice", "tcp"]
+    assert [axes.title for axes in plot.axes] == ["to alice", "to bob", "to carol", "tcp"]
     colours = {mark.look.label: mark.look.colour for mark in plot.marks}
     assert colours.keys() == {"from alice", "from bob", "from carol", "tcp"}
     assert len(set(colours.values())) == 4

@@ -9,9 +9,9 @@ import typer
 
 from rtclab.errors import BadInput
 
-reproducing = typer.Typer()
+reproduce_app = typer.Typer()
 """``rtclab reproduce``."""
-validating = typer.Typer()
+validate_app = typer.Typer()
 """``rtclab validate``."""
 
 RUNS = Path("runs")
@@ -25,7 +25,7 @@ def complete_paper(incomplete: str) -> list[str]:
     return [name for name in (*NAMES, EVERY_PAPER) if name.startswith(incomplete)]
 
 
-@reproducing.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
+@reproduce_app.command(epilog="Example: rtclab reproduce singh2013 --repeats 3")
 def reproduce(
     papers: Annotated[
         list[str] | None,
@@ -109,7 +109,7 @@ def reproduce(
     )
 
 
-@validating.command(epilog="Example: rtclab validate --random 100 --seed 1")
+@validate_app.command(epilog="Example: rtclab validate --random 100 --seed 1")
 def validate(
     out: Annotated[
         Path | None,

@@ -352,7 +352,7 @@ def _show_differences(comparison: Comparison) -> None:
             column.no_wrap = False
     print_table(table)
     if differing.height > MOST_ROWS:
-        print(f"and {count(differing.height - MOST_ROWS, 'more field')}; the page has all\n")
+        print(f"and {count(differing.height - MOST_ROWS, 'more field')}; a page (--page) has all\n")
 
 
 def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool) -> Table:

@@ -104,7 +104,12 @@ def _compared(
 
 
 def one_sided(difference: Difference, sign: int) -> float:
-    """The p-value of the test that the difference, times ``sign``, is above 0; NaN if it was not tested."""
+    """The p-value of the test that the difference, times ``sign``, is above 0; NaN if it was not tested.
+
+    A difference that is the same in all repeats is certain: 0 or 1.
+    """
+    if difference.constant and difference.value:
+        return 0.0 if sign * difference.value > 0 else 1.0
     return difference.p / 2 if sign * difference.value > 0 else 1 - difference.p / 2
 
 

@@ -147,13 +147,14 @@ def _panels(run: Run, flows: Sequence[str]) -> Panels:
         looks = [(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)]
         return [[line] for line in lines_of(looks)]
     known = flows_in(run)
-    of_receiver: dict[str, list[str]] = {}
+    people = [name for trace in run.traces for name in trace.manifest.participants]
+    of_receiver: dict[str, list[str]] = {name: [] for name in people}
     for flow in flows:
         of_receiver.setdefault(known[flow].receiver, []).append(flow)
-    shown = [of_one[:MOST_CURVES] for of_one in [*of_receiver.values()][:MOST_RECEIVERS]]
-    labels = {flow: _of_sender(flow, known[flow]) for flow in chain(*shown)}
+    shown = [of_one[:MOST_CURVES] for of_one in of_receiver.values() if of_one][:MOST_RECEIVERS]
+    labels = {flow: _of_sender(flow, known[flow]) for flow in flows}
     looks_of = {label: Look.numbered(i, label) for i, label in enumerate(dict.fromkeys(labels.values()))}
-    lines = iter(lines_of([(run, flow, looks_of[label]) for flow, label in labels.items()]))
+    lines = iter(lines_of([(run, flow, looks_of[labels[flow]]) for flow in chain(*shown)]))
     return [list(islice(lines, len(of_one))) for of_one in shown]
 
 

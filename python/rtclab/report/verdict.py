@@ -256,7 +256,8 @@ def _split(values: Mapping[str, float], ends: Mapping[str, str], *, high_is_bad:
         gap = min(high.values()) / max(low.values())
         if gap > widest and fmean(high.values()) > MUCH * fmean(low.values()):
             widest = gap
-            found = _Split(names_in_words(ranked[:count], MOST_RECEIVERS), theirs, others)
+            who = [name for name in of_end if name in ranked[:count]]
+            found = _Split(names_in_words(who, MOST_RECEIVERS), theirs, others)
     return found
 
 

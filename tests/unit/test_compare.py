@@ -1,0 +1,371 @@
+"""Comparing any number of runs: statistics of differences, what differs, labels, pages and plots."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from math import isnan, nan
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact, nct, ttest_ind, ttest_rel
+from scipy.stats import t as student
+from synthetic_run import call_tables, second, trace, write_run
+from test_metrics_statistics import MemoryRun, row, run_of_rates
+
+import rtclab
+from rtclab.errors import BadInput
+from rtclab.metrics import compare_runs, compare_with
+from rtclab.metrics.statistics import (
+    POWER,
+    Difference,
+    Proportion,
+    ShareDifference,
+    paired,
+    summarise,
+    welch,
+)
+from rtclab.report import comparison_plot, write_comparison
+from rtclab.report.differences import scenario_differences
+from rtclab.trace import Run
+
+RATES = st.lists(st.floats(100, 2000).map(lambda rate: round(rate)), min_size=3, max_size=6)
+SHARES = st.integers(1, 60).flatmap(lambda trials: st.tuples(st.integers(0, trials), st.just(trials)))
+
+
+def share(failed: float, trials: int) -> Proportion:
+    return Proportion(trials, 100 * failed / trials)
+
+
+# --- shares ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "low", "high"),
+    # Newcombe 1998, table II, method 10. The differences there are first minus second.
+    [
+        ((48, 80), (56, 70), 5.24, 33.39),
+        ((3, 10), (9, 10), 17.05, 80.90),
+        ((2, 7), (6, 7), 5.82, 80.62),
+        ((0, 29), (5, 56), -3.81, 19.26),
+        ((0, 20), (0, 10), -16.11, 27.75),
+        ((0, 10), (0, 10), -27.75, 27.75),
+        ((0, 20), (10, 10), 67.91, 100.0),
+        ((0, 10), (10, 10), 60.75, 100.0),
+    ],
+)
+def test_intervals_of_differences_of_shares_are_those_that_newcombe_printed(
+    a: tuple[int, int], b: tuple[int, int], low: float, high: float
+) -> None:
+    found = ShareDifference(share(*a), share(*b))
+    assert (found.ci95_low, found.ci95_high) == pytest.approx((low, high), abs=0.006)
+
+
+@given(SHARES, SHARES)
+def test_newcombes_interval_contains_the_difference_and_stays_within_what_is_possible(
+    a: tuple[int, int], b: tuple[int, int]
+) -> None:
+    there, back = (ShareDifference(share(*one), share(*other)) for one, other in ((a, b), (b, a)))
+    assert -100 - 1e-9 <= there.ci95_low <= there.value + 1e-9
+    assert there.value - 1e-9 <= there.ci95_high <= 100 + 1e-9
+    assert (there.ci95_low, there.p) == pytest.approx((-back.ci95_high, back.p))
+
+
+@given(SHARES, SHARES)
+def test_the_exact_test_of_shares_agrees_with_scipy(a: tuple[int, int], b: tuple[int, int]) -> None:
+    table = [[failed, trials - failed] for failed, trials in (a, b)]
+    assert ShareDifference(share(*a), share(*b)).p == pytest.approx(fisher_exact(table).pvalue, abs=1e-9)
+
+
+def test_trials_that_failed_in_part_make_no_difference_more_certain() -> None:
+    in_part = ShareDifference(share(0.4, 5), share(4.5, 5))
+    assert in_part.p == ShareDifference(share(1, 5), share(4, 5)).p
+    assert isnan(ShareDifference(Proportion(0, nan), share(1, 5)).p)
+
+
+def test_the_needed_trials_find_a_difference_of_shares_in_80_of_100_attempts() -> None:
+    random = np.random.default_rng(7)
+    for a, b in ((10, 50), (20, 40)):
+        needed = ShareDifference(share(a, 100), share(b, 100)).repeats_needed(0.05)
+        assert needed is not None
+        failed = random.binomial(needed, [a / 100, b / 100], size=(1000, 2))
+        found = np.mean([ShareDifference(share(x, needed), share(y, needed)).p <= 0.05 for x, y in failed])
+        assert 0.76 < found < 0.86  # three standard errors are 0.04, and trials are whole
+    assert ShareDifference(share(1, 5), share(1, 5)).repeats_needed(0.05) is None
+
+
+# --- how many repeats would do -----------------------------------------------------------------------
+
+
+def exact_repeats(effect: float, level: float, share: float) -> int:
+    """By the noncentral t distribution; ``effect`` in standard deviations of the difference."""
+    repeats = 2
+    while True:
+        freedom = share * (repeats - 1)
+        bound = student.ppf(1 - level / 2, freedom)
+        if nct.sf(bound, freedom, effect * repeats**0.5) >= POWER:
+            return repeats
+        repeats += 1
+
+
+@pytest.mark.parametrize("level", [0.05, 0.05 / 70, 0.05 / 300])
+@pytest.mark.parametrize("effect", [3.0, 1.5, 1.0, 0.5, 0.2])
+def test_the_needed_repeats_agree_with_the_noncentral_t_distribution(effect: float, level: float) -> None:
+    in_pairs = Difference(effect, nan, nan, deviations=(1.0,)).repeats_needed(level)
+    assert in_pairs == pytest.approx(exact_repeats(effect, level, 1), abs=1)
+    alike = Difference(effect, nan, nan, deviations=(0.5**0.5, 0.5**0.5)).repeats_needed(level)
+    assert alike == pytest.approx(exact_repeats(effect, level, 2), abs=1)
+
+
+def test_the_needed_repeats_find_a_difference_in_80_of_100_attempts() -> None:
+    random = np.random.default_rng(3)
+    needed = Difference(1.0, nan, nan, deviations=(1.0, 2.0)).repeats_needed(0.05)
+    assert needed is not None
+    found = 0
+    for _ in range(1000):
+        a, b = random.normal(0, 1, needed), random.normal(1, 2, needed)
+        found += welch(summarise(a.tolist()), summarise(b.tolist())).p <= 0.05
+    assert 0.76 < found / 1000 < 0.84
+
+
+@given(st.floats(0.05, 5), st.floats(1.01, 3), st.sampled_from([0.05, 0.001]))
+def test_a_larger_difference_needs_no_more_repeats_and_a_stricter_level_no_fewer(
+    effect: float, times: float, level: float
+) -> None:
+    def needed(value: float, at: float) -> int:
+        found = Difference(value, nan, nan, deviations=(1.0,)).repeats_needed(at)
+        assert found is not None
+        return found
+
+    assert needed(effect * times, level) <= needed(effect, level) <= needed(effect, level / 2)
+    assert needed(-effect, level) == needed(effect, level)
+
+
+def test_without_a_difference_or_a_spread_nobody_knows_how_many_repeats_would_do() -> None:
+    assert paired([1, 2], [1, 2]).repeats_needed(0.05) is None
+    assert paired([1], [2]).repeats_needed(0.05) is None
+    assert Difference(1e-9, nan, nan, deviations=(1.0,)).repeats_needed(0.05) is None
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss")
+@settings(deadline=None)
+@given(RATES, st.data())
+def test_p_values_are_those_of_scipy(rates: list[float], data: st.DataObject) -> None:
+    others = data.draw(st.lists(st.floats(100, 2000).map(round), min_size=len(rates), max_size=len(rates)))
+    changes = [after - before for before, after in zip(rates, others, strict=True)]
+    if len(set(changes)) > 1:
+        assert paired(rates, others).p == pytest.approx(ttest_rel(others, rates).pvalue, rel=1e-6)
+    if len(set(rates)) > 1 or len(set(others)) > 1:
+        alone = welch(summarise(rates), summarise(others))
+        assert alone.p == pytest.approx(ttest_ind(others, rates, equal_var=False).pvalue, rel=1e-6)
+
+
+# --- verdicts ----------------------------------------------------------------------------------------
+
+
+def test_each_difference_has_one_verdict() -> None:
+    baseline = run_of_rates(800, 1000, 1200)
+    runs: dict[str, Run] = {
+        "far": run_of_rates(400, 602, 801),
+        "moved": run_of_rates(810, 1010, 1210),
+        "near": run_of_rates(801, 998, 1202),
+        "unclear": run_of_rates(900, 900, 1500),
+    }
+    compared = compare_with(baseline, runs)
+    verdicts = {label: row(compared.filter(label=label), "receiving_rate") for label in runs}
+    assert {label: found["verdict"] for label, found in verdicts.items()} == {
+        "far": "differs",
+        "moved": "constant difference",
+        "near": "no difference seen",
+        "unclear": "too few repeats to tell",
+    }
+    assert [found["significant"] for found in verdicts.values()] == [True, True, False, False]
+    assert [found["repeats_needed"] is None for found in verdicts.values()] == [True, True, True, False]
+    # What is constant is no test; what is 0 in both runs is no difference.
+    assert verdicts["moved"]["p"] is None
+    assert set(compared.filter(metric="packet_loss")["verdict"]) == {"no difference seen"}
+
+
+def test_one_repeat_is_too_few_and_nobody_knows_how_many_would_do() -> None:
+    found = row(compare_runs(run_of_rates(800), run_of_rates(900)), "receiving_rate")
+    assert (found["verdict"], found["repeats_needed"], found["significant"]) == (
+        "too few repeats to tell",
+        None,
+        None,
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(RATES.filter(lambda rates: len(rates) == 4), min_size=3, max_size=3))
+def test_the_order_of_the_runs_beyond_the_first_changes_nothing(rates: list[list[float]]) -> None:
+    baseline, *others = (run_of_rates(*of_run) for of_run in rates)
+    by_label = dict(zip("bc", others, strict=True))
+    order = ["metric", "flow", "label"]
+    first, *rest = (
+        compare_with(baseline, {label: by_label[label] for label in labels}).sort(order)
+        for labels in permutations(by_label)
+    )
+    assert all(first.equals(other) for other in rest)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(RATES.filter(lambda rates: len(rates) == 4), min_size=2, max_size=2))
+def test_too_few_repeats_are_fewer_than_would_do(rates: list[list[float]]) -> None:
+    compared = compare_runs(*(run_of_rates(*of_run) for of_run in rates))
+    needed = compared.filter(verdict="too few repeats to tell")["repeats_needed"].drop_nulls()
+    assert (needed > 4).all()
+
+
+def test_the_correction_is_over_all_runs() -> None:
+    baseline, other = run_of_rates(800, 1000, 1200), run_of_rates(810, 1013, 1211)
+    alone = compare_with(baseline, {"b": other})
+    p = row(alone, "receiving_rate")["p"]
+    many = compare_with(baseline, {str(index): other for index in range(40)})
+    assert row(many.filter(label="7"), "receiving_rate")["p"] == p
+    assert row(alone, "receiving_rate")["significant"] is True
+    assert row(many.filter(label="7"), "receiving_rate")["significant"] is False
+
+
+def test_simulated_runs_can_be_compared_without_pairs() -> None:
+    before, after = run_of_rates(800, 1000, 1200), run_of_rates(810, 1011, 1212)
+    alone = row(compare_runs(before, after, pair_repeats=False), "receiving_rate")
+    assert alone["p"] == pytest.approx(
+        ttest_ind([810, 1011, 1212], [800, 1000, 1200], equal_var=False).pvalue
+    )
+
+
+def test_failed_calls_have_newcombes_interval_and_fishers_test() -> None:
+    rows = [second(at, 1, 1000) for at in range(5)]
+    good = MemoryRun([trace(flow_seconds=rows)] * 10)
+    bad = MemoryRun([trace(flow_seconds=rows)] * 2, failed=8)
+    found = row(compare_runs(good, bad), "call_failures", flow="")
+    assert found["difference"] == 80
+    assert found["p"] == pytest.approx(fisher_exact([[0, 10], [8, 2]]).pvalue)
+    assert 38 < found["difference_ci95_low"] < 80 < found["difference_ci95_high"] < 100
+
+
+# --- what differs ------------------------------------------------------------------------------------
+
+
+def run_with(out: Path, **fields: object) -> Run:
+    run = write_run(out, [call_tables(1, duration_s=10)])
+    run.scenario.update(fields)
+    return run
+
+
+def test_what_differs_are_paths_of_fields_with_a_value_for_each_run(tmp_path: Path) -> None:
+    capacity = {"steps": [["0 s", "1 Mbit/s"], ["5 s", "500 kbit/s"]]}
+    runs = [
+        run_with(tmp_path, title="A", calls=[{"kind": "p2p"}], link={"up": {"queue": "300 ms"}}),
+        run_with(tmp_path, title="B", calls=[{"kind": "sfu"}], link={"up": {"capacity": capacity}}),
+    ]
+    assert scenario_differences(runs) == [
+        ("link.up.queue", ["300 ms", "–"]),
+        ("calls[0].kind", ["p2p", "sfu"]),
+        ("link.up.capacity", ["–", "1 Mbit/s from 0 s; 500 kbit/s from 5 s"]),
+    ]
+    assert scenario_differences([runs[0], runs[0]]) == []
+
+
+# --- the Python interface, pages and plots -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> list[rtclab.Results]:
+    """A call, with half the capacity, and with a shorter queue."""
+    out = tmp_path_factory.mktemp("runs")
+    changes = [{}, {"link.up.capacity": "500 kbit/s"}, {"link.up.queue": "100 ms"}]
+    return [
+        rtclab.run("first-call", duration="8 s", repeats=2, set=change, out=out, progress=False)
+        for change in changes
+    ]
+
+
+def test_three_runs_have_a_row_for_each_compared_run(three: list[rtclab.Results]) -> None:
+    labels = ["baseline", "slow", "short"]
+    compared = rtclab.compare(*three, labels=labels)
+    table = compared.table()
+    assert table["label"].unique(maintain_order=True).to_list() == ["slow", "short"]
+    assert table.columns[:6] == ["metric", "unit", "better", "flow", "label", "mean_a"]
+    assert compared.differences().rows() == [
+        ("link.up.capacity", "1 Mbit/s", "500 kbit/s", "1 Mbit/s"),
+        ("link.up.queue", "300 ms", "300 ms", "100 ms"),
+    ]
+    two = rtclab.compare(three[0], three[1]).table()
+    key = {"metric": "receiving_rate", "flow": "alice->bob"}
+    shared = ["mean_a", "mean_b", "difference", "p"]
+    assert two.filter(**key).select(shared).equals(table.filter(label="slow", **key).select(shared))
+
+
+def test_the_page_says_first_what_differs_and_has_a_column_for_each_run(
+    three: list[rtclab.Results],
+) -> None:
+    compared = rtclab.compare(*three, labels=["baseline", "slow", "<short>"])
+    page = compared.report()
+    assert page == rtclab.compare(*three).report(), "the same name each time"
+    assert len(page.name) < 60
+    text = compared.report().read_text(encoding="utf-8").partition("<script")[0]
+    places = [text.index(part) for part in ("link.up.queue", 'class="lead"', "<h2>Metrics</h2>")]
+    assert places == sorted(places)
+    assert text.count('class="lead"') == 3
+    assert "<short>" not in text
+    assert text.count('<th scope="col">&lt;short&gt; − baseline</th>') == 3  # of two flows and the whole run
+
+
+def test_runs_have_the_same_colours_on_all_plots_and_a_window_is_drawn_alone(
+    three: list[rtclab.Results],
+) -> None:
+    compared = rtclab.compare(*three, labels=["a", "b", "c"], begin="3 s", end="6 s")
+    plots = [compared.plot(name) for name in ("rate", "delay", "delay-distribution", "frame-rate")]
+    colours = [
+        {mark.look.label: mark.look.colour for mark in plot.marks if mark.look.label in "abc"}
+        for plot in plots
+    ]
+    assert all(of_plot == colours[0] for of_plot in colours)
+    assert len(set(colours[0].values())) == 3
+    for plot in plots:
+        if plot.over_time:
+            assert (plot.x.begin, plot.x.end) == (3, 6)
+            for mark in plot.marks:
+                assert mark.x.min() >= 3, plot.name
+                assert mark.x.max() <= 6.5, plot.name
+    whole = rtclab.compare(*three, labels=["a", "b", "c"]).plot("delay-distribution")
+    packets = (
+        three[0].table("packets", repeat=0).filter(pl.col("sent_ns").is_between(3e9, 6e9, closed="left"))
+    )
+    slowest_ms = (packets["delivered_ns"] - packets["sent_ns"]).max() / 1e6  # type: ignore[operator]
+    assert plots[2].x.end >= slowest_ms
+    assert plots[2].x.end <= whole.x.end + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["one"], "labels: 1 for 3 runs"),
+        (["a", "b", "a"], "labels: `a` stands for several runs"),
+        (["a", " ", "c"], "labels: one is empty"),
+    ],
+)
+def test_labels_that_name_no_run_are_refused(
+    three: list[rtclab.Results], labels: list[str], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        rtclab.compare(*three, labels=labels)
+    assert caught.value.hint
+
+
+def test_a_run_compared_with_itself_is_numbered(three: list[rtclab.Results]) -> None:
+    name = three[0].name
+    assert rtclab.compare(three[0], three[0]).labels == [name, f"{name} (2)"]
+
+
+def test_the_page_and_plot_of_a_window_without_packets_exist(tmp_path: Path) -> None:
+    runs = {name: write_run(tmp_path, [call_tables(1, duration_s=10)]) for name in "ab"}
+    page = write_comparison(runs, tmp_path / "page.html", (2, 5))
+    charts = json.loads(page.read_text().partition('id="charts">')[2].partition("</script>")[0])
+    assert [chart["name"] for chart in charts][:2] == ["rate", "delay"]
+    assert comparison_plot(runs, "rate", window=(2, 5)).x.begin == 2
