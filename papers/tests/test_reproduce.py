@@ -16,11 +16,10 @@ from synthetic_run import event, report, second
 from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
-from rtclab.metrics.series import NS_PER_S
 from rtclab.metrics.statistics import summarise
 from rtclab.scenario import Scenario, shipped
 from rtclab.scenario.units import Duration
-from rtclab.trace import only_writer
+from rtclab.trace import NS_PER_S, only_writer
 from rtclab_papers.reproduce import NAMES, paper, plan_of
 from rtclab_papers.reproduce.ambiguities import ambiguity_of
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict

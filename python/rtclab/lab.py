@@ -28,11 +28,11 @@ from rtclab.experiment import (
 from rtclab.experiment.results import as_html
 from rtclab.importers import Imported, Names, read_files
 from rtclab.metrics import METRICS, compare_with
-from rtclab.metrics.series import NS_PER_S, Window
+from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import Run, Trace
+from rtclab.trace import NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay

@@ -12,8 +12,8 @@ from rtclab.experiment import Moment, metrics_of, window
 from rtclab.experiment.summary import summary_of
 from rtclab.importers import Names
 from rtclab.importers.captures import read_captures
-from rtclab.metrics.series import NS_PER_S, Window
-from rtclab.trace import Repeat, Run, Trace
+from rtclab.metrics.series import Window
+from rtclab.trace import NS_PER_S, Repeat, Run, Trace
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
@@ -58,7 +58,8 @@ def from_pcap(
         ['bob->alice', 'alice->bob']
     """
     captures = Path(sender), None if receiver is None else Path(receiver)
-    imported = read_captures(*captures, names or {}, sdp, corrected=corrected)
+    named = {} if names is None else names
+    imported = read_captures(*captures, named, sdp, corrected=corrected)
     if out is not None:
         return Trace.write(out, imported.tables, imported.manifest)
     temporary = TemporaryDirectory(prefix="rtclab-trace-")

@@ -18,9 +18,10 @@ from rtclab.backend.live import LiveBackend
 from rtclab.backend.sim import SimBackend
 from rtclab.importers.logs import open_logs
 from rtclab.importers.logs.event_log import EventLog, read_event_log
-from rtclab.importers.logs.event_packets import NS_PER_MS, received_packets, sent_packets
+from rtclab.importers.logs.event_packets import received_packets, sent_packets
 from rtclab.importers.logs.live import log_name
 from rtclab.scenario import Scenario
+from rtclab.trace import NS_PER_MS
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from known_metrics import said_to_be_known, with_values

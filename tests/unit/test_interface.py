@@ -19,21 +19,21 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab import backend as backends
-from rtclab import gates, lab, machine
+from rtclab import gates, lab, machine, trace_methods
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
 
 EXAMPLES = [
     test
-    for module in (lab, machine, experiment, results, gates)
+    for module in (lab, machine, experiment, results, gates, trace_methods)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
 
 
 def short(name: str) -> str:
-    return re.sub(r"^rtclab\.[a-z.]+\.", "", name)
+    return re.sub(r"^rtclab\.[a-z_.]+\.", "", name)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda test: short(test.name))
@@ -57,7 +57,7 @@ def test_every_public_name_has_an_example() -> None:
     with_example = {short(test.name) for test in EXAMPLES}
     functions = {
         *("compare", "doctor", "link", "list_metrics", "list_runs", "list_scenarios", "open_results"),
-        *("replay", "run", "sweep"),
+        *("replay", "run", "sweep", "import_files", "from_pcap", "metrics", "summary", "plot", "report"),
     }
     methods = {
         f"{one.__name__}.{name}"

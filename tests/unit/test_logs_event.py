@@ -19,11 +19,11 @@ from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.importers.logs import open_log, open_logs
 from rtclab.importers.logs.event_log import EventLog, read_event_log
-from rtclab.importers.logs.event_packets import NS_PER_MS, send_time_offset, sent_packets
+from rtclab.importers.logs.event_packets import send_time_offset, sent_packets
 from rtclab.importers.logs.event_trace import trace_of
 from rtclab.importers.logs.live import controller_rows, rows_of
 from rtclab.metrics import rate
-from rtclab.trace import FlowInfo, Trace
+from rtclab.trace import NS_PER_MS, FlowInfo, Trace
 
 LOGS = Path(__file__).parent / "event_logs"
 ALICE, BOB = LOGS / "event-log-alice-bob.log", LOGS / "event-log-bob-alice.log"

@@ -7,11 +7,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from rtclab import _native
+from rtclab import _native, native_tables
 from rtclab.backend import failure_of, last_events, manifest, not_connected, paths_table
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
@@ -234,26 +232,10 @@ def _series(table: str, name: str, values: Any, dtype: pl.DataType, nullable: Co
     if is_text != (dtype == pl.String()) or array.dtype.kind not in KINDS[dtype]:
         kind = "codes of text" if is_text else str(array.dtype)
         raise NativeMismatch(f"`{table}.{name}`", f"{kind}; expected {dtype}")
-    if not is_text:
-        return _numbers(name, values, dtype, nullable=name in nullable)
-    return _texts(table, name, *values)
-
-
-def _numbers(name: str, values: NDArray[Any], dtype: pl.DataType, *, nullable: bool) -> pl.Series:
-    series = pl.Series(name, values, nan_to_null=nullable)
-    if nullable and values.dtype.kind != "f":
-        absent = values == -1
-        if absent.any():
-            series = series.set(pl.Series(absent), None)
-    return series.cast(dtype)
-
-
-def _texts(table: str, name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
-    null = np.iinfo(codes.dtype).max
-    index = np.where(codes == null, len(categories), codes)
-    if index.size and index.max() > len(categories):
-        raise NativeMismatch(
-            f"`{table}.{name}`", f"code {index.max()} of text; there are {len(categories)} texts"
-        )
-    # One more entry, null, for the highest code. A Series as index takes a fifth of the time of an array.
-    return pl.Series(name, [*categories, None], dtype=pl.String)[pl.Series(index)]
+    if is_text:
+        try:
+            return native_tables.texts(name, *values)
+        except ValueError as error:
+            raise NativeMismatch(f"`{table}.{name}`", str(error)) from None
+    column = native_tables.numbers(name, values) if name in nullable else pl.Series(name, values)
+    return column.cast(dtype)

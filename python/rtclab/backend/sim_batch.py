@@ -70,8 +70,12 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
 
 
 def own_name(name: str) -> str:
-    """The name of a flow without its repeat: ``alice->bob`` for ``7:alice->bob``."""
-    return name.rpartition(":")[2]
+    """The name of a flow without its repeat: ``alice->bob`` for ``7:alice->bob``.
+
+    In traces of captures, addresses and ports in names (``10.0.0.1:5004``) also have a colon, and stay.
+    """
+    repeat, _, own = name.partition(":")
+    return own if repeat.isdecimal() else name
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,11 @@ from rtclab.cli.sdp import sdp_text
 from rtclab.errors import BadInput
 from rtclab.importers import Names
 from rtclab.lab import import_files
-from rtclab.metrics.series import NS_PER_S
 from rtclab.progress import busy
+from rtclab.trace import NS_PER_S
+
+MOST_FLOWS = 6
+"""Further flows are only counted."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ def import_and_show(request: ImportRequest) -> None:
         return
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    print(f"{run.path}: {run.scenario['duration']}, {', '.join(about.flows)}")
+    flows = [*about.flows]
+    more = [f"{len(flows) - MOST_FLOWS} more flows"] if len(flows) > MOST_FLOWS else []
+    print(f"{run.path}: {run.scenario['duration']}, {', '.join([*flows[:MOST_FLOWS], *more])}")
     print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 

@@ -18,8 +18,8 @@ from rtclab.errors import BadInput
 from rtclab.experiment import Results, Store, find_store
 from rtclab.lab import bytes_of
 from rtclab.lab import list_runs as runs_of
+from rtclab.phrases import names_in_words
 from rtclab.trace import only_writer
-from rtclab.words import names_in_words
 
 MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""

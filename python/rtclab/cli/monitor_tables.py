@@ -24,8 +24,8 @@ from rtclab.cli.tables import (
     whole,
 )
 from rtclab.monitor import Tables
+from rtclab.trace import NS_PER_S
 
-NS_PER_S = 1e9
 INFERRED = "?"
 """Marks a kind of media that is inferred because there is no SDP."""
 COUNTS_LOSSES = {"NACK", "TWCC", "CCFB"}

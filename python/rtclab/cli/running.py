@@ -18,11 +18,11 @@ from rtclab.gates.checks import Check, checks_table
 from rtclab.gates.limits import Limit, parse_options
 from rtclab.gates.result import lines_of
 from rtclab.lab import open_results
+from rtclab.phrases import field_trials
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run
-from rtclab.words import field_trials
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

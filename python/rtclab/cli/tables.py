@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from rtclab.words import MOST_REPEATS, decimals, field_trials, names_in_words, path_in_words, tests_in_words
+from rtclab.phrases import MOST_REPEATS, decimals, field_trials, names_in_words, path_in_words, tests_in_words
 
 if TYPE_CHECKING:
     import polars as pl

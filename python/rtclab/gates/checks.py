@@ -9,7 +9,7 @@ from typing import Literal
 import polars as pl
 
 from rtclab.metrics import METRICS
-from rtclab.words import decimals
+from rtclab.phrases import decimals
 
 Verdict = Literal["holds", "broken", "not measured", "worse", "better", "undecided", "not worse", "new"]
 FAILING: tuple[Verdict, ...] = ("broken", "not measured", "worse")

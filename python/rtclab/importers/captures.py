@@ -10,9 +10,10 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import TraceError
-from rtclab.importers.imported import Imported, Names
+from rtclab.importers.imported import Imported, Names, two_names
 from rtclab.monitor import Tables
 from rtclab.trace import (
+    NS_PER_S,
     CaptureInfo,
     FlowInfo,
     TraceManifest,
@@ -20,7 +21,7 @@ from rtclab.trace import (
     flow_seconds_table,
     without_fec,
 )
-from rtclab.trace.sums import FIRST_TRANSMISSIONS, NS_PER_S
+from rtclab.trace.sums import FIRST_TRANSMISSIONS
 
 Flows = dict[str, FlowInfo]
 Addressed = Mapping[str, str]
@@ -194,13 +195,16 @@ def _with_missing(seconds: pl.DataFrame, seen: Tables, names: Addressed, begin_n
 
 def _by_address(names: Names, packets: pl.DataFrame) -> Addressed:
     """Names by address. Two names are of the sender and the receiver of the first of the packets."""
-    if isinstance(names, Mapping) or packets.is_empty():
-        return dict(names) if isinstance(names, Mapping) else {}
+    if isinstance(names, Mapping):
+        return names
+    both = two_names(names)
+    if packets.is_empty():
+        return {}
     first = packets.head(1)
     ends = [first["source"].item(), first["destination"].item()]
     addresses = pl.Series(ends).str.extract(_ADDRESS).to_list()
     # Both ends are on one machine if they have one address.
-    return dict(zip(ends if addresses[0] == addresses[1] else addresses, names, strict=True))
+    return dict(zip(ends if addresses[0] == addresses[1] else addresses, both, strict=True))
 
 
 def _flow(source: str, destination: str, names: Addressed) -> pl.Expr:
@@ -216,7 +220,7 @@ def _named(column: str, names: Addressed) -> pl.Expr:
 
 
 def _flows(packets: pl.DataFrame) -> Flows:
-    """The flows in order of appearance, each with its begin and end.
+    """The flows with RTP and then all others, in order of appearance, each with its begin and end.
 
     A flow begins with its first packet at either point. It ends one mean packet interval after its last, so
     that n packets at equal intervals last n intervals. A flow of a single packet has no duration.
@@ -224,9 +228,15 @@ def _flows(packets: pl.DataFrame) -> Flows:
     moments = pl.concat_list("sent_ns", "delivered_ns")
     sent_ns = pl.col("sent_ns")
     interval_ns = (sent_ns.max() - sent_ns.min()) / (pl.len() - 1)
-    spans = packets.group_by("flow", maintain_order=True).agg(
-        begin_ns=moments.list.min().min(),
-        end_ns=moments.list.max().max() + interval_ns.fill_nan(0).round().cast(pl.Int64),
+    spans = (
+        packets.group_by("flow", maintain_order=True)
+        .agg(
+            begin_ns=moments.list.min().min(),
+            end_ns=moments.list.max().max() + interval_ns.fill_nan(0).round().cast(pl.Int64),
+            media=(pl.col("protocol") == "rtp").any(),
+        )
+        .sort("media", descending=True, maintain_order=True)
+        .drop("media")
     )
     flows = {}
     for flow, begin_ns, end_ns in spans.iter_rows():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rtclab.errors import BadInput
 from rtclab.importers.captures import read_captures
-from rtclab.importers.imported import Imported, Names
+from rtclab.importers.imported import Imported, Names, two_names
 from rtclab.importers.logs import open_logs
 from rtclab.importers.logs.text import CAPTURES, GZIP
 
@@ -54,7 +54,7 @@ def read_files(
         raise BadInput(f"sdp: session descriptions are for captures, and {logs[0]} is a log")
     if corrected:
         raise BadInput(f"corrected: only clocks of two captures are corrected, and {logs[0]} is a log")
-    return open_logs(logs, _two(names))
+    return open_logs(logs, None if names is None else two_names(names))
 
 
 def is_capture(file: Path) -> bool:
@@ -89,20 +89,10 @@ def _of_captures(
     receiver = captures[1] if len(captures) > 1 else None
     if corrected and receiver is None:
         raise BadInput("corrected: one capture has one clock; expected two captures")
-    if names is not None and not isinstance(names, Mapping):
-        names = _two(names)
-    imported = read_captures(captures[0], receiver, names or {}, sdp, corrected=corrected)
+    imported = read_captures(captures[0], receiver, {} if names is None else names, sdp, corrected=corrected)
     given = names.values() if isinstance(names, Mapping) else names or ()
     for name in given:
         if name not in imported.manifest.participants:
             found = ", ".join(imported.manifest.participants)
             raise BadInput(f"names: no packet from or to `{name}`; the participants are {found}")
     return imported
-
-
-def _two(names: Names | None) -> tuple[str, str] | None:
-    if names is None:
-        return None
-    if isinstance(names, (Mapping, str)) or len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise BadInput(f"names: got {names!r}; expected two different names, such as alice,bob")
-    return names[0], names[1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from rtclab.errors import BadInput
 from rtclab.trace import TraceManifest
 
 Names = Sequence[str] | Mapping[str, str]
@@ -20,3 +21,16 @@ class Imported:
     tables: dict[str, pl.DataFrame]
     manifest: TraceManifest
     notes: tuple[str, ...] = ()
+
+
+def two_names(names: Names) -> tuple[str, str]:
+    """The names of both ends.
+
+    Raises:
+        BadInput: they are not two different names.
+    """
+    if isinstance(names, (Mapping, str)) or len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise BadInput(f"names: got {names!r}; expected two different names, such as alice,bob")
+    if any("->" in name for name in names):
+        raise BadInput(f"names: got {names!r}; expected names without `->`, which stands in names of flows")
+    return names[0], names[1]

@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import EXACT, OF_RTP, metric
-from rtclab.metrics.series import NS_PER_S, Array, Samples, Window, before_end, gauge, window_ns
-from rtclab.trace import Trace, rows_by
+from rtclab.metrics.series import Array, Samples, Window, before_end, gauge, window_ns
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
-NS_PER_MS = 1_000_000
 JITTER_GAIN = 1 / 16
 """RFC 3550, section 6.4.1."""
 VIDEO_CLOCK = 90_000

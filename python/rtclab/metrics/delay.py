@@ -9,21 +9,11 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import ANY, OF_DELAYS, OF_MODEL, OF_REPORTS, metric
-from rtclab.metrics.series import (
-    NS_PER_S,
-    Array,
-    Samples,
-    Window,
-    before_end,
-    flow_seconds,
-    gauge,
-    window_ns,
-)
-from rtclab.trace import Trace, rows_by
+from rtclab.metrics.series import Array, Samples, Window, before_end, flow_seconds, gauge, window_ns
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 HISTOGRAM_BIN_MS = 0.1
 NS_PER_BIN = 100_000
-NS_PER_MS = 1_000_000
 
 
 def rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:

@@ -10,7 +10,6 @@ import polars as pl
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SECONDS,
-    NS_PER_S,
     SECOND_NS,
     Samples,
     Window,
@@ -19,9 +18,8 @@ from rtclab.metrics.series import (
     seconds_there,
     total,
 )
-from rtclab.trace import Trace, rows_by
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
-NS_PER_MS = 1_000_000
 _MEDIA_SENT, _MEDIA_DROPPED = ("media_sent_packets",), ("media_dropped_packets",)
 _FIRST_SENT = (*_MEDIA_SENT, "fec_sent_packets")
 _ALL_SENT, _ALL_DROPPED = ("sent_packets",), ("dropped_packets",)

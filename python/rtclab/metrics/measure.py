@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 
 from rtclab.metrics.registry import METRICS, Bounds, Metric
-from rtclab.metrics.series import NS_PER_S, Window, span_ns
+from rtclab.metrics.series import Window, span_ns
 from rtclab.metrics.statistics import (
     CONFIDENCE,
     Difference,
@@ -23,7 +23,7 @@ from rtclab.metrics.statistics import (
     summarise,
     welch,
 )
-from rtclab.trace import Run, Trace
+from rtclab.trace import NS_PER_S, Run, Trace
 
 SIM = "sim"
 MARGIN_PERCENT = 10

@@ -10,7 +10,6 @@ import polars as pl
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
-    NS_PER_S,
     IntegerArray,
     Samples,
     Window,
@@ -25,14 +24,13 @@ from rtclab.metrics.series import (
     span_ns,
     until_end,
 )
-from rtclab.trace import Trace, rows_by
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 FREEZE_WINDOW = 30
 """Number of intervals, the latest included, whose mean the latest is compared with (W3C, freezeCount)."""
 FREEZE_MIN_INTERVALS = 5
 """With fewer intervals there is no freeze (libwebrtc, video/video_quality_observer2.cc)."""
 FREEZE_MARGIN_S = 0.150
-NS_PER_MS = 1_000_000
 
 
 def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:

@@ -11,7 +11,6 @@ from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNK
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
     NO_SAMPLES,
-    NS_PER_S,
     Array,
     IntegerArray,
     Samples,
@@ -26,7 +25,7 @@ from rtclab.metrics.series import (
     span_ns,
     total,
 )
-from rtclab.trace import Trace, rows_by
+from rtclab.trace import NS_PER_S, Trace, rows_by
 
 KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 REACHED = 0.9

@@ -13,14 +13,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.trace import SCHEMAS, Trace, rows_by
+from rtclab.trace import NS_PER_S, SCHEMAS, Trace, rows_by
 
 Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
 Window = tuple[float, float]
 """Begin and end of the time that is measured, in seconds since the run began. The end is excluded."""
 
-NS_PER_S = 1_000_000_000
 SECOND_NS = NS_PER_S  # length of one row of `flow_seconds`
 BITS_PER_BYTE = 8
 SILENT_S = 2.0

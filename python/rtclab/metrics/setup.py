@@ -10,9 +10,8 @@ import polars as pl
 
 from rtclab.metrics.registry import OF_MODEL, exact, metric
 from rtclab.metrics.series import Window, window_ns
-from rtclab.trace import Run, Trace
+from rtclab.trace import NS_PER_MS, Run, Trace
 
-NS_PER_MS = 1_000_000
 AT_PAGE = exact("of the flow that the end with the log receives")
 
 

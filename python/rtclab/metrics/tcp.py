@@ -7,7 +7,6 @@ import numpy as np
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_MODEL, metric
 from rtclab.metrics.series import (
-    NS_PER_S,
     Samples,
     Window,
     counter,
@@ -19,7 +18,7 @@ from rtclab.metrics.series import (
     total,
     until_end,
 )
-from rtclab.trace import Trace
+from rtclab.trace import NS_PER_S, Trace
 
 
 def tcp_throughput_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:

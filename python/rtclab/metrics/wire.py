@@ -16,7 +16,6 @@ from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
-    NS_PER_S,
     SECOND_NS,
     Samples,
     Window,
@@ -28,7 +27,7 @@ from rtclab.metrics.series import (
     samples_by,
     slopes,
 )
-from rtclab.trace import Trace, rows_by
+from rtclab.trace import NS_PER_S, Trace, rows_by
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")

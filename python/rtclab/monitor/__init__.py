@@ -10,19 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from rtclab import _native
+from rtclab import _native, native_tables
 from rtclab.errors import BackendUnavailable, BadInput
 
 Tables = dict[str, pl.DataFrame]
 
 STANDARD_INPUT = "-"
 MAX_STREAMS = 10_000
-NO_INTEGER = -1
-"""The value that stands for null in integer columns of the native side."""
 
 
 def watch(
@@ -145,25 +141,4 @@ def unreadable(error: OSError | ValueError) -> BadInput:
 
 def as_tables(native: Mapping[str, Mapping[str, Any]]) -> Tables:
     """Converts native tables (name -> column -> values) to data frames with real nulls."""
-    return {name: pl.DataFrame(_series(columns)) for name, columns in native.items()}
-
-
-def _series(columns: Mapping[str, Any]) -> list[pl.Series]:
-    return [
-        _texts(name, *values) if isinstance(values, tuple) else _numbers(name, values)
-        for name, values in columns.items()
-    ]
-
-
-def _numbers(name: str, values: NDArray[Any]) -> pl.Series:
-    series = pl.Series(name, values)
-    if values.dtype.kind == "f":
-        return series.fill_nan(None)
-    absent = values == NO_INTEGER
-    return series.set(pl.Series(absent), None) if absent.any() else series
-
-
-def _texts(name: str, codes: NDArray[Any], categories: list[str]) -> pl.Series:
-    # The highest code stands for null, which is one more entry.
-    index = np.minimum(codes, len(categories))
-    return pl.Series(name, [*categories, None], dtype=pl.String).gather(index)
+    return {name: native_tables.table(columns) for name, columns in native.items()}

@@ -9,8 +9,8 @@ import polars as pl
 from rtclab.errors import RtclabError
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import NO_VALUE, EventLog
-from rtclab.importers.logs.live import NS_PER_MS, log_name
-from rtclab.trace import Trace
+from rtclab.importers.logs.live import log_name
+from rtclab.trace import NS_PER_MS, Trace
 
 _SEQ_RANGE = 2**16
 _LONGEST_WAY_MS = 1_000

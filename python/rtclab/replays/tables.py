@@ -1,25 +1,16 @@
-"""Tables of the native side as data frames."""
+"""Tables of the native side with times in seconds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-NO_INTEGER = -1
+from rtclab import native_tables
 
 
-def frame(columns: dict[str, Any]) -> pl.DataFrame:
+def frame(columns: Mapping[str, Any]) -> pl.DataFrame:
     """A table of the native side, with its times converted from nanoseconds to seconds (``at_s``)."""
-    series = []
-    for name, values in columns.items():
-        if isinstance(values, tuple):
-            codes, texts = values
-            series.append(pl.Series(texts, dtype=pl.String).gather(codes.astype(np.int64)).alias(name))
-        elif name == "at_ns":
-            series.append(pl.Series("at_s", values / 1e9))
-        else:
-            column = pl.Series(name, values)
-            series.append(column.set(column == NO_INTEGER, None) if column.dtype == pl.Int64 else column)
-    return pl.DataFrame(series)
+    times = {"at_s": columns["at_ns"] / 1e9}
+    return native_tables.table(times | {name: of for name, of in columns.items() if name != "at_ns"})

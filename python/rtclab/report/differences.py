@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rtclab.phrases import value_in_words
 from rtclab.report.words import MISSING
 from rtclab.trace import Run
-from rtclab.words import value_in_words
 
 NAMES = ("name", "title", "source")
 """Fields that say what a scenario is called, and not what it does."""

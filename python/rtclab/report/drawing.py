@@ -77,8 +77,10 @@ class Axis:
         return self.label.rpartition("(")[2].removesuffix(")") if self.label.endswith(")") else ""
 
     @classmethod
-    def from_zero(cls, label: str, largest: float) -> Axis:
-        """An axis from 0 to a little above the largest value."""
+    def from_zero(cls, label: str, largest: float, smallest: float = 0.0) -> Axis:
+        """An axis from 0, or a little below a negative ``smallest``, to a little above ``largest``."""
+        if smallest < 0:
+            return cls(label, ROOM_ABOVE * smallest, ROOM_ABOVE * max(largest, 0.0))
         return cls(label, 0.0, ROOM_ABOVE * largest if largest > 0 else 1.0)
 
 

@@ -77,10 +77,11 @@ def over_time(
     end_s = largest([band.at_s for band in bands]) + 0.5
     axes = [_axes_over_time(panel, end_s, range_label) for panel in panels]
     heights = [mark.y for one in axes for mark in one.marks]
-    heights += [
-        mark.range.high for one in axes for mark in one.marks if isinstance(mark, Line) and mark.range
-    ]
-    x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights))
+    ranges = [mark.range for one in axes for mark in one.marks if isinstance(mark, Line) and mark.range]
+    heights += [end for one in ranges for end in (one.low, one.high)]
+    # Between two clocks that differ, delays are negative.
+    lowest = -largest([-height for height in heights])
+    x, y = Axis("Time (s)", 0.0, end_s), Axis.from_zero(unit, largest(heights), min(lowest, 0.0))
     return Plot(name, title, caption, x, y, axes, over_time=True)
 
 

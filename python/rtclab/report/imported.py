@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rtclab.phrases import decimals
 from rtclab.trace import CaptureInfo, Trace
-from rtclab.words import decimals
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ONE_CLOCK = "same clock"
 """The monitor's method of comparing clocks where both points have the same clock."""
+UNKNOWN = "unknown, because packets were seen in one direction only"
 
 
 def facts(traces: Sequence[Trace]) -> list[tuple[str, str]]:
@@ -30,36 +31,33 @@ def facts(traces: Sequence[Trace]) -> list[tuple[str, str]]:
 
 def cautions(traces: Sequence[Trace]) -> list[str]:
     """A warning if the delays contain a difference between the clocks of two captures."""
-    return [
-        "The one-way delays contain the difference between the clocks of the two captures, which is "
-        f"{_difference(about.clock)}."
-        for about in _sources(traces)
-        if about.clock is not None and not about.corrected and _may_differ(about.clock)
-    ]
+    found = []
+    for about in _sources(traces):
+        if about.clock is None or about.clock["method"] == ONE_CLOCK:
+            continue
+        text = "The one-way delays contain the difference between the clocks of the two captures, which is"
+        if about.clock["offset_ms"] is None:
+            found.append(f"{text} {UNKNOWN}.")
+        elif not about.corrected and abs(about.clock["offset_ms"]) > about.clock["offset_error_ms"]:
+            found.append(f"{text} {_difference(about.clock)}. `rtclab import --corrected` subtracts it.")
+    return found
 
 
 def _sources(traces: Sequence[Trace]) -> list[CaptureInfo]:
     return [about for trace in traces if (about := trace.manifest.capture) is not None]
 
 
-def _may_differ(clock: Mapping[str, Any]) -> bool:
-    """Whether two clocks certainly differ, or nothing is known about them."""
-    if clock["offset_ms"] is None:
-        return bool(clock["method"] != ONE_CLOCK)
-    return abs(float(clock["offset_ms"])) > float(clock["offset_error_ms"])
-
-
 def _clocks(clock: Mapping[str, Any], *, corrected: bool) -> str:
     if clock["method"] == ONE_CLOCK:
         return "both points have the same clock"
+    if clock["offset_ms"] is None:
+        return f"the difference between the two clocks is {UNKNOWN}"
     outcome = "subtracted from the delays" if corrected else "not subtracted from the delays"
     return f"the difference between the two clocks is {_difference(clock)}; {outcome}"
 
 
 def _difference(clock: Mapping[str, Any]) -> str:
     """The second clock less the first: ``12.3 ms, with an error of at most 0.400 ms``."""
-    if clock["offset_ms"] is None:
-        return "unknown, because packets were seen in one direction only"
     return f"{_ms(clock['offset_ms'])}, with an error of at most {_ms(clock['offset_error_ms'])}"
 
 

@@ -9,12 +9,12 @@ from math import isnan
 import numpy as np
 
 from rtclab.metrics import METRICS, delay, flows_of, media_flows, rate
-from rtclab.metrics.series import NS_PER_S, Samples, Window
+from rtclab.metrics.series import Samples, Window
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Look
 from rtclab.report.forms import Curve, Distribution, Points, Steps
-from rtclab.trace import FlowInfo, Run, Trace
+from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
 Series = Callable[[Trace, str, Window | None], Samples]
 

@@ -16,6 +16,7 @@ import numpy as np
 from rtclab.errors import BadInput
 from rtclab.metrics import flows_of, media, rate, wire
 from rtclab.metrics.series import Window
+from rtclab.phrases import names_in_words
 from rtclab.report import forms
 from rtclab.report.bands import Band
 from rtclab.report.drawing import COLOURS, Dots, Line, Look
@@ -36,7 +37,6 @@ from rtclab.report.lines import (
 from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words
 from rtclab.trace import FlowInfo, Run
-from rtclab.words import names_in_words
 
 MOST_PANELS = 6
 """With more flows than this, there is a panel for each receiver, without ranges."""

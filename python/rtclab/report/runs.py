@@ -23,6 +23,7 @@ from rtclab.metrics import (
 )
 from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
+from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
 from rtclab.report.lines import main_flows
@@ -31,7 +32,6 @@ from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run, write_text
-from rtclab.words import names_in_words, repeats_in_words, tests_in_words
 
 WHOLE_RUN = "whole run"
 FEW_FLOWS = 6

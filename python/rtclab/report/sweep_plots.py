@@ -15,10 +15,10 @@ from rtclab.experiment.fields import Field
 from rtclab.experiment.summary import Averaged, marginal_of
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Array
+from rtclab.phrases import names_in_words
 from rtclab.report.drawing import Axes, Axis, Cells, Dots, Line, Look, Mark, Range, largest
 from rtclab.report.plot import Plot
 from rtclab.report.words import flow_in_words, number
-from rtclab.words import names_in_words
 
 INTERVAL = "95 % interval"
 MAX_FLOWS = 4

@@ -10,10 +10,10 @@ import numpy as np
 
 from rtclab.metrics import media_flows, rate
 from rtclab.metrics.series import Window, span_ns
+from rtclab.phrases import names_in_words
 from rtclab.report.lines import flows_in, main_flows
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run
-from rtclab.words import names_in_words
 
 LEAST_LOSS_PERCENT = 0.05
 """Lower losses are not mentioned; they would read 0.0 %."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.trace import Machine, Run, Trace
-from rtclab.words import decimals, field_trials, names_in_words, path_in_words
+from rtclab.metrics import media_flows
+from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words
+from rtclab.trace import NS_PER_MS, Machine, Run, Trace
 
 MISSING = "–"
-NS_PER_MS = 1_000_000
 SIM, LIVE = "sim", "live"
 LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "loss_ratio"}}
 """By congestion control of a browser, values that its event log has only if it ran."""
@@ -74,8 +74,11 @@ def _imported_calls(traces: Sequence[Trace]) -> str:
             kinds.update(trace.table(table)["kind"].unique().drop_nulls())
     sent = [kind for kind in MEDIA if kind in kinds]
     parts = [f"{_names(call.participants)} call each other" for call in traces[0].manifest.calls]
+    about, media = traces[0].manifest, media_flows(traces[0])
+    ends = [(flow.sender, flow.receiver) for name, flow in about.flows.items() if name in media]
     if not parts:
-        parts = [f"packets between {_names(traces[0].manifest.participants)}"]
+        between = dict.fromkeys(name for pair in ends for name in pair) or about.participants
+        parts = [f"packets between {_names([*between])}"]
     return "; ".join(f"{part} with {' and '.join(sent)}" if sent else part for part in parts)
 
 

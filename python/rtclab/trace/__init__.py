@@ -34,11 +34,14 @@ from rtclab.trace.sums import (
     with_fec,
     without_fec,
 )
+from rtclab.trace.times import NS_PER_MS, NS_PER_S
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
     "LOCK_FILE",
     "MANIFEST",
+    "NS_PER_MS",
+    "NS_PER_S",
     "NULLABLE",
     "OPTIONAL_TABLES",
     "SCHEMA",

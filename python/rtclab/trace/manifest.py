@@ -10,6 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
+from rtclab.trace.times import NS_PER_S
 
 SCHEMA: Literal[6] = 6
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
@@ -24,8 +25,6 @@ Status = Literal["finished", "failed", "error", "interrupted"]
 disk was full, so the repeat says nothing about the call. ``interrupted``: Ctrl-C stopped the repeat, or kept
 it from beginning.
 """
-
-NS_PER_S = 1_000_000_000
 
 
 class _Entry(BaseModel):
@@ -155,9 +154,9 @@ class CaptureInfo(_Entry):
 
     @property
     def notes_in_words(self) -> tuple[str, ...]:
-        """Each note, followed by its count if it has one."""
+        """Each note with its count, if it has one: ``12 frames without IP``."""
         return tuple(
-            str(row["note"]) if row.get("count") is None else f"{row['note']}: {row['count']}"
+            str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}"
             for row in self.notes
         )
 

@@ -8,9 +8,8 @@ import polars as pl
 
 from rtclab.trace.manifest import FlowInfo
 from rtclab.trace.schema import SCHEMAS
+from rtclab.trace.times import NS_PER_MS, NS_PER_S
 
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
 BINS_PER_MS = 10
 """The histograms of delays have bins of 0.1 ms."""
 

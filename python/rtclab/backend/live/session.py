@@ -30,13 +30,13 @@ from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, liste
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.servers import Servers, spawn
 from rtclab.backend.live.signalling import Message, PageServer, serve
-from rtclab.backend.live.tables import CAPTURE, NS_PER_S, Recorder, pick, write_trace
+from rtclab.backend.live.tables import CAPTURE, Recorder, pick, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import Traffic
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
 from rtclab.scenario.participant import CORE
-from rtclab.trace import NotConnected, write_text
+from rtclab.trace import NS_PER_S, NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"

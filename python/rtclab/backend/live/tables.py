@@ -17,6 +17,7 @@ from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.wire import described, entered
 from rtclab.importers.logs.live import controller_rows
 from rtclab.trace import (
+    NS_PER_MS,
     NULLABLE,
     SCHEMAS,
     FlowInfo,
@@ -34,8 +35,6 @@ from rtclab.trace import (
 CAPTURE = "capture.pcapng"
 """The emulator's capture, in the directory of the trace."""
 
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
 
 Row = dict[str, Any]
 Rows = list[Row]

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-NS_PER_S = 10**9
+from rtclab.trace import NS_PER_S
+
 US_PER_MS = 1000
 SEGMENT_BYTES = 1448
 """Payload of a TCP segment at an MTU of 1500, with the timestamps that Linux sends (RFC 7323)."""

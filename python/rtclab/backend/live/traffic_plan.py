@@ -13,9 +13,9 @@ from rtclab.backend.live import objects
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json
 from rtclab.backend.live.tcp import KERNEL_NAMES
+from rtclab.trace import NS_PER_S
 
 IP_AND_UDP_HEADER_BYTES = 28
-NS_PER_S = 10**9
 MOST_SECONDS = 86_400
 """The longest that iperf3 transfers."""
 PACING_TIMER_US = (100, 1000)

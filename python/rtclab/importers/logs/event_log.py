@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from rtclab import _native
+from rtclab import _native, native_tables
 from rtclab.errors import BadInput
 from rtclab.importers.logs.text import LogBytes, read_log
 
@@ -63,7 +62,7 @@ def event_log(path: Path, log: LogBytes) -> EventLog:
     notes = [f"{count} {name}" for name, count in faults.items() if count]
     if log.cut_off:
         notes.append("the compressed file was cut off")
-    tables = {name: pl.DataFrame([_series(*column) for column in of.items()]) for name, of in native.items()}
+    tables = {name: native_tables.table(columns, NO_VALUE) for name, columns in native.items()}
     if tables["begin"].is_empty() or tables["begin"].row(0)[2] is None:
         raise BadInput(
             f"{path}: an event log whose beginning cannot be read",
@@ -74,14 +73,3 @@ def event_log(path: Path, log: LogBytes) -> EventLog:
             f"{tables['begin'].height} logs in one file; all times are read with the clock of the first"
         )
     return EventLog(path, tables, tuple(notes))
-
-
-def _series(name: str, values: Any) -> pl.Series:
-    if isinstance(values, tuple):
-        codes, texts = values
-        known = pl.Series(codes).cast(pl.Int64)
-        index = known.set(known >= len(texts), None)
-        return pl.Series(name, texts, dtype=pl.String).gather(index).alias(name)
-    series = pl.Series(name, values)
-    absent = values == NO_VALUE
-    return series.set(pl.Series(absent), None) if absent.any() else series

@@ -11,8 +11,8 @@ from typing import cast
 import polars as pl
 
 from rtclab.importers.logs.event_log import EventLog
+from rtclab.trace import NS_PER_MS
 
-NS_PER_MS = 1_000_000
 NS_PER_TICK = 250_000
 """Unit of arrivals in transport-wide feedback."""
 NS_PER_HALF_MS = NS_PER_MS // 2

@@ -14,9 +14,10 @@ from rtclab.importers.imported import Imported
 from rtclab.importers.logs import event_packets
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog
-from rtclab.importers.logs.event_packets import NS_PER_MS
-from rtclab.importers.logs.getstats_rows import MOST_SECONDS, NS_PER_S, PAGE, REMOTE
+from rtclab.importers.logs.getstats_rows import MOST_SECONDS, PAGE, REMOTE
 from rtclab.trace import (
+    NS_PER_MS,
+    NS_PER_S,
     SCHEMAS,
     CallInfo,
     CaptureInfo,

@@ -11,7 +11,17 @@ import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported
-from rtclab.trace import NULLABLE, SCHEMAS, CallInfo, CaptureInfo, FlowInfo, TraceManifest, flattened
+from rtclab.trace import (
+    NS_PER_MS,
+    NS_PER_S,
+    NULLABLE,
+    SCHEMAS,
+    CallInfo,
+    CaptureInfo,
+    FlowInfo,
+    TraceManifest,
+    flattened,
+)
 
 PAGE, REMOTE = "page", "remote"
 """The two parties of a connection: the page that made the log, and the other end."""
@@ -21,8 +31,6 @@ MOST_REPORTS = 2_000_000
 MOST_SECONDS = 7 * 24 * 3600
 """A longer log can only mean that one of its times is wrong."""
 
-NS_PER_MS = 1_000_000
-NS_PER_S = 1_000_000_000
 _LATEST_MS = 4e12
 _EXACT = 2**53
 _MOST_DIGITS = 15

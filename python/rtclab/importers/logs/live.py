@@ -10,9 +10,7 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog, read_event_log
-from rtclab.trace import SCHEMAS, FlowInfo
-
-NS_PER_MS = 1_000_000
+from rtclab.trace import NS_PER_MS, SCHEMAS, FlowInfo
 
 
 def log_name(flow: str) -> str:

@@ -1,4 +1,4 @@
-"""Text that both the command line and reports show: network paths, tests, and decimals of numbers."""
+"""Phrases that both the command line and reports show: network paths, tests, and decimals of numbers."""
 
 from __future__ import annotations
 
