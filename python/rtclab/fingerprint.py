@@ -25,7 +25,8 @@ def code_digest(more: tuple[Path, ...] = ()) -> str:
     native = Path(str(_native.__file__))
     parts = ("scenario", "trace", "metrics")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
-    single = (PACKAGE / "backend" / f"{name}.py" for name in ("__init__", "sim", "sim_batch"))
+    names = ("backend/__init__", "backend/sim", "backend/sim_batch", "experiment/measure", "native_tables")
+    single = (PACKAGE / f"{name}.py" for name in names)
     digest = hashlib.sha256(rtclab.__version__.encode())
     for path in (native, *own, *single, *more):
         digest.update(path.read_bytes())

@@ -1,8 +1,8 @@
 """Runs many scenarios on one backend, in shuffled order and resumable; keeps the measurements as rows.
 
-``rtclab.campaign`` runs the repeats of one scenario and keeps their traces. A campaign here runs repeats of
-many scenarios, marks and repeats the ones that the machine disturbed, and appends the measurements to one CSV
-file as soon as a repeat has ended.
+An experiment keeps the values of metrics in a store of its own. A campaign runs repeats of many scenarios,
+marks and repeats the ones that the machine disturbed, and appends the measurements to one CSV file as soon as
+a repeat has ended.
 """
 
 from rtclab.experiment import MAX_TRIES, disturbances

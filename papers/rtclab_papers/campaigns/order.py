@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from rtclab.experiment import digest_of
 from rtclab.scenario import Scenario, encoders
 from rtclab_papers.campaigns.rows import Key
-
-UNRELATED = {"name", "title", "source", "repeats"}
-"""Fields of a scenario that do not change what happens in a repeat."""
 
 ENCODERS_PER_CORE = 1
 """Encoders of live calls that a core carries undisturbed, with their browsers and emulators.
@@ -44,8 +41,7 @@ class Item:
     @cached_property
     def digest(self) -> str:
         """Identifies the scenario. Fields with default values do not count, so new fields change nothing."""
-        text = self.scenario.model_dump_json(exclude=UNRELATED, exclude_defaults=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return digest_of(self.scenario)
 
     def key(self, backend: str) -> Key:
         """The repeat in the rows."""

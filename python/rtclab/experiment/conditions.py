@@ -54,7 +54,7 @@ class Conditions(Protocol):
     def __len__(self) -> int: ...
 
     def label(self, number: int) -> str:
-        """What tells a condition from the others; unique."""
+        """The label of a condition. No two conditions have the same."""
 
     def scenario(self, number: int) -> Scenario:
         """The scenario of a condition."""

@@ -61,7 +61,7 @@ class Experiment:
 
         Args:
             conditions: scenarios by label, or scenarios, whose names are their labels.
-            repeats: number of repeats of each condition, by default that of the first scenario.
+            repeats: number of repeats of each condition, by default the first scenario's.
             backend: ``sim`` (virtual time) or ``live`` (real browsers).
             name: begin of the directory's name, by default the name of the first scenario and the backend.
             metrics: metrics to measure, by default all.

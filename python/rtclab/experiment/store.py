@@ -263,7 +263,7 @@ class Store:
             return list(database.execute("SELECT at, what FROM events ORDER BY event"))
 
     def outcomes(self) -> pl.DataFrame:
-        """The outcome of each repeat: that of this build of rtclab, otherwise the latest of any build.
+        """The outcome of each repeat that this build of rtclab ran, and the latest outcome of all others.
 
         Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
         ``reason``, ``note``, ``attempt``, ``disturbed``, ``code`` and ``metrics``.
@@ -347,8 +347,8 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        # Also a reader must be able to write, because it rolls back what a killed process has half written.
-        # Of a file that cannot be written, SQLite reads without.
+        # A reader rolls back a transaction that a killed process has half written, so it opens the file for
+        # writing. SQLite opens a read-only file for reading all the same.
         uri = f"{self.file.resolve().as_uri()}?mode=rw"
         with _errors(self.file), closing(sqlite3.connect(uri, BUSY_S, uri=True)) as database:
             yield database

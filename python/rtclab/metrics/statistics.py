@@ -26,7 +26,7 @@ NORMAL_QUANTILE = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 POWER = 0.8
 """Probability with which a test of enough repeats finds a difference."""
 MOST_REPEATS = 1_000_000
-"""Nobody makes more repeats to find a difference."""
+"""Largest number of repeats that is recommended to find a difference."""
 
 
 @dataclass(frozen=True)
