@@ -16,7 +16,7 @@ from uuid import uuid4
 import polars as pl
 import psutil
 import pytest
-from conftest import cannot_tell
+from live_tests import cannot_tell
 from side_by_side import TURNS
 from small_call import MIXING, SFU, small_call
 

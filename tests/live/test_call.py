@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
-from conftest import undisturbed, was_late
+from live_tests import undisturbed, was_late
 
 from rtclab.backend.live import LiveBackend, pages
 from rtclab.backend.live.process import STOP_GRACE_S

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import cannot_tell
+from live_tests import cannot_tell
 
 from rtclab.backend.live.cgroup import check_limits, in_group, limited
 from rtclab.backend.live.namespaces import UNSHARE

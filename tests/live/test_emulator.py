@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from conftest import undisturbed
+from live_tests import undisturbed
 
 from rtclab._native import Emulator
 from rtclab.backend.live.link import (

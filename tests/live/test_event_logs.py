@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import undisturbed, was_late
+from live_tests import undisturbed, was_late
 
 from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
-from conftest import as_ordinary_user
+from live_tests import as_ordinary_user
 from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend

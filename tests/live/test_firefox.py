@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from aiohttp import web
-from conftest import cannot_tell
+from live_tests import cannot_tell
 
 from rtclab.backend.live.doctor import find_firefox
 from rtclab.backend.live.firefox import Firefox

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from conftest import cannot_tell
+from live_tests import cannot_tell
 
 from rtclab.backend.live.str0m import ForwardingServer, find_server
 from rtclab.errors import CallFailed

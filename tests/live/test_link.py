@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from conftest import as_ordinary_user
+from live_tests import as_ordinary_user
 
 from rtclab.backend.live.link import CommandNotFound, run_link
 from rtclab.backend.live.namespaces import LabError, run_in_lab

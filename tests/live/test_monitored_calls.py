@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import as_ordinary_user, undisturbed, was_late
+from live_tests import as_ordinary_user, undisturbed, was_late
 
 from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend

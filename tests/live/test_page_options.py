@@ -8,7 +8,7 @@ import av
 import numpy as np
 import polars as pl
 import pytest
-from conftest import undisturbed, was_late
+from live_tests import undisturbed, was_late
 
 from rtclab import monitor
 from rtclab.backend.live import LiveBackend

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from conftest import as_ordinary_user
+from live_tests import as_ordinary_user
 from small_network import connect
 
 from rtclab.backend.live.janus import JanusServer
