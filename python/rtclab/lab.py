@@ -521,7 +521,7 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
             row |= {"backend": about.backend, "created": about.created, "conditions": conditions}
             row |= {
                 "finished": store.statuses().get("finished", 0),
-                "planned": conditions * about.repeats,
+                "planned": store.planned,
             }
         except RtclabError as error:
             row["problem"] = error.message

@@ -151,7 +151,7 @@ def run_of(trace: Trace) -> Run:
         1,
         about.versions,
         about.machine,
-        True,
+        None,
         {about.repeat or 0: trace},
     )
 

@@ -146,7 +146,7 @@ def write_run(
         else:
             Trace.write(store.repeat_path(0, repeat), tables, about(flows, tables, **manifest))
         # Without values: they are measured from the traces.
-        store.add([Result(0, outcome)], code="", metrics="")
+        store.add([Result(0, outcome)], code="")
     return store.run()
 
 

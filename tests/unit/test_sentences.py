@@ -444,7 +444,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     partly = rtclab.run(out / "two.toml", out=out, jobs=1, progress=False).path
     store = Store(partly)
     store.plan(3)
-    store.add([Result(0, Repeat(2, seed=7, status="failed", reason="died"))], code="", metrics="")
+    store.add([Result(0, Repeat(2, seed=7, status="failed", reason="died"))], code="")
     made["partly failed"] = store.run()
     made["failed"] = rtclab.run(
         "first-call", set={"link.up.loss": "100 %"}, duration="2 s", repeats=1, out=out, progress=False

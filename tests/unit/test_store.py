@@ -52,12 +52,13 @@ SWEEP: dict[str, Any] = {
 }
 
 
-def made(path: Path, *, repeats: int = 2, scenarios: int = 1) -> Store:
+def made(path: Path, *, repeats: int = 2, scenarios: int = 1, traces: bool = True) -> Store:
     """A store without results."""
     path.mkdir(exist_ok=True)
     data = CALL.model_dump(mode="json")
     labels = ["a", "b", "c"][:scenarios]
-    return Store.create(path, About("x", "sim", repeats, tuple(METRICS)), Listed(dict.fromkeys(labels, data)))
+    about = About("x", "sim", repeats, tuple(METRICS), traces=traces)
+    return Store.create(path, about, Listed(dict.fromkeys(labels, data)))
 
 
 def one(repeat: int, rate: float = 1.0, condition: int = 0) -> Result:
@@ -90,8 +91,8 @@ def set_schema(file: Path, number: int) -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (2, "written by a newer rtclab, with schema 2; this one reads schema 1\n  hint: update rtclab"),
-        (0, "written by another rtclab, with schema 0; this one reads schema 1\n  hint: run the experiment"),
+        (3, "written by a newer rtclab, with schema 3; this one reads schema 2\n  hint: update rtclab"),
+        (0, "written by another rtclab, with schema 0; this one reads schema 2\n  hint: run the experiment"),
     ],
 )
 def test_a_store_of_another_schema_is_refused_in_a_sentence(tmp_path: Path, schema: int, said: str) -> None:
@@ -173,7 +174,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_what_a_killed_process_wrote_by_half_is_rolled_back_by_the_next_reader(tmp_path: Path) -> None:
     kept = made(tmp_path / "x", repeats=50)
-    kept.add([one(repeat, repeat + 1) for repeat in range(50)], code="1", metrics="")
+    kept.add([one(repeat, repeat + 1) for repeat in range(50)], code="1")
     subprocess.run([sys.executable, "-c", HALF_COMMIT, str(kept.file)], check=False)
     assert (kept.path / "results.sqlite-journal").stat().st_size > 512
     assert Results(kept.path).finished == 50
@@ -194,7 +195,7 @@ sys.stdin.read()
 def locked(tmp_path: Path) -> Iterator[tuple[Store, subprocess.Popen[str]]]:
     """A store in which another process holds a write transaction until its input ends."""
     kept = made(tmp_path / "x")
-    kept.add([one(0)], code="1", metrics="")
+    kept.add([one(0)], code="1")
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", HOLD, str(kept.file)], **pipes) as holder:
         assert holder.stdout is not None
@@ -209,11 +210,11 @@ def test_a_store_that_another_process_locks_for_long_says_so(
     monkeypatch.setattr(store, "BUSY_S", 0.1)
     said = f"^{re.escape(f'{kept.file}: another process has been writing for 0.1 s')}\n  hint: wait until"
     with pytest.raises(BadInput, match=said):
-        kept.add([one(1)], code="1", metrics="")
+        kept.add([one(1)], code="1")
     with pytest.raises(BadInput, match=said):
         Results(kept.path)
     holder.communicate()
-    kept.add([one(1)], code="1", metrics="")
+    kept.add([one(1)], code="1")
     assert rates(kept) == [(0, 1.0), (1, 1.0)]
 
 
@@ -223,7 +224,7 @@ def test_a_store_that_another_process_locks_for_a_moment_is_waited_for(
     kept, holder = locked
     ends = threading.Timer(0.3, holder.communicate)
     ends.start()
-    kept.add([one(1)], code="1", metrics="")
+    kept.add([one(1)], code="1")
     ends.join()
     assert rates(kept) == [(0, 1.0), (1, 1.0)]
 
@@ -310,7 +311,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
     for repeat in range(10000):
-        kept.add([Result(0, Repeat(repeat, 7, "finished", note="x" * 1000))], code="1", metrics="")
+        kept.add([Result(0, Repeat(repeat, 7, "finished", note="x" * 1000))], code="1")
         print(repeat)
 except RtclabError as error:
     print(error.message)
@@ -338,7 +339,7 @@ from rtclab.trace import Repeat
 first = int(sys.argv[2])
 for repeat in range(first, first + 40):
     number = Number("sending_rate", f"flow {repeat % 7}", float(repeat))
-    Store(Path(sys.argv[1])).add([Result(0, Repeat(repeat, 7, "finished"), [number])], code="1", metrics="")
+    Store(Path(sys.argv[1])).add([Result(0, Repeat(repeat, 7, "finished"), [number])], code="1")
 """
 
 
@@ -418,15 +419,22 @@ def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
     assert resumed(path, renew=True, jobs=1).outcomes()["older"].sum() == 0
 
 
+def test_the_latest_outcome_of_any_build_belongs_to_a_trace_that_is_kept(tmp_path: Path) -> None:
+    kept = made(tmp_path / "x")
+    for code, rate in ((store.build(), 1.0), ("other", 2.0)):
+        kept.add([one(0, rate)], code=code)
+    assert rates(kept) == [(0, 2.0)]
+
+
 def test_of_two_builds_that_alternate_each_shows_its_own_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = made(tmp_path / "x")
+    kept = made(tmp_path / "x", traces=False)
     own = store.build()
     for code, rate in ((own, 1.0), ("other", 2.0)):
-        kept.add([one(0, rate)], code=code, metrics="")
-    kept.add([one(1, 3.0)], code="other", metrics="")
-    kept.add([one(1, 4.0)], code="a third", metrics="")
+        kept.add([one(0, rate)], code=code)
+    kept.add([one(1, 3.0)], code="other")
+    kept.add([one(1, 4.0)], code="a third")
     assert rates(kept) == [(0, 1.0), (1, 4.0)]
     assert Results(kept.path).outcomes()["older"].to_list() == [False, True]
     monkeypatch.setattr(store, "build", lambda: "other")
@@ -559,9 +567,9 @@ def test_whatever_is_added_each_key_has_its_last_outcome_and_only_its_own_values
                     raise KeyboardInterrupt
 
                 with pytest.raises(KeyboardInterrupt):
-                    kept.add(failing(), code=code, metrics="")
+                    kept.add(failing(), code=code)
                 continue
-            kept.add(batch, code=code, metrics="")
+            kept.add(batch, code=code)
             for condition, repeat, status, values in results:
                 latest[condition, repeat] = by_build[condition, repeat, code] = (status, values)
         rows = kept.outcomes()
@@ -582,7 +590,7 @@ def test_whatever_is_added_each_key_has_its_last_outcome_and_only_its_own_values
 
 def test_an_infinite_value_is_kept(tmp_path: Path) -> None:
     kept = made(tmp_path / "x")
-    kept.add([one(0, inf)], code="1", metrics="")
+    kept.add([one(0, inf)], code="1")
     assert rates(kept) == [(0, inf)]
 
 

@@ -369,7 +369,7 @@ def test_a_worker_with_another_version_refuses_and_names_both_versions() -> None
 
 def test_a_worker_without_a_metric_of_the_caller_refuses() -> None:
     known = a_task()
-    known["metrics"].append("smiles")
+    known["parts"][0]["names"].append("smiles")
     with pytest.raises(OtherVersion, match="has no metric `smiles`, which the caller has"):
         run_task(json.dumps(known))
 
@@ -531,7 +531,7 @@ def test_a_live_sweep_refuses_executors_threads_and_no_traces(tmp_path: Path, li
         sweep(**LIVE, executor=Here(), out=tmp_path)
     with pytest.raises(BadInput, match="jobs: the stub backend runs one call at a time"):
         sweep(**LIVE, jobs=2, out=tmp_path)
-    with pytest.raises(BadInput, match="executor: repeats that leave traces run in this process"):
+    with pytest.raises(BadInput, match="executor: repeats that leave traces run on this machine"):
         sweep("first-call", VARY, traces=True, executor=Here(), out=tmp_path)
     with pytest.raises(BadInput, match="traces: live calls are measured from their traces"):
         Experiment([Scenario.load("first-call")], backend=live, traces=False)

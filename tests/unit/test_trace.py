@@ -112,7 +112,7 @@ def run(out: Path, name: str = "first-call") -> Store:
 
 
 def record(made: Store, outcome: Repeat) -> None:
-    made.add([Result(0, outcome)], code="", metrics="")
+    made.add([Result(0, outcome)], code="")
 
 
 def test_directories_are_numbered_by_their_begin(tmp_path: Path) -> None:

@@ -3,20 +3,23 @@
 A run has one condition, a sweep has every combination of some values, and a list has any labelled scenarios.
 """
 
-from rtclab.experiment.conditions import Conditions, Listed, Product, digest_of
+from rtclab.experiment.conditions import Condition, Conditions, Listed, Product, digest_of
+from rtclab.experiment.definitions import OtherVersion
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
+from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
 from rtclab.experiment.results import Moment, Results, check_names, essential, metrics_of, window
 from rtclab.experiment.runner import Stopped
 from rtclab.experiment.store import STORE_FILE, About, Number, Result, Store, find_store, open_store, stores
-from rtclab.experiment.work import OtherVersion
 
 __all__ = [
     "MAX_TRIES",
     "STORE_FILE",
     "About",
+    "Condition",
     "Conditions",
+    "Draw",
     "Experiment",
     "Interrupted",
     "Listed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ import polars as pl
 
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
+from rtclab.experiment.draws import Draw
 from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
@@ -45,6 +47,69 @@ def digest_of(scenario: Scenario | Mapping[str, Any], without: Collection[str] =
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What holds for one condition alone.
+
+    Attributes:
+        repeats: the numbers of its repeats; None for as many as the experiment has.
+        measures: names of what is measured; None for the experiment's metrics.
+        traces: number of repeats, from the first on, whose traces are kept; None as the experiment says.
+        draws: fields that have another value in every repeat.
+    """
+
+    repeats: tuple[int, ...] | None = None
+    measures: tuple[str, ...] | None = None
+    traces: int | None = None
+    draws: tuple[Draw, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values, without those that have their default."""
+        known = {**self.__dict__, "draws": [draw.model_dump(exclude_defaults=True) for draw in self.draws]}
+        return {name: value for name, value in known.items() if value not in (None, [])}
+
+    @classmethod
+    def from_json(cls, known: Mapping[str, Any]) -> Settings:
+        """Reads the result of :meth:`as_json`."""
+        lists = {name: tuple(known[name]) for name in ("repeats", "measures") if name in known}
+        draws = tuple(Draw.model_validate(draw) for draw in known.get("draws", ()))
+        return cls(**lists, traces=known.get("traces"), draws=draws)
+
+
+DEFAULT = Settings()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A scenario of an experiment, with what holds for it alone.
+
+    Attributes:
+        scenario: the scenario.
+        repeats: the number of its repeats, or their numbers; by default as many as the experiment has.
+        measures: what the experiment's function ``measure`` measures in it, by name.
+        traces: number of repeats, from the first on, whose traces are kept in an experiment that keeps no
+            others.
+        draws: fields that have another value in every repeat.
+    """
+
+    scenario: Scenario
+    repeats: int | Sequence[int] | None = None
+    measures: Sequence[str] | None = None
+    traces: int | None = None
+    draws: Sequence[Draw] = ()
+
+    @property
+    def settings(self) -> Settings:
+        """What holds for this condition alone."""
+        repeats = range(self.repeats) if isinstance(self.repeats, int) else self.repeats
+        return Settings(
+            None if repeats is None else tuple(repeats),
+            None if self.measures is None else tuple(self.measures),
+            self.traces,
+            tuple(self.draws),
+        )
+
+
 class Conditions(Protocol):
     """Labelled scenarios, numbered from 0. ``fields`` are the fields in which they were varied, if any."""
 
@@ -62,15 +127,19 @@ class Conditions(Protocol):
     def data(self, number: int) -> dict[str, Any]:
         """The scenario of a condition as JSON values."""
 
+    def settings(self, number: int) -> Settings:
+        """What holds for one condition alone."""
+
     def as_json(self) -> dict[str, Any]:
         """The conditions as JSON values."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Conditions that are given one by one: the scenario's JSON values by label."""
+    """Conditions that are given one by one: the scenario's JSON values, and its settings if any, by label."""
 
     scenarios: Mapping[str, dict[str, Any]]
+    own: Mapping[str, Settings] = dataclasses.field(default_factory=dict)
     fields: tuple[Field, ...] = ()
 
     def __len__(self) -> int:
@@ -97,9 +166,30 @@ class Listed:
         """The scenario of a condition as it was given."""
         return self.scenarios[self._labels[number]]
 
+    def settings(self, number: int) -> Settings:
+        """What holds for one condition alone."""
+        return self.own.get(self._labels[number], DEFAULT)
+
+    def number(self, label: str) -> int:
+        """The number of the condition with a label."""
+        return self._labels.index(label)
+
+    def with_more(self, more: Listed) -> Listed:
+        """These conditions and further ones, which replace those with the same label.
+
+        Repeats of replaced ones stay planned.
+        """
+        own = {**self.own, **more.own}
+        for label in self.own.keys() & more.own.keys():
+            had, has = self.own[label].repeats, more.own[label].repeats
+            if had is not None and has is not None:
+                own[label] = replace(more.own[label], repeats=tuple(sorted({*had, *has})))
+        return Listed({**self.scenarios, **more.scenarios}, own)
+
     def as_json(self) -> dict[str, Any]:
         """The conditions as JSON values."""
-        return {"scenarios": dict(self.scenarios)}
+        own = {label: settings.as_json() for label, settings in self.own.items()}
+        return {"scenarios": dict(self.scenarios)} | ({"settings": own} if own else {})
 
 
 @dataclass(frozen=True)
@@ -149,6 +239,10 @@ class Product:
         """The scenario of a condition with all its defaults."""
         return self.scenario(number).model_dump(mode="json")
 
+    def settings(self, number: int) -> Settings:
+        """Nothing: all conditions of a product have the same repeats and metrics."""
+        return DEFAULT
+
     def as_json(self) -> dict[str, Any]:
         """The conditions as JSON values."""
         return asdict(self)
@@ -161,29 +255,36 @@ class Product:
 def from_json(known: Mapping[str, Any]) -> Conditions:
     """The conditions from the result of ``as_json``."""
     if "scenarios" in known:
-        return Listed(known["scenarios"])
+        own = {label: Settings.from_json(one) for label, one in known.get("settings", {}).items()}
+        return Listed(known["scenarios"], own)
     fields = tuple(Field.from_json(field) for field in known["fields"])
     return Product(**{**known, "fields": fields})
 
 
-def listed(scenarios: Mapping[str, Scenario] | Sequence[Scenario]) -> Listed:
-    """Conditions from scenarios, by label or with their names as labels.
+def listed(given: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condition]) -> Listed:
+    """Conditions by label, or with the names of their scenarios as labels.
 
     Raises:
         BadInput: there is none, or two have the same name.
     """
-    if not isinstance(scenarios, Mapping):
-        names = [one.name for one in scenarios]
+    if not isinstance(given, Mapping):
+        names = [scenario_of(one).name for one in given]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise BadInput(
                 f"conditions: two scenarios are named `{twice}`",
                 hint="give each a label: {'label': scenario}",
             )
-        scenarios = dict(zip(names, scenarios, strict=True))
-    if not scenarios:
+        given = dict(zip(names, given, strict=True))
+    if not given:
         raise BadInput("conditions: none given; expected at least one scenario")
-    return Listed({label: one.model_dump(mode="json") for label, one in scenarios.items()})
+    own = {label: one.settings for label, one in given.items() if isinstance(one, Condition)}
+    return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in given.items()}, own)
+
+
+def scenario_of(given: Scenario | Condition) -> Scenario:
+    """The scenario of a condition."""
+    return given.scenario if isinstance(given, Condition) else given
 
 
 def product(

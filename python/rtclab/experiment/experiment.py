@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,16 @@ from rtclab import backend as backends
 from rtclab.backend import Backend
 from rtclab.errors import BadInput
 from rtclab.experiment import runner
-from rtclab.experiment.conditions import Conditions, Listed, check, listed, product
-from rtclab.experiment.measure import measured, metrics_digest
+from rtclab.experiment.conditions import Condition, Conditions, Listed, check, listed, product
+from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.results import Moment, Results, check_names, window
-from rtclab.experiment.runner import How, Order
-from rtclab.experiment.store import About, Result, Store, build, open_store
+from rtclab.experiment.runner import Ended, How, Order
+from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.metrics import METRICS
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.load import as_changes
-from rtclab.trace import Repeat, Trace, new_directory
+from rtclab.trace import Repeat, Trace, new_directory, only_writer
 
 SIM = "sim"
 
@@ -46,7 +47,7 @@ class Experiment:
 
     def __init__(
         self,
-        conditions: Mapping[str, Scenario] | Sequence[Scenario] | Conditions,
+        conditions: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condition] | Conditions,
         *,
         repeats: int | None = None,
         backend: str | Backend = SIM,
@@ -56,11 +57,13 @@ class Experiment:
         end: Moment | None = None,
         traces: bool = True,
         capture: bool = False,
+        measure: Measure | None = None,
     ) -> None:
         """Plans an experiment, and checks that the backend can run every condition.
 
         Args:
-            conditions: scenarios by label, or scenarios, whose names are their labels.
+            conditions: scenarios by label, or scenarios, whose names are their labels. A
+                :class:`Condition` has repeats, measures and traces of its own.
             repeats: number of repeats of each condition, by default the first scenario's.
             backend: ``sim`` (virtual time) or ``live`` (real browsers).
             name: begin of the directory's name, by default the name of the first scenario and the backend.
@@ -70,6 +73,10 @@ class Experiment:
             traces: keep the trace of each repeat. Without traces, simulated repeats are measured in memory,
                 and no other time can be measured later.
             capture: write a capture beside each simulated trace.
+            measure: measures repeats instead of the metrics. It is a function of a module, is called with the
+                trace and the names ``measures`` of the condition, and returns a :class:`Number` for each
+                value. Repeats that are measured together share tables: their flows have names such as
+                ``7:alice->bob``, whose prefix is removed from the result.
 
         Raises:
             BadInput: an argument is invalid, or the backend cannot run a condition.
@@ -83,6 +90,10 @@ class Experiment:
         check_names(metrics or ())
         if not traces and self.backend.name != SIM:
             raise BadInput("traces: live calls are measured from their traces; expected traces=True")
+        if measure is not None and (metrics or begin is not None or end is not None):
+            raise BadInput(
+                "measure: a function of your own measures instead of metrics and over its own time"
+            )
         if capture and not traces:
             raise BadInput("capture: a capture lies beside a trace; expected traces=True")
         first = self.conditions.scenario(0)
@@ -90,12 +101,13 @@ class Experiment:
             name or f"{first.name}-{self.backend.name}",
             self.backend.name,
             first.repeats if repeats is None else repeats,
-            tuple(METRICS if metrics is None else metrics),
+            () if measure is not None else tuple(METRICS if metrics is None else metrics),
             window(begin, end, run_end_s=first.duration.s),
             traces,
             self.backend.capture,
             backends.versions() | {"build": build()},
             backends.machine(),
+            measure="" if measure is None else name_of(measure),
         )
         if self.about.repeats < 1:
             raise BadInput(f"repeats: got {repeats}; expected at least 1")
@@ -139,35 +151,49 @@ class Experiment:
         self,
         *,
         out: str | Path = "runs",
+        into: str | Path | None = None,
         executor: Executor | None = None,
         jobs: int | None = None,
         order: Order = "plain",
         tries: int = 1,
+        renew: bool = False,
         progress: bool = True,
+        ended: Ended = lambda label, outcome: None,
     ) -> Results:
-        """Runs all repeats in a new directory; returns the results.
+        """Runs all repeats in a new directory, or those that another one lacks; returns the results.
 
         Finished repeats are kept however the process ends; ``rtclab.run(resume=…)`` runs the others.
 
         Args:
             out: directory in which the new directory is made.
-            executor: runs simulated repeats without traces: any ``concurrent.futures`` executor, such as
-                Dask's ``Client.get_executor()``. By default they run in threads of this process.
+            into: directory of results to which these conditions are added; it is made if there is none.
+                Repeats that have finished there do not run again, unless the scenario of their condition has
+                changed. The results are those of these conditions.
+            executor: runs simulated repeats: any ``concurrent.futures`` executor, such as Dask's
+                ``Client.get_executor()``. Repeats that leave traces need a pool of processes of this machine.
+                By default they run in threads of this process.
             jobs: number of threads, if no executor is given; by default one per core.
             order: ``plain`` (condition by condition), ``shuffled``, or ``paired`` (the first repeat of every
                 condition, then the second).
             tries: how often a live repeat is tried that the machine disturbed.
+            renew: run simulated repeats again that another build of rtclab ran or other definitions measured.
+                Their values are kept.
             progress: show a progress bar on a terminal or in a notebook.
+            ended: called with the label of the condition and the outcome after each repeat has been kept.
 
         Raises:
-            BadInput: an argument is invalid; nothing was started.
+            BadInput: an argument is invalid, or the results of ``into`` were made in another way; nothing
+                was started.
             OtherVersion: a worker runs another build of rtclab.
             Stopped: a worker died, or the executor failed.
             DiskFull: no disk space is left for a result.
             Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
         """
-        how = How(executor, jobs, order, tries)
+        how = How(executor, jobs, order, tries, renew, ended=ended)
         check_workers(self.about, self.backend, how)
+        if into is not None:
+            store, wanted = self._extended(Path(into))
+            return run_store(store, self.backend, how, show=progress, wanted=wanted)
         path = new_directory(Path(out), f"{self.about.name}-")
         try:
             store = Store.create(path, self.about, self.conditions)
@@ -175,6 +201,38 @@ class Experiment:
             path.rmdir()
             raise
         return run_store(store, self.backend, how, show=progress)
+
+    def _extended(self, path: Path) -> tuple[Store, dict[int, Sequence[int]]]:
+        """The store in a directory with these conditions added, and their repeats by their number there."""
+        conditions = self.conditions
+        if not isinstance(conditions, Listed):
+            raise BadInput("into: conditions that are a product need a directory of their own")
+        path.mkdir(parents=True, exist_ok=True)
+        with only_writer(path):
+            if find_store(path, path) is None:
+                store = Store.create(path, replace(self.about, grows=True), conditions)
+            else:
+                store = Store(path)
+                self._check_same(store)
+                store.extend(conditions)
+        assert isinstance(store.conditions, Listed)
+        wanted: dict[int, Sequence[int]] = {}
+        for number, label in enumerate(conditions.scenarios):
+            own = conditions.settings(number).repeats
+            wanted[store.conditions.number(label)] = range(self.about.repeats) if own is None else own
+        return store, wanted
+
+    def _check_same(self, store: Store) -> None:
+        """Checks that results were made as this experiment would make them."""
+        if not store.about.grows:
+            raise BadInput(f"into: {store.path} was made by another command", hint="name another directory")
+        for name in ("backend", "repeats", "metrics", "window", "traces", "capture", "measure"):
+            had, has = getattr(store.about, name), getattr(self.about, name)
+            if had != has:
+                raise BadInput(
+                    f"into: {store.path} was made with {name} `{had}`; got `{has}`",
+                    hint="name another directory",
+                )
 
 
 def resumed(
@@ -249,24 +307,33 @@ def check_workers(about: About, backend: Backend, how: How) -> None:
     if not backend.parallel and (how.executor is not None or (how.jobs or 1) > 1):
         option = "jobs" if how.executor is None else "executor"
         raise BadInput(f"{option}: the {backend.name} backend runs one call at a time, in this process")
-    if about.traces and how.executor is not None:
+    local = isinstance(how.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
+    if about.traces and how.executor is not None and not local:
         raise BadInput(
-            "executor: repeats that leave traces run in this process", hint="set traces=False, or jobs"
+            "executor: repeats that leave traces run on this machine",
+            hint="set traces=False, or use a pool of concurrent.futures",
         )
 
 
-def run_store(store: Store, backend: Backend, how: How, *, show: bool) -> Results:
-    """Runs what is not finished, with a progress bar if ``show``."""
+def run_store(
+    store: Store,
+    backend: Backend,
+    how: How,
+    *,
+    show: bool,
+    wanted: Mapping[int, Sequence[int]] | None = None,
+) -> Results:
+    """Runs what is not finished, of all or of the wanted repeats, with a progress bar if ``show``."""
     about = store.about
-    title = f"{store.conditions.scenario(0).name} on {about.backend}"
-    size = len(store.conditions) * about.repeats
+    title = f"{store.conditions.scenario(0).name} on {about.backend}" if wanted is None else about.name
+    size = store.planned if wanted is None else sum(map(len, wanted.values()))
+    chosen = None if wanted is None else list(wanted)
     with progress_bar(title, size, "repeats", show=show) as advance:
-        how = How(how.executor, how.jobs, how.order, how.tries, how.renew, advance)
         try:
-            traces = runner.run(store, backend, how)
+            traces = runner.run(store, backend, replace(how, advance=advance), wanted)
         except KeyboardInterrupt:
-            raise Interrupted(Results(store)) from None
-    return Results(store, traces)
+            raise Interrupted(Results(store, chosen=chosen)) from None
+    return Results(store, traces, chosen)
 
 
 def keep_trace(trace: Trace, scenario: dict[str, Any], name: str, out: Path) -> Results:
@@ -286,9 +353,9 @@ def keep_trace(trace: Trace, scenario: dict[str, Any], name: str, out: Path) -> 
         about = About(name, trace.manifest.backend, 1, tuple(METRICS), versions=trace.manifest.versions)
         store = Store.create(path, about, Listed({str(scenario["name"]): scenario}))
         kept = trace.save(store.repeat_path(0, 0))
-        outcome = Repeat(0, 0, "finished")
-        numbers = measured(outcome, kept, METRICS.values())
-        store.add([Result(0, outcome, numbers)], code=build(), metrics=metrics_digest(about.metrics))
+        outcome, definitions = Repeat(0, 0, "finished"), Definitions.of(about)
+        numbers = definitions.values(outcome, kept, about.metrics)
+        store.add([Result(0, outcome, numbers, definitions.digest(about.metrics))], code=build())
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise

@@ -13,8 +13,9 @@ import polars as pl
 
 from rtclab.errors import BadInput, CallFailed, DiskFull, FieldError, LaboratoryFailed, TraceError
 from rtclab.experiment.conditions import field_columns, table_of
+from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
-from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.measure import NOT_MEASURED, measured
 from rtclab.experiment.store import Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
 from rtclab.metrics import METRICS, Metric, essentials
@@ -49,15 +50,25 @@ class Results:
         4
     """
 
-    def __init__(self, store: Store | Path, traces: Mapping[int, Trace] | None = None) -> None:
-        """Opens results. ``traces`` are opened traces of a single condition, by repeat.
+    def __init__(
+        self,
+        store: Store | Path,
+        traces: Mapping[int, Trace] | None = None,
+        chosen: Sequence[int] | None = None,
+    ) -> None:
+        """Opens results.
+
+        Args:
+            store: the store, or its directory.
+            traces: opened traces of a single condition, by repeat.
+            chosen: the numbers of some conditions, by default all.
 
         Raises:
             TraceError: the directory has no results.
         """
         self._store = store if isinstance(store, Store) else Store(store)
         self._known = dict(traces or {})
-        self._chosen: list[int] | None = None
+        self._chosen = None if chosen is None else list(chosen)
 
     def __repr__(self) -> str:
         return f"Results({str(self.path)!r})"
@@ -102,7 +113,7 @@ class Results:
     @property
     def planned(self) -> int:
         """Number of repeats that there should be, over all conditions."""
-        return self._table.height * self._store.about.repeats
+        return sum(len(self._store.repeats_of(number)) for number in self._table["number"])
 
     @property
     def finished(self) -> int:
@@ -113,6 +124,15 @@ class Results:
     def unfinished(self) -> int:
         """Number of planned repeats that say nothing about the call yet; resuming runs them."""
         return self.planned - int(self.outcomes()["status"].is_in(["finished", "failed"]).sum())
+
+    @property
+    def processor_s(self) -> float | None:
+        """Processor time in s that the finished repeats took to simulate and to measure.
+
+        None if it is unknown of one of them, or for live calls.
+        """
+        took = self._outcomes().filter(status="finished")["processor_s"]
+        return None if took.is_empty() or took.null_count() else float(took.sum())
 
     def __getitem__(self, label: str) -> Self:
         """The results of one condition, by its label."""
@@ -142,9 +162,7 @@ class Results:
         return self._of(table["number"].to_list())
 
     def _of(self, numbers: list[int]) -> Self:
-        part = type(self)(self._store, self._known)
-        part._chosen = numbers
-        return part
+        return type(self)(self._store, self._known, numbers)
 
     def _number(self, label: str) -> int:
         found = self._table.filter(pl.col("condition") == label)["number"].to_list()
@@ -492,28 +510,35 @@ class Results:
 
     def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
-        check_names(metrics or ())
         about, window = self._store.about, self.window(begin, end)
-        wanted = list(METRICS) if metrics is None else list(metrics)
-        if window == about.window and (metrics is None or set(wanted) <= set(about.metrics)):
+        if not about.measure:
+            check_names(metrics or ())
+        elif window is not None:
+            raise BadInput(f"{self.name} was measured by {about.measure}, which has a time of its own")
+        if window == about.window and (
+            about.measure or metrics is None or set(metrics) <= set(about.metrics)
+        ):
             if not self._measure_again():
-                return self._from_traces(list(about.metrics) if metrics is None else wanted, window)
+                return self._from_traces(about.metrics if metrics is None else metrics, window)
             outcomes = self._outcomes().select("outcome", "number", "repeat")
             numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
             return outcomes.join(numbers, on="outcome", maintain_order="left").drop("outcome")
-        return self._from_traces(wanted, window)
+        return self._from_traces(list(METRICS) if metrics is None else metrics, window)
 
     def _measure_again(self) -> bool:
         """Measures repeats whose traces were kept, if other definitions measured them or if they were not.
 
         Returns whether the values could be kept.
         """
-        about = self._store.about
-        if not about.traces or not METRICS.keys() >= set(about.metrics):
+        store = self._store
+        definitions = Definitions.of(store.about)
+        names = {number: store.measures_of(number) for number in self._table["number"]}
+        if not store.about.measure and not METRICS.keys() >= {name for of in names.values() for name in of}:
             return True
-        digest, metrics = metrics_digest(about.metrics), [METRICS[name] for name in about.metrics]
+        digests = {number: definitions.digest(of) for number, of in names.items()}
         old = self._outcomes().filter(
-            pl.col("metrics") != digest, pl.col("status").is_in(["finished", "failed"])
+            pl.col("metrics") != pl.col("number").replace_strict(digests, return_dtype=pl.String),
+            pl.col("status").is_in(["finished", "failed"]),
         )
         if old.is_empty():
             return True
@@ -521,20 +546,23 @@ class Results:
         for (code,), part in old.group_by("code", maintain_order=True):
             results = []
             for row in part.iter_rows(named=True):
-                run, outcome, trace = runs[row["number"]], repeat_of(row), None
+                number, outcome, trace = row["number"], repeat_of(row), None
                 if outcome.status == "finished":
-                    if not run.has_trace(outcome.repeat):
+                    if not (
+                        store.keeps_trace(number, outcome.repeat) and runs[number].has_trace(outcome.repeat)
+                    ):
                         continue
-                    trace = run.trace(outcome.repeat)
+                    trace = runs[number].trace(outcome.repeat)
                 try:
-                    numbers = measured(outcome, trace, metrics, about.window)
+                    numbers = definitions.values(outcome, trace, names[number])
                 except Exception:  # the note says why
                     continue
                 note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
-                results.append(Result(row["number"], replace(outcome, note=note), numbers))
+                outcome = replace(outcome, note=note)
+                results.append(Result(number, outcome, numbers, digests[number], row["processor_s"]))
             try:
                 if results:
-                    self._store.add(results, code=str(code), metrics=digest, changed=False)
+                    store.add(results, code=str(code), changed=False)
             except (BadInput, DiskFull):
                 return False
         return True

@@ -7,23 +7,25 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from time import thread_time
 from typing import Literal, get_args
 
 from rtclab.backend import Backend
 from rtclab.backend.turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
+from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
-from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.measure import NOT_MEASURED
 from rtclab.experiment.store import Result, Store, build
 from rtclab.experiment.work import Item, run_task, tasks_of
-from rtclab.metrics import METRICS, Metric
 from rtclab.processes import cores
+from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Trace, write_text
 
 Order = Literal["plain", "shuffled", "paired"]
@@ -35,6 +37,7 @@ MAX_PENDING_BYTES = 100_000_000
 SHUFFLE_SEED = 1
 
 Advance = Callable[[int], None]
+Ended = Callable[[str, Repeat], None]
 
 
 class Stopped(RtclabError):
@@ -52,6 +55,7 @@ class How:
         tries: how often a live repeat is tried that the machine disturbed.
         renew: whether repeats that another build of rtclab simulated run again.
         advance: called in this thread with the number of repeats that have ended.
+        ended: called in this thread with the label and the outcome of each repeat that has been kept.
     """
 
     executor: Executor | None = None
@@ -60,6 +64,7 @@ class How:
     tries: int = 1
     renew: bool = False
     advance: Advance = lambda repeats: None
+    ended: Ended = lambda label, outcome: None
 
     def __post_init__(self) -> None:
         """Raises BadInput for an argument with an impossible value."""
@@ -70,11 +75,19 @@ class How:
                 raise BadInput(f"{name}: got {number}; expected at least 1")
 
 
-def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
+def run(
+    store: Store, backend: Backend, how: How, wanted: Mapping[int, Sequence[int]] | None = None
+) -> dict[int, Trace]:
     """Runs what has not finished. Live repeats wait until no other process of this machine runs live calls.
 
     Returns the new traces of an experiment of one condition by repeat, which have cached what metrics need.
     A repeat in which the call or the laboratory fails is kept with its reason, and the others go on.
+
+    Args:
+        store: the experiment.
+        backend: what runs it.
+        how: how it runs.
+        wanted: the numbers of the repeats to run, by the number of their condition; by default all.
 
     Raises:
         BadInput: another process runs repeats there.
@@ -83,25 +96,32 @@ def run(store: Store, backend: Backend, how: How) -> dict[int, Trace]:
         DiskFull: an outcome could not be written.
         KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept, the others are marked.
     """
+    wanted = store.plans if wanted is None else wanted
     with store.only_writer():
-        items = _ordered(unfinished(store, backend, renew=how.renew), how.order)
-        size = len(store.conditions) * store.about.repeats
+        items = _ordered(unfinished(store, backend, wanted, renew=how.renew), how.order)
+        size = sum(map(len, wanted.values()))
         how.advance(size - len(items))
         if not items:
             return {}
         begun = "continued" if store.events() else "began"
         store.note(f"{begun}: {len(items)} of {size} repeats to run, by `{_command()}`, build {build()}")
-        keeper = _Keeper(store, how.advance)
+        keeper = _Keeper(store, how, len(items))
         try:
-            if store.about.traces:
-                _run_with_traces(store, backend, items, how, keeper)
-            else:
-                _run_in_memory(store, items, how, keeper)
+            _run_all(store, backend, items, how, keeper)
         except KeyboardInterrupt:
             _mark_interrupted(store, items)
             raise
-        store.note(f"ended: {store.statuses().get('finished', 0)} of {size} repeats are finished")
+        store.note(f"ended: {store.statuses().get('finished', 0)} of {store.planned} repeats are finished")
     return keeper.traces
+
+
+def _run_all(store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper) -> None:
+    """Runs first the repeats that leave traces, then the others."""
+    traced = [item for item in items if store.keeps_trace(*item)]
+    if traced:
+        _run_with_traces(store, backend, traced, how, keeper)
+    if others := [item for item in items if not store.keeps_trace(*item)]:
+        _run_in_memory(store, others, how, keeper)
 
 
 def _command() -> str:
@@ -111,19 +131,25 @@ def _command() -> str:
     return shlex.join([name or "python", *sys.argv[1:]])
 
 
-def unfinished(store: Store, backend: Backend, *, renew: bool = False) -> list[Item]:
+def unfinished(
+    store: Store, backend: Backend, wanted: Mapping[int, Sequence[int]], *, renew: bool = False
+) -> list[Item]:
     """The repeats to run: those without an outcome, interrupted, or in which the laboratory failed.
 
-    Live repeats whose call failed are run again, because they may succeed now.
+    Live repeats whose call failed are run again, because they may succeed now. With ``renew``, so are
+    simulated repeats of another build, and those without a trace that other definitions measured.
     """
     final = {"finished", "failed"} if backend.deterministic else {"finished"}
+    renew = renew and backend.deterministic
+    definitions = Definitions.of(store.about)
+    digests = {number: definitions.digest(store.measures_of(number)) for number in wanted if renew}
     done = {
         (row["condition"], row["repeat"])
         for row in store.outcomes().iter_rows(named=True)
-        if row["status"] in final and not (renew and backend.deterministic and row["code"] != build())
+        if row["status"] in final
+        and not (renew and (row["code"], row["metrics"]) != (build(), digests.get(row["condition"])))
     }
-    numbers = range(len(store.conditions))
-    every = ((condition, repeat) for condition in numbers for repeat in range(store.about.repeats))
+    every = ((condition, repeat) for condition, repeats in wanted.items() for repeat in repeats)
     return [item for item in every if item not in done]
 
 
@@ -138,17 +164,19 @@ def _ordered(items: list[Item], order: Order) -> list[Item]:
 class _Keeper:
     """Writes results into the store as they come, and remembers which repeats have ended."""
 
-    def __init__(self, store: Store, advance: Advance) -> None:
-        self._store, self._advance = store, advance
-        self._code, self._metrics = build(), metrics_digest(store.about.metrics)
+    def __init__(self, store: Store, how: How, size: int) -> None:
+        self.store, self._how, self._code = store, how, build()
+        self.size = size
         self.ended: set[Item] = set()
         self.traces: dict[int, Trace] = {}
 
     def keep(self, results: Sequence[Result]) -> None:
         """Keeps the results of a task."""
-        self._store.add(results, code=self._code, metrics=self._metrics)
+        self.store.add(results, code=self._code)
         self.ended |= {(one.condition, one.outcome.repeat) for one in results}
-        self._advance(len(results))
+        self._how.advance(len(results))
+        for one in results:
+            self._how.ended(self.store.conditions.label(one.condition), one.outcome)
 
 
 def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
@@ -162,7 +190,7 @@ def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
         Result(condition, Repeat(repeat, seeds[condition](repeat), "interrupted"))
         for condition, repeat in left
     ]
-    store.add(marked, code=build(), metrics="")
+    store.add(marked, code=build())
     store.note(f"interrupted, {len(left)} repeats left")
 
 
@@ -174,19 +202,24 @@ def _run_in_memory(store: Store, items: Sequence[Item], how: How, keeper: _Keepe
         for task in tasks:
             keeper.keep(run_task(task.text))
         return
+    _submit(((run_task, (task.text,), len(task.text)) for task in tasks), jobs, how, keeper)
+
+
+def _submit(calls: Iterator[Call], jobs: int, how: How, keeper: _Keeper) -> None:
+    """Runs calls in the executor or else in threads, and keeps their results."""
     # Processes would import the calling script again. The simulator releases the GIL, so threads suffice.
     with nullcontext(how.executor) if how.executor else ThreadPoolExecutor(jobs) as executor:
         try:
-            submitter = _Submitter(executor, keeper.keep)
-            submitter.run((run_task, (task.text,), len(task.text)) for task in tasks)
+            _Submitter(executor, keeper.keep).run(calls)
         except RtclabError:
             raise
         except Exception as error:
             died = "a worker died: it was killed or ran out of memory"
             what = died if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
+            path = keeper.store.path
             raise Stopped(
-                f"{what}\n{len(keeper.ended)} of {len(items)} repeats are finished and kept in {store.path}",
-                hint=f"continue with `rtclab run --resume {store.path}`",
+                f"{what}\n{len(keeper.ended)} of {keeper.size} repeats are finished and kept in {path}",
+                hint=f"continue with `rtclab run --resume {path}`",
             ) from error
 
 
@@ -246,12 +279,12 @@ class _Submitter:
 def _run_with_traces(
     store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper
 ) -> None:
-    """Runs repeats one by one, each of which leaves a trace; in threads if the backend allows it."""
+    """Runs repeats one by one, each of which leaves a trace; several at once if the backend allows it."""
     tries = 1 if backend.parallel else how.tries
 
     def attempts(item: Item) -> list[Result]:
         for attempt in range(1, tries + 1):
-            result, trace = _run_one(store, backend, item, attempt)
+            result, trace = _Traced.of(store, backend, item).run(attempt)
             if trace is not None and len(store.conditions) == 1:
                 keeper.traces[item[1]] = trace
             if not result.outcome.disturbed or attempt == tries:
@@ -263,52 +296,78 @@ def _run_with_traces(
         raise AssertionError("tries is at least 1")
 
     jobs = min(how.jobs or cores(), len(items)) if backend.parallel else 1
+    if how.executor is not None:
+        _submit(((_run_apart, (_Traced.of(store, backend, item),), 1) for item in items), jobs, how, keeper)
+        return
     if jobs > 1:
-        with ThreadPoolExecutor(jobs) as executor:
-            _Submitter(executor, keeper.keep).run((attempts, (item,), 1) for item in items)
+        _submit(((attempts, (item,), 1) for item in items), jobs, how, keeper)
         return
     with nullcontext() if backend.parallel else turn():
         for item in items:
             keeper.keep(attempts(item))
 
 
-def _run_one(store: Store, backend: Backend, item: Item, attempt: int) -> tuple[Result, Trace | None]:
-    """Runs one repeat in a temporary directory, which is renamed when the repeat has finished."""
-    condition, repeat = item
-    scenario = store.conditions.scenario(condition)
-    seed = scenario.seed_of(repeat)
-    place = store.repeat_path(condition, repeat)
-    unfinished = place.with_name(f".{place.name}")
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        trace = backend.run(scenario, seed=seed, repeat=repeat, out=unfinished)
-        # Until here, the trace or the logs of an earlier try are kept.
-        shutil.rmtree(place, ignore_errors=True)
-        unfinished.rename(place)
-    except Exception as error:
-        _keep_logs(unfinished, place, error)
-        status: Literal["failed", "error"] = "failed" if isinstance(error, CallFailed) else "error"
-        outcome = Repeat(repeat, seed, status, reason_of(error), attempt=attempt)
-        numbers = measured(outcome, None, _metrics(store), store.about.window)
-        return Result(condition, outcome, numbers), None
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    trace.path = place
-    note = "; ".join([*map(str, trace.manifest.not_connected), *trace.manifest.notes])
-    disturbed = "" if backend.parallel else "; ".join(disturbances(trace))
-    outcome = Repeat(repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
-    try:
-        numbers = measured(outcome, trace, _metrics(store), store.about.window)
-    except Exception as error:  # the trace is kept, and can be measured when the reason is removed
-        reasons = filter(None, [note, f"{NOT_MEASURED}{reason_of(error)}"])
-        return Result(condition, replace(outcome, note="; ".join(reasons)), measured=False), trace
-    return Result(condition, outcome, numbers), trace
+@dataclass(frozen=True)
+class _Traced:
+    """A repeat that leaves a trace: what it takes to run it in any process of this machine."""
+
+    scenario: Scenario
+    condition: int
+    repeat: int
+    place: Path
+    backend: Backend
+    definitions: Definitions
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, store: Store, backend: Backend, item: Item) -> _Traced:
+        scenario, place, names = (
+            store.scenario_of(*item),
+            store.repeat_path(*item),
+            store.measures_of(item[0]),
+        )
+        return cls(scenario, *item, place, backend, Definitions.of(store.about), names)
+
+    def run(self, attempt: int) -> tuple[Result, Trace | None]:
+        """Runs it in a temporary directory, which is renamed when the repeat has finished."""
+        began_s = thread_time()
+        place, seed = self.place, self.scenario.seed_of(self.repeat)
+        unfinished = place.with_name(f".{place.name}")
+        try:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            trace = self.backend.run(self.scenario, seed=seed, repeat=self.repeat, out=unfinished)
+            # Until here, the trace or the logs of an earlier try are kept.
+            shutil.rmtree(place, ignore_errors=True)
+            unfinished.rename(place)
+        except Exception as error:
+            _keep_logs(unfinished, place, error)
+            status: Literal["failed", "error"] = "failed" if isinstance(error, CallFailed) else "error"
+            outcome = Repeat(self.repeat, seed, status, reason_of(error), attempt=attempt)
+            return self._result(outcome, None), None
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        trace.path = place
+        note = "; ".join([*map(str, trace.manifest.not_connected), *trace.manifest.notes])
+        disturbed = "" if self.backend.parallel else "; ".join(disturbances(trace))
+        outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
+        try:
+            result = self._result(outcome, trace)
+        except Exception as error:  # the trace is kept, and can be measured when the reason is removed
+            reasons = filter(None, [note, f"{NOT_MEASURED}{reason_of(error)}"])
+            return Result(self.condition, replace(outcome, note="; ".join(reasons))), trace
+        took_s = thread_time() - began_s if self.backend.deterministic else None
+        return replace(result, processor_s=took_s), trace
+
+    def _result(self, outcome: Repeat, trace: Trace | None) -> Result:
+        numbers = self.definitions.values(outcome, trace, self.names)
+        return Result(self.condition, outcome, numbers, self.definitions.digest(self.names))
 
 
-def _metrics(store: Store) -> list[Metric]:
-    return [METRICS[name] for name in store.about.metrics]
+def _run_apart(repeat: _Traced) -> list[Result]:
+    """Runs a repeat in a worker process, from which its trace comes back as files only."""
+    return [repeat.run(1)[0]]
 
 
 def _keep_logs(unfinished: Path, place: Path, error: Exception) -> None:

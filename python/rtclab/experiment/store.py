@@ -20,8 +20,10 @@ import polars as pl
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
 from rtclab.experiment.conditions import Conditions, Listed, digest_of, from_json, table_of
+from rtclab.experiment.draws import drawn
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS
+from rtclab.scenario import Scenario
 from rtclab.trace import (
     LOCK_FILE,
     Machine,
@@ -37,7 +39,7 @@ from rtclab.trace import (
 STORE_FILE = "results.sqlite"
 RUN_FILE = "run.json"
 """The file in which rtclab 0.1 kept the outcomes of a run before there were stores."""
-SCHEMA = 1
+SCHEMA = 2
 """Version of the store. Every change of its tables increases it."""
 BUSY_S = 30.0
 """How long to wait for another process that is writing."""
@@ -53,7 +55,7 @@ CREATE TABLE outcomes (
   outcome INTEGER PRIMARY KEY, condition INTEGER NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
   status TEXT NOT NULL, reason TEXT NOT NULL, note TEXT NOT NULL, attempt INTEGER NOT NULL,
   disturbed TEXT NOT NULL, digest TEXT NOT NULL, code TEXT NOT NULL, metrics TEXT NOT NULL,
-  UNIQUE (condition, repeat, digest, code));
+  processor_s REAL, UNIQUE (condition, repeat, digest, code));
 CREATE TABLE metrics (metric INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
 CREATE TABLE flows (flow INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE numbers (
@@ -91,8 +93,11 @@ class Result:
     condition: int
     outcome: Repeat
     numbers: Sequence[Number] = ()
-    measured: bool = True
-    """Whether it was measured. Otherwise it is measured when its values are read, if its trace was kept."""
+    definitions: str = ""
+    """Identifies the definitions that measured it. Other definitions measure it again, if its trace was kept;
+    it is empty if it was not measured."""
+    processor_s: float | None = None
+    """Processor time in s that it took to simulate and measure it, if known."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,8 @@ class About:
         versions: versions of rtclab and of what it used when the experiment began.
         machine: the computer that began it.
         created: when it began, in ISO 8601.
+        measure: the function that measures repeats as ``module:name``; empty for rtclab's metrics.
+        grows: whether conditions may be added, so that each has a directory of its own.
     """
 
     name: str
@@ -122,6 +129,8 @@ class About:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    measure: str = ""
+    grows: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON values."""
@@ -162,7 +171,15 @@ class Store:
                     _take_over(path)
         with self._reading() as database:
             texts = dict(database.execute("SELECT key, value FROM about").fetchall())
+        if texts.get("schema") == "1":
+            self._upgrade()
+        else:
             self._check_schema(str(texts.get("schema")))
+        self._read(texts)
+
+    def _read(self, texts: Mapping[str, str]) -> None:
+        """Reads what holds for all repeats, and the conditions, from the values of the table ``about``."""
+        with self._reading() as database:
             digests = database.execute("SELECT digest FROM conditions ORDER BY condition").fetchall()
         self.digests = [digest for (digest,) in digests]
         try:
@@ -180,6 +197,13 @@ class Store:
             f"this one reads schema {SCHEMA}",
             hint="update rtclab" if newer else "run the experiment again",
         )
+
+    def _upgrade(self) -> None:
+        """Adds what schema 2 has and schema 1 had not: the processor time of a repeat."""
+        with self._writing() as database:
+            if database.execute("SELECT value FROM about WHERE key = 'schema'").fetchone() == ("1",):
+                database.execute("ALTER TABLE outcomes ADD COLUMN processor_s REAL")
+                database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [str(SCHEMA)])
 
     @classmethod
     def create(cls, path: Path, about: About, conditions: Conditions, repeats: Sequence[Repeat] = ()) -> Self:
@@ -199,7 +223,7 @@ class Store:
         try:
             with _errors(path / STORE_FILE), closing(sqlite3.connect(temporary)) as database, database:
                 digests = _write_conditions(database, conditions)
-                _insert(database, digests, [Result(0, one) for one in repeats], "", "")
+                _insert(database, digests, [Result(0, one) for one in repeats], "")
                 rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
                 database.executemany(
                     "INSERT INTO about VALUES (?, ?)",
@@ -232,13 +256,61 @@ class Store:
             database.execute("UPDATE about SET value = ? WHERE key = 'about'", [json.dumps(known)])
         self.about = About.from_json(known)
 
-    def add(self, results: Iterable[Result], *, code: str, metrics: str, changed: bool = True) -> None:
+    def extend(self, conditions: Listed) -> None:
+        """Adds conditions. One whose label is known replaces the scenario; earlier outcomes are kept."""
+        with self._writing() as database:
+            (known,) = database.execute("SELECT value FROM about WHERE key = 'conditions'").fetchone()
+            had = from_json(json.loads(known))
+            assert isinstance(had, Listed)
+            merged = had.with_more(conditions)
+            for label in conditions.scenarios:
+                number = merged.number(label)
+                database.execute(
+                    "INSERT INTO conditions (condition, label, digest) VALUES (?, ?, ?) "
+                    "ON CONFLICT (condition) DO UPDATE SET digest = excluded.digest",
+                    (number, label, _digest(merged, number)),
+                )
+            text = json.dumps(merged.as_json())
+            database.execute("UPDATE about SET value = ? WHERE key = 'conditions'", [text])
+            texts = dict(database.execute("SELECT key, value FROM about").fetchall())
+        self._read(texts)
+
+    def repeats_of(self, condition: int) -> Sequence[int]:
+        """The numbers of the planned repeats of a condition."""
+        own = self.conditions.settings(condition).repeats
+        return range(self.about.repeats) if own is None else own
+
+    @property
+    def plans(self) -> dict[int, Sequence[int]]:
+        """The numbers of the planned repeats by the number of their condition."""
+        return {number: self.repeats_of(number) for number in range(len(self.conditions))}
+
+    @property
+    def planned(self) -> int:
+        """Number of planned repeats of all conditions."""
+        return sum(map(len, self.plans.values()))
+
+    def measures_of(self, condition: int) -> tuple[str, ...]:
+        """The names of what is measured in a condition."""
+        own = self.conditions.settings(condition).measures
+        return self.about.metrics if own is None else own
+
+    def keeps_trace(self, condition: int, repeat: int) -> bool:
+        """Whether the trace of a repeat is kept."""
+        first = self.conditions.settings(condition).traces
+        return self.about.traces if first is None else repeat < first
+
+    def scenario_of(self, condition: int, repeat: int) -> Scenario:
+        """The scenario of a repeat, with what is drawn for it."""
+        draws = self.conditions.settings(condition).draws
+        return drawn(self.conditions.scenario(condition), draws, repeat)
+
+    def add(self, results: Iterable[Result], *, code: str, changed: bool = True) -> None:
         """Adds repeats with their values in one transaction; earlier ones of the same key are replaced.
 
         Args:
             results: the repeats.
             code: identifies the build of rtclab that ran them.
-            metrics: identifies the definitions by which they were measured.
             changed: whether this makes the results newer. Measuring old repeats again does not.
 
         Raises:
@@ -247,7 +319,7 @@ class Store:
         """
         before = self.file.stat()
         with self._writing() as database:
-            _insert(database, self.digests, results, code, metrics)
+            _insert(database, self.digests, results, code)
         if not changed:
             os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
@@ -265,18 +337,23 @@ class Store:
     def outcomes(self) -> pl.DataFrame:
         """The outcome of each repeat that this build of rtclab ran, and the latest outcome of all others.
 
+        A repeat whose trace is kept has its latest outcome, because the trace belongs to that.
+
         Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
-        ``reason``, ``note``, ``attempt``, ``disturbed``, ``code`` and ``metrics``.
+        ``reason``, ``note``, ``attempt``, ``disturbed``, ``code``, ``metrics`` and ``processor_s``.
         """
         columns = {
             **dict.fromkeys(("outcome", "condition", "repeat", "seed"), pl.Int64()),
             **dict.fromkeys(("status", "reason", "note"), pl.String()),
             "attempt": pl.Int64(),
             **dict.fromkeys(("disturbed", "code", "metrics"), pl.String()),
+            "processor_s": pl.Float64(),
         }
         with self._reading() as database:
+            database.create_function("keeps_trace", 2, self.keeps_trace)
             rows = database.execute(
-                f"SELECT {', '.join(columns)} FROM (SELECT o.*, max((o.code = ?) << 62 | outcome) "
+                f"SELECT {', '.join(columns)} FROM (SELECT o.*, "
+                "max((o.code = ? AND NOT keeps_trace(o.condition, o.repeat)) << 62 | outcome) "
                 "FROM outcomes o JOIN conditions c USING (condition) WHERE o.digest = c.digest "
                 "GROUP BY o.condition, o.repeat) ORDER BY condition, repeat",
                 [build()],
@@ -304,19 +381,20 @@ class Store:
                 self.repeat_path(condition, 0).parent,
                 self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
                 self.about.backend,
-                self.conditions.data(condition) | {"repeats": self.about.repeats},
+                self.conditions.data(condition) | {"repeats": len(self.repeats_of(condition))},
                 of_condition,
-                self.about.repeats,
+                len(self.repeats_of(condition)),
                 self.about.versions,
                 self.about.machine,
-                self.about.traces,
+                [repeat for repeat in self.repeats_of(condition) if self.keeps_trace(condition, repeat)],
             )
             for condition, of_condition in repeats.items()
         ]
 
     def repeat_path(self, condition: int, repeat: int) -> Path:
         """The directory of the trace of a repeat."""
-        place = self.path if len(self.conditions) == 1 else self.path / "conditions" / f"{condition:06}"
+        alone = len(self.conditions) == 1 and not self.about.grows
+        place = self.path if alone else self.path / "conditions" / f"{condition:06}"
         return place / f"repeat-{repeat}"
 
     def numbers(self, outcomes: Sequence[int], metrics: Sequence[str] | None = None) -> pl.DataFrame:
@@ -384,7 +462,8 @@ class _Names(dict[str, int]):
     def __missing__(self, name: str) -> int:
         insert, values = f"INSERT INTO {self._table} (name) VALUES (?)", [name]
         if self._table == "metrics":
-            insert, values = "INSERT INTO metrics (name, unit) VALUES (?, ?)", [name, METRICS[name].unit]
+            unit = METRICS[name].unit if name in METRICS else ""
+            insert, values = "INSERT INTO metrics (name, unit) VALUES (?, ?)", [name, unit]
         self[name] = number = self._database.execute(insert, values).lastrowid or 0
         return number
 
@@ -400,7 +479,6 @@ def _insert(
     digests: Sequence[str],
     results: Iterable[Result],
     code: str,
-    metrics: str,
 ) -> None:
     of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
     for result in results:
@@ -413,7 +491,7 @@ def _insert(
         )
         number = database.execute(
             "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
-            "note, attempt, disturbed, metrics) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "note, attempt, disturbed, metrics, processor_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *key,
                 one.seed,
@@ -422,7 +500,8 @@ def _insert(
                 one.note,
                 one.attempt,
                 one.disturbed,
-                metrics if result.measured else "",
+                result.definitions,
+                result.processor_s,
             ),
         ).lastrowid
         database.executemany(
@@ -460,7 +539,9 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> l
 
 def _digest(conditions: Conditions, number: int) -> str:
     try:
-        return digest_of(conditions.scenario(number))
+        digest = digest_of(conditions.scenario(number))
+        draws = [draw.model_dump() for draw in conditions.settings(number).draws]
+        return f"{digest}-{digest_of({'draws': draws})}" if draws else digest
     except ScenarioError:  # an imported call, or a scenario of an earlier rtclab
         return digest_of(conditions.data(number))
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
+from time import thread_time
+from typing import Any
 
 import rtclab
 from rtclab.backend.sim_batch import simulate_together
-from rtclab.errors import RtclabError
 from rtclab.experiment.conditions import Conditions
-from rtclab.experiment.measure import measured
+from rtclab.experiment.definitions import Definitions, OtherVersion
+from rtclab.experiment.draws import Draw, drawn
 from rtclab.experiment.store import About, Result, build
-from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat, Status
 
@@ -26,10 +27,6 @@ MIN_TASKS, MAX_TASKS = 16, 4000
 
 Item = tuple[int, int]
 """A condition and a repeat, by number."""
-
-
-class OtherVersion(RtclabError):
-    """A worker runs another build of rtclab than the caller, so its results may differ."""
 
 
 @dataclass(frozen=True)
@@ -52,26 +49,32 @@ def tasks_of(conditions: Conditions, items: Sequence[Item], about: About) -> Ite
     """The tasks that run the items, in their order. They are made one by one, because each may be large."""
     most = max(1, ceil(len(items) / MIN_TASKS))
     least = ceil(len(items) / MAX_TASKS)
-    head = {"versions": versions(), "metrics": about.metrics, "window": about.window}
+    head = {"versions": versions(), "measure": about.measure, "window": about.window}
     parts: list[dict[str, object]] = []
-    size, long_s, known, flow_s, text = 0, 0.0, -1, 0.0, {}
+    size, long_s, known, flow_s, own = 0, 0.0, -1, 0.0, {}
 
     def finished() -> Task:
         return Task(size, json.dumps({**head, "parts": parts}))
 
     for condition, repeat in items:
         if condition != known:
-            scenario = conditions.scenario(condition)
+            scenario, settings = conditions.scenario(condition), conditions.settings(condition)
             flow_s = scenario.duration.s * max(len(scenario.flows()), 1)
-            text, known = scenario.model_dump(mode="json"), condition
+            own = {
+                "condition": condition,
+                "scenario": scenario.model_dump(mode="json"),
+                "names": about.metrics if settings.measures is None else settings.measures,
+                "draws": [draw.model_dump(mode="json") for draw in settings.draws],
+            }
+            known = condition
             if parts:
-                parts.append({"condition": condition, "scenario": text, "repeats": []})
+                parts.append({**own, "repeats": []})
         if parts and size >= least and (size >= most or long_s + flow_s > TOGETHER_S):
             parts = parts if parts[-1]["repeats"] else parts[:-1]
             yield finished()
             parts, size, long_s = [], 0, 0.0
         if not parts:
-            parts.append({"condition": condition, "scenario": text, "repeats": []})
+            parts.append({**own, "repeats": []})
         repeats = parts[-1]["repeats"]
         assert isinstance(repeats, list)
         repeats.append(repeat)
@@ -90,60 +93,94 @@ def run_task(text: str) -> list[Result]:
     """
     known = json.loads(text)
     _check_versions(known["versions"])
-    for name in known["metrics"]:
-        if name not in METRICS:
-            raise OtherVersion(
-                f"the worker on {socket.gethostname()} has no metric `{name}`, which the caller has",
-                hint="have every worker import the module that defines it",
-            )
-    metrics = [METRICS[name] for name in known["metrics"]]
-    window = known["window"] and tuple(known["window"])
+    definitions = Definitions(known["measure"], known["window"] and tuple(known["window"]))
+    parts = [_Part.read(part) for part in known["parts"]]
+    for part in parts:
+        definitions.check(part.names)
     results = []
-    for some in _together(known["parts"]):
-        scenarios = [
-            (scenario, [scenario.seed_of(repeat) for repeat in repeats]) for _, scenario, repeats in some
-        ]
-        traces = iter(simulate_together(scenarios))
-        for condition, _, repeats in some:
-            for repeat, trace in zip(repeats, traces, strict=False):
-                failure = trace.manifest.failure
-                # Without flows, not the call failed but the simulator.
-                failed: Status = "failed" if trace.manifest.flows else "error"
-                outcome = Repeat(
-                    repeat,
-                    trace.manifest.seed or 0,
-                    "finished" if failure is None else failed,
-                    failure or "",
-                    "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
-                )
-                numbers = measured(outcome, None if failure else trace, metrics, window)
-                results.append(Result(condition, outcome, numbers))
+    for some in _together(parts):
+        results += _simulated(some, definitions)
     return results
 
 
-Part = tuple[int, Scenario, list[int]]
-"""A condition's number, its scenario, and the numbers of its repeats."""
+@dataclass(frozen=True)
+class _Part:
+    """Repeats of a condition: its number and scenario, and what is measured and drawn in each."""
+
+    condition: int
+    scenario: Scenario
+    names: tuple[str, ...]
+    draws: tuple[Draw, ...]
+    repeats: Sequence[int]
+
+    @classmethod
+    def read(cls, known: Mapping[str, Any]) -> _Part:
+        """Reads a part of a task."""
+        scenario = _scenario(json.dumps(known["scenario"]))
+        draws = tuple(Draw.model_validate(draw) for draw in known["draws"])
+        return cls(known["condition"], scenario, tuple(known["names"]), draws, known["repeats"])
+
+    @property
+    def flow_s(self) -> float:
+        """Simulated seconds of a repeat, summed over flows."""
+        return self.scenario.duration.s * max(len(self.scenario.flows()), 1)
+
+    def runs(self) -> list[tuple[Scenario, list[int]]]:
+        """The scenarios to simulate, and the seeds of each."""
+        if not self.draws:
+            return [(self.scenario, [self.scenario.seed_of(repeat) for repeat in self.repeats])]
+        each = (drawn(self.scenario, self.draws, repeat) for repeat in self.repeats)
+        return [
+            (scenario, [scenario.seed_of(repeat)])
+            for scenario, repeat in zip(each, self.repeats, strict=True)
+        ]
 
 
-def _together(parts: Sequence[Mapping[str, object]]) -> Iterator[list[Part]]:
-    """The repeats of a task, in groups that are simulated into one trace."""
-    group: list[Part] = []
+def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]:
+    """Simulates parts into one trace, and measures each repeat."""
+    began_s = thread_time()
+    traces = iter(simulate_together([run for part in parts for run in part.runs()]))
+    results = []
+    for part in parts:
+        digest = definitions.digest(part.names)
+        for repeat, trace in zip(part.repeats, traces, strict=False):
+            failure = trace.manifest.failure
+            # Without flows, not the call failed but the simulator.
+            failed: Status = "failed" if trace.manifest.flows else "error"
+            outcome = Repeat(
+                repeat,
+                trace.manifest.seed or 0,
+                "finished" if failure is None else failed,
+                failure or "",
+                "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
+            )
+            numbers = definitions.values(outcome, None if failure else trace, part.names)
+            results.append(Result(part.condition, outcome, numbers, digest))
+    each_s = (thread_time() - began_s) / len(results)
+    return [replace(result, processor_s=each_s) for result in results]
+
+
+def _together(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
+    """The repeats of a task, in groups that are simulated into one trace.
+
+    What the repeats of a group record is the same, because they share their tables.
+    """
+    group: list[_Part] = []
     long_s = 0.0
     for part in parts:
-        scenario = _scenario(json.dumps(part["scenario"]))
-        flow_s = scenario.duration.s * max(len(scenario.flows()), 1)
-        repeats, condition = part["repeats"], part["condition"]
-        assert isinstance(repeats, list)
-        assert isinstance(condition, int)
-        while repeats:
-            room = int((TOGETHER_S - long_s) / flow_s) if flow_s else len(repeats)
+        left = part.repeats
+        if group and group[-1].scenario.record != part.scenario.record:
+            yield group
+            group, long_s = [], 0.0
+        while left:
+            room = int((TOGETHER_S - long_s) / part.flow_s) if part.flow_s else len(left)
             if room < 1 and group:
                 yield group
                 group, long_s = [], 0.0
                 continue
-            taken, repeats = repeats[: max(room, 1)], repeats[max(room, 1) :]
-            group.append((condition, scenario, taken))
-            long_s += flow_s * len(taken)
+            taken, left = left[: max(room, 1)], left[max(room, 1) :]
+            group.append(replace(part, repeats=taken))
+            long_s += part.flow_s * len(taken)
     if group:
         yield group
 

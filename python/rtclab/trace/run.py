@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ class Run:
         planned: number of repeats that the run should have. A run that was killed has fewer outcomes.
         versions: versions of rtclab and of what it used.
         machine: the computer that made the run, if known.
-        traced: whether its repeats leave traces.
+        traced: the repeats that leave traces; None for all.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class Run:
     planned: int
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
-    traced: bool = True
+    traced: Collection[int] | None = None
     _opened: dict[int, Trace] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -54,13 +54,13 @@ class Run:
 
     @cached_property
     def traces(self) -> list[Trace]:
-        """The traces of the finished repeats, in order; none if its repeats leave no traces.
+        """The traces of the finished repeats, in order, without repeats that leave no traces.
 
         Raises:
             TraceError: a trace cannot be read.
         """
         finished = [entry.repeat for entry in self.repeats if entry.status == "finished"]
-        return [self.trace(repeat) for repeat in finished if self.traced]
+        return [self.trace(repeat) for repeat in finished if self.traced is None or repeat in self.traced]
 
     def trace(self, repeat: int) -> Trace:
         """The trace of one repeat. It is opened once, so that its cached values are kept.

@@ -1,0 +1,130 @@
+"""What is measured in a repeat: rtclab's metrics, or values of a function of one's own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from types import ModuleType
+
+from rtclab.backend.sim_batch import own_name
+from rtclab.errors import BadInput, RtclabError
+from rtclab.experiment.measure import measured, metrics_digest
+from rtclab.experiment.store import About, Number
+from rtclab.metrics import METRICS
+from rtclab.metrics.series import Window
+from rtclab.trace import Repeat, Trace
+
+
+class OtherVersion(RtclabError):
+    """A worker runs another build of rtclab than the caller, so its results may differ."""
+
+
+Measure = Callable[[Trace, tuple[str, ...]], Iterable[Number]]
+"""Measures values of a trace, given the names of what to measure. NaN stands for an unknown value."""
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The definitions of what an experiment measures.
+
+    Attributes:
+        function: a function of one's own as ``module:name``; empty for rtclab's metrics.
+        window: the time in s to which metrics are limited.
+    """
+
+    function: str = ""
+    window: Window | None = None
+
+    @classmethod
+    def of(cls, about: About) -> Definitions:
+        """The definitions of an experiment."""
+        return cls(about.measure, about.window)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Checks that this process has the definitions.
+
+        Raises:
+            OtherVersion: it has not.
+        """
+        if self.function:
+            function_named(self.function)
+            return
+        for name in names:
+            if name not in METRICS:
+                raise OtherVersion(
+                    f"the worker on {socket.gethostname()} has no metric `{name}`, which the caller has",
+                    hint="have every worker import the module that defines it",
+                )
+
+    def values(self, outcome: Repeat, trace: Trace | None, names: Sequence[str]) -> list[Number]:
+        """The values of a repeat. A function of one's own has none for a failed repeat."""
+        if not self.function:
+            return measured(outcome, trace, [METRICS[name] for name in names], self.window)
+        if trace is None or outcome.status != "finished":
+            return []
+        found = function_named(self.function)(trace, tuple(names))
+        return [one._replace(flow=own_name(one.flow)) for one in found if not isnan(one.value)]
+
+    def digest(self, names: Sequence[str]) -> str:
+        """Identifies the definitions: the names, and the code that computes their values."""
+        if not self.function:
+            return metrics_digest(names)
+        digest = hashlib.sha256(" ".join((self.function, *names)).encode())
+        for file in _sources(function_named(self.function).__module__):
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:12]
+
+
+def name_of(function: Measure) -> str:
+    """A function as ``module:name``, by which other processes find it.
+
+    Raises:
+        BadInput: it is not found by this name, such as a lambda or a function within a function.
+    """
+    name = f"{function.__module__}:{function.__qualname__}"
+    if getattr(sys.modules.get(function.__module__), function.__qualname__, None) is not function:
+        raise BadInput(f"measure: {name} cannot be imported; expected a function of a module")
+    return name
+
+
+def function_named(name: str) -> Measure:
+    """The function with a name as from :func:`name_of`.
+
+    Raises:
+        BadInput: it cannot be imported.
+    """
+    module, _, function = name.partition(":")
+    try:
+        found: Measure = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(
+            f"measure: {name} cannot be imported: {error}", hint="install the package that has it"
+        ) from None
+    return found
+
+
+def _sources(name: str) -> list[Path]:
+    """The files of a module and of all modules of its package that it uses, directly or not."""
+    package, found = name.partition(".")[0], {name: sys.modules[name]}
+    left = [name]
+    while left:
+        for used in _used(found[left.pop()]):
+            if used.partition(".")[0] == package and used in sys.modules and used not in found:
+                found[used] = sys.modules[used]
+                left.append(used)
+    files = (getattr(module, "__file__", None) for module in found.values())
+    return sorted(Path(file) for file in files if file)
+
+
+def _used(module: ModuleType) -> Iterator[str]:
+    """The names of the modules from which a module's globals come."""
+    for value in vars(module).values():
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str):
+            yield name

@@ -1,0 +1,53 @@
+"""Fields that have another value in every repeat, drawn from a distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from rtclab.errors import FieldError
+from rtclab.scenario import Scenario, Table
+
+
+class Draw(Table):
+    """A field that has another value in every repeat, with the distribution of its values.
+
+    The distribution is one of: ``whole``, whole numbers between two bounds, all equally probable;
+    ``log_uniform`` between two bounds, in ``unit``; or ``one_of``, values that are equally probable.
+    ``words`` describes the field and its values to readers.
+    """
+
+    field: str
+    words: str
+    whole: tuple[int, int] | None = None
+    log_uniform: tuple[float, float] | None = None
+    one_of: tuple[Any, ...] | None = None
+    unit: str = ""
+
+    @model_validator(mode="after")
+    def _has_one_distribution(self) -> Self:
+        keys = ("whole", "log_uniform", "one_of")
+        given = [key for key in keys if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise FieldError(f"expected one of {', '.join(keys)}; got {', '.join(given) or 'none'}")
+        return self
+
+    def value(self, source: Random) -> Any:
+        """A value of the field."""
+        if self.whole is not None:
+            return source.randint(*self.whole)
+        if self.log_uniform is not None:
+            low, high = self.log_uniform
+            return f"{low * (high / low) ** source.random():.3f} {self.unit}"
+        return source.choice(self.one_of or ())
+
+
+def drawn(scenario: Scenario, draws: Sequence[Draw], repeat: int) -> Scenario:
+    """The scenario of a repeat; the repeat's seed decides what is drawn."""
+    if not draws:
+        return scenario
+    source = Random(scenario.seed_of(repeat))
+    return Scenario.load(scenario, {draw.field: draw.value(source) for draw in draws})
