@@ -85,7 +85,7 @@ def _items(conditions: Sequence[Condition], first: int, count: int) -> list[Item
 
 def measured(item: Item, trace: Trace) -> Iterator[Value]:
     """Every compared metric of every flow that could be measured in a repeat."""
-    for (metric, flow), value in call_of(trace, COMPARED).values.items():
+    for (metric, flow), value in call_of(trace, COMPARED).items():
         yield flow, metric, value
 
 
