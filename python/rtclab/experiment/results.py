@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rtclab.errors import BadInput, CallFailed, DiskFull, FieldError, LaboratoryFailed, TraceError
+from rtclab.errors import (
+    BadInput,
+    CallFailed,
+    DiskFull,
+    FieldError,
+    LaboratoryFailed,
+    OtherSchema,
+    TraceError,
+)
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
 from rtclab.experiment.measure import NOT_MEASURED, measured
-from rtclab.experiment.store import Result, Store, build, repeat_of
+from rtclab.experiment.store import Number, Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
 from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.metrics.series import Window
@@ -546,20 +554,19 @@ class Results:
         for (code,), part in old.group_by("code", maintain_order=True):
             results = []
             for row in part.iter_rows(named=True):
-                number, outcome, trace = row["number"], repeat_of(row), None
-                if outcome.status == "finished":
-                    if not (
-                        store.keeps_trace(number, outcome.repeat) and runs[number].has_trace(outcome.repeat)
-                    ):
-                        continue
-                    trace = runs[number].trace(outcome.repeat)
-                try:
-                    numbers = definitions.values(outcome, trace, names[number])
-                except Exception:  # the note says why
+                number, outcome = row["number"], repeat_of(row)
+                if outcome.status == "finished" and not store.keeps_trace(number, outcome.repeat):
                     continue
-                note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
-                outcome = replace(outcome, note=note)
-                results.append(Result(number, outcome, numbers, digests[number], row["processor_s"]))
+                try:
+                    numbers = _numbers(runs[number], outcome, definitions, names[number])
+                except OtherSchema:
+                    if not row["metrics"]:
+                        raise
+                    continue  # what was measured then stays
+                if numbers is not None:
+                    note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
+                    known = (digests[number], row["processor_s"])
+                    results.append(Result(number, replace(outcome, note=note), numbers, *known))
             try:
                 if results:
                     store.add(results, code=str(code), changed=False)
@@ -603,6 +610,25 @@ class Results:
         heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
         rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         return f"<p>{escape(heading)}</p>{as_html(rows)}"
+
+
+def _numbers(
+    run: Run, outcome: Repeat, definitions: Definitions, names: Sequence[str]
+) -> list[Number] | None:
+    """The values of a repeat from its trace; None if the trace is gone or cannot be measured.
+
+    Raises:
+        TraceError: the trace cannot be read.
+    """
+    trace = None
+    if outcome.status == "finished":
+        if not run.has_trace(outcome.repeat):
+            return None
+        trace = run.trace(outcome.repeat)
+    try:
+        return definitions.values(outcome, trace, names)
+    except Exception:  # the note of the outcome says why
+        return None
 
 
 def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
