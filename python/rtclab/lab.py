@@ -482,11 +482,11 @@ def replay(
         >>> replayed.rembs["rate_bps"].min() > 0
         True
     """
-    from rtclab.replays import Bounds, Choice, replay_capture, replay_event_log
+    from rtclab.replays import Choice, RateBounds, replay_capture, replay_event_log
 
     rates = {"start": start, "min": min, "max": max}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
-    bounds = Bounds(**given)
+    bounds = RateBounds(**given)
     if controller is not None and estimator is None:
         return replay_event_log(Path(recording), Choice.parse(controller), bounds)
     if estimator is not None and controller is None:

@@ -41,7 +41,7 @@ MOST_FLOWS = 20
 
 
 @dataclass(frozen=True)
-class Row:
+class MeasuredRow:
     """A metric, and for each column its row of the measured table, or None if it has none."""
 
     metric: Metric
@@ -188,14 +188,14 @@ def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
     return [row for row in rows if row.like is not None]
 
 
-def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[Row]:
+def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[MeasuredRow]:
     """A row for each metric that has a value for any of the flows, in the order of the registry."""
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
     rows = []
     for metric in METRICS.values():
         cells = [known.get((metric.name, flow)) for flow in flows]
         if any(cell is not None and cell["mean"] is not None for cell in cells):
-            rows.append(Row(metric, cells))
+            rows.append(MeasuredRow(metric, cells))
     return rows
 
 
