@@ -18,6 +18,7 @@ from rtclab.experiment import (
     Moment,
     Results,
     Store,
+    compare_runs,
     essential,
     keep_trace,
     open_store,
@@ -27,7 +28,7 @@ from rtclab.experiment import (
 )
 from rtclab.experiment.results import as_html
 from rtclab.importers import Imported, Names, read_files
-from rtclab.metrics import METRICS, compare_with
+from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
@@ -71,7 +72,7 @@ class Comparison:
         """Means and differences with 95 % confidence intervals: a row per metric, flow and compared run.
 
         ``label`` names the compared run. Columns that end in ``_a`` describe the first run, those in ``_b``
-        the compared one. :func:`rtclab.metrics.compare_runs` describes all columns.
+        the compared one. :func:`rtclab.experiment.compare_runs` describes all columns.
 
         Example:
             >>> slow, fast = (
@@ -82,8 +83,7 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        baseline, *others = self._by_label().items()
-        return compare_with(baseline[1], dict(others), self.window, pair_repeats=self.paired)
+        return compare_runs(self._by_label(), self.window, pair_repeats=self.paired)
 
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.

@@ -288,7 +288,7 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     ``compared`` is the comparison's table, and ``shown`` its rows to print. If the terminal is too narrow,
     each further run has a table of its own, and intervals are left out.
     """
-    from rtclab.metrics import MARGIN_PERCENT, paired_repeats
+    from rtclab.experiment import MARGIN_PERCENT, paired_repeats
     from rtclab.report import comparison_verdicts
 
     runs, labels, window = comparison.runs, comparison.labels, comparison.window

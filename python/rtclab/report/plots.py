@@ -14,7 +14,7 @@ from itertools import chain, islice
 import numpy as np
 
 from rtclab.errors import BadInput
-from rtclab.metrics import flows_of, media, rate, wire
+from rtclab.metrics import media, rate, wire
 from rtclab.metrics.series import Window
 from rtclab.phrases import names_in_words
 from rtclab.report import forms
@@ -66,7 +66,7 @@ def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
     Raises:
         BadInput: there is no plot or no flow with that name, or the run has no data for it.
     """
-    flows = main_flows(run) if flow is None else _chosen(flow, flows_of(run))
+    flows = main_flows(run) if flow is None else _chosen(flow, run.flows)
     return _one(RUN_PLOTS, _panels(run, flows), name, run.name)
 
 
@@ -90,7 +90,7 @@ def comparison_plot(
     """
     flows = _common([main_flows(run) for run in runs.values()])
     if flow is not None:
-        flows = _chosen(flow, _common([flows_of(run) for run in runs.values()]))
+        flows = _chosen(flow, _common([run.flows for run in runs.values()]))
     panels = _panels_of_runs(runs, flows, window)
     return _cut(_one(COMPARISON_PLOTS, panels, name, names_in_words([*runs], len(runs))), window)
 
