@@ -358,8 +358,8 @@ def compare(
 
     Raises:
         TraceError: there is no such run.
-        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run, or
-            two labels are equal.
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run,
+            two labels are equal, or the repeats of a run left no traces.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -367,6 +367,9 @@ def compare(
         0.0
     """
     runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b, *more)]
+    for one in runs:
+        if not one.run.traced:
+            raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
     shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
     return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
 

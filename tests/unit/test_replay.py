@@ -18,7 +18,7 @@ from rtclab.importers.logs.live import rows_of
 from rtclab.replays import Choice, LogReplay, RateBounds
 from rtclab.replays.agreement import agreement, first_divergence
 from rtclab.replays.sockets import socket_times
-from rtclab.report.forms import Steps
+from rtclab.report.plot_kinds import Steps
 from rtclab.trace import FlowInfo, Trace, TraceManifest
 
 LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"

@@ -3,7 +3,7 @@
 A run has one condition, a sweep has every combination of some values, and a list has any labelled scenarios.
 """
 
-from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats, totals_per_minute
+from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats
 from rtclab.experiment.conditions import Conditions, Listed, Product, digest_of
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
@@ -46,6 +46,5 @@ __all__ = [
     "resumed",
     "stores",
     "summary_of_run",
-    "totals_per_minute",
     "window",
 ]

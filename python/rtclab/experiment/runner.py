@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Literal, get_args
 
 from rtclab.backend import Backend
-from rtclab.backend.turns import turn
+from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.disturbance import disturbances
 from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest

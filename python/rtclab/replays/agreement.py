@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtclab.metrics.series import Array
-from rtclab.report.forms import Steps
+from rtclab.report.plot_kinds import Steps
 
 AGREE = (0.05, 0.10)
 """Relative differences up to which two targets agree."""

@@ -19,8 +19,8 @@ from rtclab.replays.settings import Choice, RateBounds
 from rtclab.replays.sockets import socket_times
 from rtclab.replays.tables import frame
 from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
-from rtclab.report.forms import Steps
 from rtclab.report.plot import Plot
+from rtclab.report.plot_kinds import Steps
 
 SETTLED_S = 5.0
 """Figures count from this time after the control began."""

@@ -19,7 +19,7 @@ from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
-from rtclab.report.lines import main_flows
+from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import render
 from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict

@@ -23,9 +23,9 @@ from typing import IO
 
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json
-from rtclab.backend.live.program import Program
 from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls
 from rtclab.backend.live.traffic_plan import EndProgram, Plan, planned
+from rtclab.backend.live.traffic_program import Program
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.scenario.table import one_of

@@ -13,7 +13,7 @@ from rtclab.metrics.series import Samples, Window
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Look
-from rtclab.report.forms import Curve, Distribution, Points, Steps
+from rtclab.report.plot_kinds import Curve, Distribution, Points, Steps
 from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
 Series = Callable[[Trace, str, Window | None], Samples]
