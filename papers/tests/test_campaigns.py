@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend import turns
+from rtclab.backend import taking_turns
 from rtclab.errors import BackendUnavailable, BadInput, CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Trace, only_writer
@@ -327,11 +327,11 @@ def test_two_campaigns_do_not_write_to_the_same_rows_or_traces(
 
 
 def test_a_live_campaign_takes_a_turn(tmp_path: Path, play: Callable[[Fake], Fake], monkeypatch: Any) -> None:
-    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
+    monkeypatch.setattr(taking_turns, "LOCK", tmp_path / "live-calls.lock")
     locked: list[bool] = []
 
     def note(number: int) -> str:
-        locked.append(turns.LOCK.exists())
+        locked.append(taking_turns.LOCK.exists())
         return ""
 
     fake = Fake(note)
@@ -340,7 +340,7 @@ def test_a_live_campaign_takes_a_turn(tmp_path: Path, play: Callable[[Fake], Fak
     rows = RowFile(tmp_path / "rows.csv")
     campaign(rows, ITEMS[:2]).run()
     assert locked == [True, True]
-    assert not turns.LOCK.exists()
+    assert not taking_turns.LOCK.exists()
 
 
 def test_a_repeat_without_rows_is_measured_from_its_trace(tmp_path: Path) -> None:

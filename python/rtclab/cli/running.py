@@ -33,7 +33,7 @@ MAX_ROWS = 60
 
 
 @dataclass(frozen=True)
-class Output:
+class RunOutput:
     """The output options of the commands that run something."""
 
     report: bool
@@ -84,7 +84,7 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def run_and_report(output: Output, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
+def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
     """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
 
     If a limit does not hold, the status is the one of a failed run.
@@ -144,7 +144,7 @@ def _checks(limit: Limit, made: Results) -> list[Check]:
 
 
 def _show(
-    output: Output,
+    output: RunOutput,
     made: Results,
     measured: pl.DataFrame | None,
     page: Path | None,

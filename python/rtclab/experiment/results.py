@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -23,10 +23,10 @@ from rtclab.errors import (
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
-from rtclab.experiment.measure import NOT_MEASURED, measured
+from rtclab.experiment.measure import NOT_MEASURED, rows_of
 from rtclab.experiment.store import Number, Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
-from rtclab.metrics import METRICS, Metric, essentials
+from rtclab.metrics import METRICS, essentials
 from rtclab.metrics.series import Window
 from rtclab.scenario.table import closest
 from rtclab.scenario.units import Duration
@@ -37,13 +37,6 @@ if TYPE_CHECKING:
 
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""
-MEASURED: dict[str, pl.DataType] = {
-    "repeat": pl.Int64(),
-    "metric": pl.String(),
-    "flow": pl.String(),
-    "value": pl.Float64(),
-    "deviation": pl.Float64(),
-}
 
 
 class Results:
@@ -629,26 +622,6 @@ def _numbers(
         return definitions.values(outcome, trace, names)
     except Exception:  # the note of the outcome says why
         return None
-
-
-def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
-    """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
-    label = str(run.scenario.get("name") or run.name)
-    table = rows_of(run, METRICS.values(), window).with_columns(condition=pl.lit(label))
-    about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
-    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
-
-
-def rows_of(run: Run, metrics: Iterable[Metric], window: Window | None) -> pl.DataFrame:
-    """The values of a run's repeats from their traces, with the columns of ``MEASURED``."""
-    metrics = list(metrics)
-    traces = {one.repeat: run.trace(one.repeat) for one in run.repeats if one.status == "finished"}
-    rows = [
-        (one.repeat, *number)
-        for one in run.repeats
-        for number in measured(one, traces.get(one.repeat), metrics, window)
-    ]
-    return pl.DataFrame(rows, schema=MEASURED, orient="row")
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
