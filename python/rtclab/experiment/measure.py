@@ -17,7 +17,6 @@ from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Window
-from rtclab.metrics.statistics import mean_within_sd
 from rtclab.trace import Repeat, Run, Trace
 
 NOT_MEASURED = "not measured: "
@@ -60,7 +59,7 @@ def measured(
                 continue
             deviation = None
             if metric.samples is not None and of is not None:
-                deviation = mean_within_sd([metric.samples(of, flow, window)])
+                deviation = metric.samples(of, flow, window).deviation()
                 deviation = None if isnan(deviation) else deviation
             found.append(Number(metric.name, own_name(flow), float(value), deviation))
     return found
