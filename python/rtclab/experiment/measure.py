@@ -21,8 +21,6 @@ from rtclab.trace import Repeat, Run, Trace
 
 NOT_MEASURED = "not measured: "
 """Begin of the note of a finished repeat that could not be measured; the reason follows."""
-
-
 MEASURED: dict[str, pl.DataType] = {
     "repeat": pl.Int64(),
     "metric": pl.String(),
