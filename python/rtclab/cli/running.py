@@ -164,6 +164,9 @@ def _show(
         return
     if output.quiet:
         print(made.path)
+        for check in checks:
+            if check.fails:
+                print(f"FAILED: {check.sentence()}", file=sys.stderr)
         return
     if measured is not None:
         show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)
