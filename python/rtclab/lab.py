@@ -27,7 +27,6 @@ from rtclab.experiment import (
     window,
 )
 from rtclab.experiment.results import as_html
-from rtclab.importers import Imported, Names, read_files
 from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
@@ -36,6 +35,7 @@ from rtclab.scenario.units import Bitrate, Duration
 from rtclab.trace import NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
+    from rtclab.importers import Imported, Names
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
@@ -574,6 +574,8 @@ def import_files(
         ('import-capture-1', ['bob->alice', 'alice->bob'])
     """
     paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    from rtclab.importers import read_files
+
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
     return _keep(imported, paths, Path(out))
 
