@@ -12,6 +12,7 @@ from statistics import median
 
 from rtclab.backend import backend
 from rtclab.errors import UnsupportedScenario
+from rtclab.experiment import MAX_TRIES
 from rtclab.report import Drawing, as_svg, janus_caution, number
 from rtclab.trace import write_text
 from rtclab_papers.campaigns import Record
