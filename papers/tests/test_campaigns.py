@@ -160,8 +160,6 @@ def test_failures_are_counted_with_their_reason_and_run_again_only_if_asked_for(
 
 
 def test_a_condition_that_cannot_run_is_named_and_the_others_run(live: Live) -> None:
-    # Of when the condition had another scenario, which could run.
-    live.rows.write([Record(Key("sung", "stub", 0), 1, "finished", digest="another")])
     chosen = conditions(1, "a") | conditions(1, "sung", scenario=SUNG)
     tally = live.campaign(chosen).run()
     assert tally.unsupported == {"sung": "audio: the stub has no microphone"}

@@ -115,12 +115,12 @@ class Campaign:
         self.rows.path.parent.mkdir(parents=True, exist_ok=True)
         with only_writer(self.rows.path):
             todo, tally = self.todo(), Tally()
-            for name, condition in [*todo.items()]:
+            for name in [*todo]:
                 try:
-                    self.backend.check(condition.scenario)
+                    self.backend.check(todo[name].scenario)
                 except UnsupportedScenario as error:
                     tally.unsupported[name] = str(error)
-                    self._remove_outdated(todo.pop(name), name)
+                    del todo[name]
             if todo:
                 try:
                     self._run(todo, ended, title)
@@ -242,14 +242,6 @@ class Campaign:
             for repeat in _repeats(condition)
         }
         return {key: one for key, one in self.rows.read().items() if one.digest == digests.get(key)}
-
-    def _remove_outdated(self, condition: Condition, name: str) -> None:
-        """Removes the rows of an older scenario that cannot run as it is now, because they look current."""
-        current = self._current()
-        old = {self._key(name, repeat) for repeat in _repeats(condition)} - current.keys()
-        known = self.rows.read()
-        if old & known.keys():
-            self.rows.write(record for key, record in known.items() if key not in old)
 
 
 def _repeats(condition: Condition) -> Sequence[int]:
