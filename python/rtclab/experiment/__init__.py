@@ -5,7 +5,7 @@ A run has one condition, a sweep has every combination of some values, and a lis
 
 from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats
 from rtclab.experiment.conditions import Condition, Conditions, Listed, Product, digest_of
-from rtclab.experiment.definitions import OtherVersion
+from rtclab.experiment.definitions import Definitions, Measure, OtherVersion
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
@@ -22,10 +22,12 @@ __all__ = [
     "About",
     "Condition",
     "Conditions",
+    "Definitions",
     "Draw",
     "Experiment",
     "Interrupted",
     "Listed",
+    "Measure",
     "Moment",
     "Number",
     "OtherVersion",

@@ -12,12 +12,8 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-<<<<<<< HEAD
-from queue import SimpleQueue
-from time import thread_time
-=======
 from queue import Empty, SimpleQueue
->>>>>>> speed
+from time import thread_time
 from typing import Literal, get_args
 
 from rtclab.backend import Backend
