@@ -17,7 +17,7 @@ from time import thread_time
 from typing import Literal, get_args
 
 from rtclab.backend import Backend
-from rtclab.backend.turns import turn
+from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
