@@ -203,9 +203,9 @@ def test_a_changed_scenario_runs_again_and_another_title_does_not(live: Live) ->
     assert live.campaign(longer).todo() == {}
 
 
-def measured_otherwise(live: Live, **options: Any) -> Campaign:
-    """A campaign of one repeat with one more measure than :func:`conditions`."""
-    one = {"a": Condition(CALL, (0,), ("rate", "loss"))}
+def measured_otherwise(live: Live, repeats: int = 1, **options: Any) -> Campaign:
+    """A campaign with one more measure than :func:`conditions`."""
+    one = {"a": Condition(CALL, repeats, ("rate", "loss"))}
     return live.campaign(one, versions={"a": "of two measures"}, **options)
 
 
@@ -238,7 +238,9 @@ def test_a_trace_of_an_older_rtclab_is_no_failed_call_and_its_rows_stay(live: Li
     assert [key.condition for key in tally.outdated] == ["a"]
     assert "written by an older rtclab" in next(iter(tally.outdated.values()))
     assert live.rows.path.read_text() == rows
-    assert measured_otherwise(live, retry_failed=True).run().outcomes == {"finished": 1}
+    more = measured_otherwise(live, 2).run()
+    assert (more.outcomes, [*more.outdated], live.ran) == ({"finished": 1}, [*tally.outdated], [1])
+    assert measured_otherwise(live, 2, retry_failed=True).run().outcomes == {"finished": 2}
     assert live.ran == [0]
     assert live.rows.read()[Key("a", "stub", 0)].number("names") == 2
 
@@ -249,7 +251,9 @@ def never(trace: Trace, names: Sequence[str]) -> list[Number]:
 
 def test_a_repeat_that_cannot_be_measured_has_failed(live: Live) -> None:
     tally = replace(live.campaign(conditions(1, "a")), measure=never).run()
-    assert tally.failed == {Key("a", "stub", 0): "not measured: ZeroDivisionError: division by zero"}
+    (why,) = tally.failed.values()
+    assert why == "not measured: ZeroDivisionError: division by zero"
+    assert live.rows.read()[Key("a", "stub", 0)].reason == why
 
 
 @pytest.mark.parametrize("place", ["data/rows.csv", "live"])

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from stub_backend import StubBackend
 
-from rtclab.backend import backend, turns
+from rtclab.backend import backend, taking_turns
 from rtclab.experiment import Results, runner
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns.rows import Key, Record, RowFile
@@ -179,7 +179,7 @@ def test_live_repeats_come_first_and_keep_their_traces(
     """A stub without browsers stands for the live side."""
     live = StubBackend()
     live.parallel = False
-    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
+    monkeypatch.setattr(taking_turns, "LOCK", tmp_path / "live-calls.lock")
     monkeypatch.setattr(runner, "disturbances", lambda trace: [])
     monkeypatch.setattr(again, "backend", lambda name: live if name == "live" else backend(name))
     monkeypatch.setattr(again, "LIVE_REPEATS", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,7 @@ class Campaign:
                     tally.unsupported[name] = str(error)
                     del todo[name]
             if todo:
+                self._forget_unreadable(todo, tally)
                 try:
                     self._run(todo, ended, title)
                 finally:
@@ -140,7 +141,6 @@ class Campaign:
             traces=live,
             measure=self.measure,
         )
-        self._forget_unreadable(todo)
         jobs = 1 if live else self.jobs or cores()
         with process_pool(jobs) if jobs > 1 else nullcontext() as pool:
             experiment.run(
@@ -176,10 +176,10 @@ class Campaign:
             if not self.backend.deterministic or (measured and row["code"] == code):
                 yield name, row, measured
 
-    def _forget_unreadable(self, todo: Mapping[str, Condition]) -> None:
+    def _forget_unreadable(self, todo: Mapping[str, Condition], tally: Tally) -> None:
         """Has live repeats run again that other definitions measured and whose traces cannot be read.
 
-        Repeats whose traces another rtclab wrote run again only with ``retry_failed``.
+        Repeats whose traces another rtclab wrote are only noted, unless failed ones are to run again.
         """
         for name, row, measured in [*self._outcomes(todo)]:
             if measured or row["status"] != "finished":
@@ -187,18 +187,17 @@ class Campaign:
             try:
                 Results(self.folder)[name].run.trace(row["repeat"])
             except TraceError as error:
-                if self.retry_failed or not isinstance(error, OtherSchema):
-                    forgotten = Repeat(row["repeat"], row["seed"], "interrupted")
-                    Store(self.folder).add([Result(row["condition"], forgotten)], code=code_digest()[:12])
+                if isinstance(error, OtherSchema) and not self.retry_failed:
+                    tally.outdated[self._key(name, row["repeat"])] = str(error)
+                    continue
+                forgotten = Repeat(row["repeat"], row["seed"], "interrupted")
+                Store(self.folder).add([Result(row["condition"], forgotten)], code=code_digest()[:12])
 
     def _export(self, todo: Mapping[str, Condition], tally: Tally) -> None:
-        """Writes the rows of what has ended, and notes what cannot be measured again."""
-        reasons = {}
+        """Writes the rows of what has ended. The earlier rows of what cannot be measured again stay."""
         for name in {name for name, _, measured in self._outcomes(todo) if not measured}:
-            try:
+            with suppress(TraceError):
                 Results(self.folder)[name].metrics()  # measures again what other definitions measured
-            except TraceError as error:
-                reasons[name] = str(error)
         ended = [*self._outcomes(todo)]
         values = self._values([row["outcome"] for _, row, _ in ended])
         records = self.rows.read()
@@ -210,11 +209,10 @@ class Campaign:
                 outcome: Outcome = "disturbed" if reason else "finished"
                 found = values.get(row["outcome"], ())
                 record = replace(record, outcome=outcome, reason=reason, values=found)
-            elif row["status"] == "finished" and row["metrics"]:
-                tally.outdated[key] = reasons.get(name, "it was not measured again")
+            elif key in tally.outdated:
                 continue
-            elif row["status"] == "finished":  # it could not be measured
-                record = replace(record, reason=row["note"])
+            elif row["status"] == "finished":
+                record = replace(record, reason=row["note"] or "it cannot be measured as now defined")
             records[key] = record
         self.rows.write(records.values())
 
