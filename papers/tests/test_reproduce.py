@@ -12,6 +12,8 @@ from time import process_time
 from typing import Any
 
 import pytest
+from rtclab_papers.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
+from rtclab_papers.reproduce.store import Store
 from synthetic_run import event, report, second
 from synthetic_run import trace as synthetic_trace
 
@@ -28,15 +30,13 @@ from rtclab_papers.reproduce.configured import Configured, configured
 from rtclab_papers.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
 from rtclab_papers.reproduce.judged import judged
 from rtclab_papers.reproduce.layout import grid
+from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab_papers.reproduce.null import Null, null_of
 from rtclab_papers.reproduce.pages import write_docs, write_pages
 from rtclab_papers.reproduce.paper import Hypothesis, Paper
 from rtclab_papers.reproduce.readings import CellReadings
-from rtclab_papers.reproduce.results import Measured, Results
-from rtclab_papers.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
 from rtclab_papers.reproduce.score import distinct, scores
-from rtclab_papers.reproduce.store import Store
 from rtclab_papers.reproduce.trends import Numbers, Quantity, Trend
 from rtclab_papers.reproduce.variants import split
 
@@ -344,16 +344,20 @@ def values(rate_a: float, rate_b: float) -> Values:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> Measurements:
     store = Store(tmp_path, "first-call", "f")
     for repeat, rates in enumerate([(950, 1150), (950, 1150), (9, 9)]):
         store.add(repeat, values(*rates))
     short = Store(tmp_path, "first-call-short", "f")
     short.add(0, values(1700, 1900))
-    return Results({"first-call": store, "first-call-short": short}, {"first-call": 2, "first-call-short": 1})
+    return Measurements(
+        {"first-call": store, "first-call-short": short}, {"first-call": 2, "first-call-short": 1}
+    )
 
 
-def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
+def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(
+    results: Measurements,
+) -> None:
     ours = results.measured("first-call", "rate_kbps")
     # (950 + 1150) / 2 = 1050 twice; the third repeat is beyond those that count, the leg is no media.
     assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
@@ -377,7 +381,7 @@ def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_contradicted(
     assert one.is_coincidence == (verdict == Verdict.CONTRADICTED)
 
 
-def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Results) -> None:
+def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Measurements) -> None:
     assert results.calls("first-call", "rate_kbps") == [950, 1150, 950, 1150]
     assert results.calls("first-call", "rate_kbps", "bob->*") == [1150, 1150]
 
@@ -519,7 +523,7 @@ PAPER = Paper(
 )
 
 
-def test_a_reason_does_not_leave_a_cell_out(results: Results) -> None:
+def test_a_reason_does_not_leave_a_cell_out(results: Measurements) -> None:
     (count,) = Comparison(PAPER, results).counts()
     assert (count.kind, count.within, count.compared) == ("rate", 1, 3)
 
@@ -529,7 +533,7 @@ def with_cells(*cells: Cell) -> Paper:
 
 
 def test_a_measurement_that_two_publications_print_counts_once_and_over_all_machines(
-    results: Results,
+    results: Measurements,
 ) -> None:
     one = with_cells(CELL, cell(machine="A", mean=900.0), cell(metric="sent_kbps", status=UNUSABLE))
     other = with_cells(cell(mean=500.0), cell(metric="sent_kbps"), cell(metric="rtt_ms", machine="A"))
@@ -541,7 +545,7 @@ def test_a_measurement_that_two_publications_print_counts_once_and_over_all_mach
     ]
 
 
-def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Results) -> None:
+def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Measurements) -> None:
     cells = [
         CELL,  # ours is 1050
         cell(scenario="singh2013/latency-50ms", mean=500.0),
@@ -562,13 +566,13 @@ def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Results) 
     )
 
 
-def test_two_names_of_one_simulation_count_once(results: Results) -> None:
+def test_two_names_of_one_simulation_count_once(results: Measurements) -> None:
     phones = [cell(scenario=f"jansen2017/platform-{name}") for name in ("ios", "android", "chrome")]
     found = distinct([Comparison(with_cells(*phones), results)])
     assert [one.cell.scenario for one in found] == ["jansen2017/platform-ios", "jansen2017/platform-chrome"]
 
 
-def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_contradicted(results: Results) -> None:
+def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_contradicted(results: Measurements) -> None:
     silent = Trend(statement="Is busy", source="VI", untestable="no processor of the time is modelled")
     finding = silent.check(results)
     assert (finding.outcome, finding.figures) == ("untestable here", "no processor of the time is modelled")
@@ -582,7 +586,7 @@ def test_a_statement_needs_checks_or_a_reason_why_it_has_none() -> None:
 
 
 def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
-    tmp_path: Path, results: Results
+    tmp_path: Path, results: Measurements
 ) -> None:
     (page,) = write_pages([Comparison(PAPER, results)], tmp_path)
     text = page.read_text()
@@ -604,7 +608,7 @@ def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
     assert [cell["verdict"] for cell in answer["cells"]] == ["kept", "contradicted", "contradicted"]
 
 
-def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Results) -> None:
+def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Measurements) -> None:
     tried = Hypothesis(says="It is the cable", gave="the same rate", verdict="refuted")
     paper = PAPER.model_copy(update={"done": "One call.", "hypotheses": (tried,), "decides": ("A trace.",)})
     write_docs([Comparison(paper, results)], tmp_path / "reproduction.md")
@@ -626,12 +630,12 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
 
 
 def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(
-    tmp_path: Path, results: Results
+    tmp_path: Path, results: Measurements
 ) -> None:
     store = Store(tmp_path, "first-call+fast", "f")
     for repeat in range(2):
         store.add(repeat, values(1900, 2100))
-    more = Results(
+    more = Measurements(
         dict(results.stores) | {"first-call+fast": store}, dict(results.repeats) | {"first-call+fast": 2}
     )
     reading = CellReadings(title="Speed", source="II", first="slow", others={"fast": "+fast"}, tables=("I",))
@@ -651,13 +655,13 @@ def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(
     assert not judged(Comparison(paper, results)), "a reading that was not simulated is not shown"
 
 
-def test_texts_quote_our_numbers_by_name(results: Results) -> None:
+def test_texts_quote_our_numbers_by_name(results: Measurements) -> None:
     number = Quantity(metric="rate_kbps", scenario="first-call")
     one = Comparison(PAPER.model_copy(update={"numbers": {"ours_kbps": number}}), results)
     assert one.words("It has {ours_kbps} kbit/s.") == "It has 1050 kbit/s."
 
 
-def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
+def test_a_transposed_table_has_machines_in_columns(results: Measurements) -> None:
     cells = tuple(cell(machine=machine) for machine in "AB")
     comparison = Comparison(PAPER.model_copy(update={"cells": cells}), results)
     made = grid(comparison.of("I"), transposed=True)
@@ -667,7 +671,7 @@ def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
 def test_papers_without_measurements_have_reports_that_say_so(tmp_path: Path) -> None:
-    comparisons = [Comparison(paper(name), Results({}, {})) for name in NAMES]
+    comparisons = [Comparison(paper(name), Measurements({}, {})) for name in NAMES]
     pages = write_pages(comparisons, tmp_path)
     write_docs(comparisons, tmp_path / "reproduction.md")
     for one, page in zip(comparisons, pages, strict=True):

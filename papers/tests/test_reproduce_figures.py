@@ -23,9 +23,9 @@ from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.cells import Cell
 from rtclab_papers.reproduce.drawn import file_name
 from rtclab_papers.reproduce.figures import Figure, figures_of
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, Values
 from rtclab_papers.reproduce.paper import PUBLISHED as FILES
-from rtclab_papers.reproduce.results import Results
 from rtclab_papers.reproduce.stated import PUBLISHED, Printed, cell_of, with_published
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -54,7 +54,7 @@ class Call:
         return [synthetic_trace(flow_seconds=rows)] * repeats
 
 
-RESULTS = Results({"my/call": Call(), "my/other": Call()}, {"my/call": 3, "my/other": 3})
+RESULTS = Measurements({"my/call": Call(), "my/other": Call()}, {"my/call": 3, "my/other": 3})
 
 
 def figure(**keys: object) -> Figure:
@@ -190,7 +190,7 @@ def test_a_figure_shows_at_most_twelve_repeats_and_the_mean_of_all() -> None:
         def read(self) -> dict[int, Values]:
             return values
 
-    results = Results({"my/call": Many()}, {"my/call": 40})
+    results = Measurements({"my/call": Many()}, {"my/call": 40})
     assert list(figure(form="bars per repeat").draw(results).x.names) == [*map(str, range(1, 13)), "mean"]
     assert list(figure(form="per repeat").draw(results).x.names) == [*map(str, range(1, 13)), "mean"]
 

@@ -15,8 +15,8 @@ from rtclab.metrics import METRICS
 from rtclab.trace import Trace
 from rtclab_papers.campaigns import Item
 from rtclab_papers.campaigns.rows import Value
+from rtclab_papers.reproduce.measurements import EVERY_FLOW
 from rtclab_papers.reproduce.measures import MEDIA, measure
-from rtclab_papers.reproduce.results import EVERY_FLOW
 
 COMPARED = ("rate_kbps", "rtt_ms")
 """Measures by which live and simulated calls are compared."""
