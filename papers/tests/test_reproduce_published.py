@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
 
 import pytest
-from rtclab_papers.reproduce.store import Store
 
 from rtclab.errors import BadInput
 from rtclab_papers.reproduce import NAMES
 from rtclab_papers.reproduce.ambiguities import Row, ambiguity_of
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.measurements import Measurements
-from rtclab_papers.reproduce.measures import MEDIA
+from rtclab_papers.reproduce.measures import MEDIA, Values
 from rtclab_papers.reproduce.paper import PUBLISHED, read_paper
 from rtclab_papers.reproduce.trends import Finding, Numbers
 
@@ -29,17 +29,18 @@ REPEATS = {
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Measurements:
-    stores = {}
-    for scenario, repeats in REPEATS.items():
-        stores[scenario] = Store(tmp_path, scenario, "f")
-        for number, flows in enumerate(repeats):
-            values = {
-                name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
-                for at, name in enumerate(("rate_kbps", "stats_rate_kbps@0", "stats_rate_kbps@10"))
-            }
-            stores[scenario].add(number, {MEDIA: dict.fromkeys(flows, (1.0, None))} | values)
-    return Measurements(stores, {"my/call": 2, "my/other": 1, "my/steady": 2})
+def results() -> Measurements:
+    return Measurements(
+        {scenario: dict(enumerate(map(values, repeats))) for scenario, repeats in REPEATS.items()}
+    )
+
+
+def values(flows: Mapping[str, Sequence[float]]) -> Values:
+    media: Values = {MEDIA: dict.fromkeys(flows, (1.0, None))}
+    return media | {
+        name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
+        for at, name in enumerate(("rate_kbps", "stats_rate_kbps@0", "stats_rate_kbps@10"))
+    }
 
 
 CALL = {"metric": "rate_kbps", "scenario": "my/call"}

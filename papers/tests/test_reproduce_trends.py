@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rtclab_papers.reproduce.runner import run, unfinished
 
-from rtclab_papers.reproduce import NAMES, paper, plan_of
+from rtclab_papers.reproduce import NAMES, condition_of, paper, simulate
 from rtclab_papers.reproduce.ambiguities import Ambiguity
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.estimate import Outcome
@@ -49,9 +48,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Measurements:
     out: Path = tmp_path_factory.mktemp("reproduce")
     names = [name for one in PAPERS for name in paper(one).scenarios]
     repeats = dict.fromkeys(names, REPEATS) | MORE_REPEATS
-    plans = [plan_of(name, count, traced=count) for name, count in repeats.items()]
-    assert not run([batch for plan in plans for batch in unfinished(plan, out)])
-    return Measurements({plan.name: plan.store(out) for plan in plans}, repeats)
+    results = simulate(
+        {name: condition_of(name, count, traces=count) for name, count in repeats.items()}, out
+    )
+    assert {name: results.repeats_of(name) for name in repeats} == repeats
+    return results
 
 
 @pytest.mark.parametrize(("name", "trend"), TRENDS, ids=[f"{name}: {one.statement}" for name, one in TRENDS])
