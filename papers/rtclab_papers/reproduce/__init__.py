@@ -20,6 +20,7 @@ from rtclab.trace import Repeat
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, numbers
 from rtclab_papers.reproduce.paper import Paper, read_paper
+from rtclab_papers.reproduce.trends import Need
 from rtclab_papers.reproduce.variants import Variant, split
 from rtclab_papers.scenarios import PAPERS
 
@@ -48,8 +49,7 @@ def condition_of(scenario: str, repeats: int, *, traces: int | None = None) -> C
     It records every packet only if a measure needs that. ``traces`` is the number of repeats whose full
     trace is kept; by default as many as the figures need.
     """
-    needs = [need for one in map(paper, NAMES) for need in (*one.needs, *one.extra_needs)]
-    measures = {name for of, name in needs if of == scenario}
+    measures = {name for of, name in _needs() if of == scenario}
     if traces is None:
         traces = max(paper(name).traced(scenario) for name in NAMES)
     packets = any(MEASURES[name.partition("@")[0]].packets for name in measures)
@@ -60,6 +60,12 @@ def condition_of(scenario: str, repeats: int, *, traces: int | None = None) -> C
     draws = [draw for variant in variants for draw in variant.draws]
     loaded = Scenario.load(split(scenario)[0], changes)
     return Condition(loaded, repeats, (MEDIA, *sorted(measures)), traces, draws)
+
+
+@cache
+def _needs() -> frozenset[Need]:
+    """What any paper needs: pairs of a scenario and the name of a measure."""
+    return frozenset(need for one in map(paper, NAMES) for need in (*one.needs, *one.extra_needs))
 
 
 def simulate(
