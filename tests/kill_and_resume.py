@@ -71,13 +71,11 @@ def only_results(place: Path) -> Results:
 
 
 def reproduced(place: Path) -> pl.DataFrame:
-    """The page and the numbers of a reproduction, and the values of its experiments."""
+    """The page and the numbers of a reproduction, and the values of its experiment."""
     files = sorted(file for kind in ("json", "html") for file in place.rglob(f"*.{kind}"))
     found = [(file.relative_to(place).as_posix(), file.read_text()) for file in files]
-    found += [
-        (path.parent.name, Results(path.parent).metrics().write_csv())
-        for path in sorted(place.rglob("results.sqlite"))
-    ]
+    # Flows and measures are in the order in which they became known.
+    found.append(("values", values(place).sort(KEYS).write_csv()))
     return pl.DataFrame(found, schema=["file", "text"], orient="row")
 
 

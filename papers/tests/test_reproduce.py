@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from dataclasses import replace
-from math import exp, inf, isnan, log, nan
+from collections.abc import Sequence
+from math import exp, inf, log, nan
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -16,11 +15,11 @@ from synthetic_run import event, report, second
 from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
+from rtclab.experiment import Condition
 from rtclab.metrics.statistics import summarise
 from rtclab.scenario import Scenario, shipped
-from rtclab.scenario.units import Duration
-from rtclab.trace import NS_PER_S, only_writer
-from rtclab_papers.reproduce import NAMES, paper, plan_of
+from rtclab.trace import Repeat
+from rtclab_papers.reproduce import NAMES, condition_of, paper, simulate
 from rtclab_papers.reproduce.ambiguities import ambiguity_of
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab_papers.reproduce.comparison import Compared, Comparison
@@ -28,15 +27,13 @@ from rtclab_papers.reproduce.configured import Configured, configured
 from rtclab_papers.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
 from rtclab_papers.reproduce.judged import judged
 from rtclab_papers.reproduce.layout import grid
+from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab_papers.reproduce.null import Null, null_of
-from rtclab_papers.reproduce.pages import write_docs, write_pages
+from rtclab_papers.reproduce.pages import took, write_docs, write_pages
 from rtclab_papers.reproduce.paper import Hypothesis, Paper
 from rtclab_papers.reproduce.readings import CellReadings
-from rtclab_papers.reproduce.results import Measured, Results
-from rtclab_papers.reproduce.runner import BATCH_S, Failure, Plan, run, unfinished
 from rtclab_papers.reproduce.score import distinct, scores
-from rtclab_papers.reproduce.store import Store
 from rtclab_papers.reproduce.trends import Numbers, Quantity, Trend
 from rtclab_papers.reproduce.variants import split
 
@@ -51,14 +48,7 @@ CELL = Cell(
 )
 
 
-def run_plans(plans: list[Plan], out: Path, **options: Any) -> list[Failure]:
-    return run([batch for plan in plans for batch in unfinished(plan, out)], **options)
-
-
-def todo(plan: Plan, out: Path) -> list[int]:
-    return [repeat for batch in unfinished(plan, out) for repeat in batch.repeats]
-
-
+Conditions = dict[str, Condition]
 EVERYTHING = tuple(name for name, one in MEASURES.items() if not one.packets)
 
 
@@ -204,158 +194,91 @@ def call() -> Scenario:
     return Scenario.read(text, "my-call.toml")
 
 
-def test_finished_repeats_are_not_run_again_and_more_are_added(tmp_path: Path, call: Scenario) -> None:
-    counted: list[int] = []
-    for repeats in (2, 2, 5):
-        failures = run_plans(
-            [Plan("first-call", repeats, given=call)], tmp_path, jobs=0, on_finished=counted.append
-        )
-        assert not failures
-    assert sum(counted) == 5
+def conditions(scenario: Scenario, repeats: int, measures: Sequence[str] = (), traces: int = 0) -> Conditions:
+    return {"first-call": Condition(scenario, repeats, (MEDIA, *measures), traces)}
 
 
-def test_an_interrupted_reproduction_continues_with_unfinished_repeats(
+def test_an_interrupted_reproduction_continues_and_has_the_same_values(
     tmp_path: Path, call: Scenario
 ) -> None:
-    plan = Plan(
-        "first-call", 7, given=call.model_copy(update={"duration": Duration(BATCH_S * NS_PER_S // 3)})
-    )
+    ended: list[int] = []
 
-    def stop(count: int) -> None:
+    def stop(scenario: str, outcome: Repeat) -> None:
+        ended.append(outcome.repeat)
         raise KeyboardInterrupt
 
+    wanted = conditions(call, 3, ["rate_kbps"])
     with pytest.raises(KeyboardInterrupt):
-        run_plans([plan], tmp_path, jobs=0, on_finished=stop)
-    assert todo(plan, tmp_path) == [3, 4, 5, 6]
-    run_plans([plan], tmp_path, jobs=0)
-    assert todo(plan, tmp_path) == []
+        simulate(wanted, tmp_path / "a", jobs=1, ended=stop)
+    again: list[int] = []
+    continued = simulate(
+        wanted, tmp_path / "a", jobs=1, ended=lambda scenario, outcome: again.append(outcome.repeat)
+    )
+    assert sorted(ended + again) == [0, 1, 2]
+    assert continued.values == simulate(wanted, tmp_path / "b", jobs=1).values
 
 
-def test_two_reproductions_do_not_write_to_the_same_directory(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("first-call", 1, given=call)
-    with (
-        only_writer(tmp_path),
-        pytest.raises(BadInput, match=rf"process {os.getpid()} on \S+ is writing here"),
-    ):
-        run_plans([plan], tmp_path, jobs=0)
-    assert todo(plan, tmp_path) == [0]
-
-
-def test_the_repeats_of_the_last_three_builds_are_kept(tmp_path: Path, call: Scenario) -> None:
-    # Four builds; the first is used once more before the fourth.
-    builds = [Store(tmp_path, "first-call", f"{number:016x}") for number in range(4)]
-    for at, build in enumerate([*builds[:3], builds[0], builds[3]]):
-        build.delete_unused()
-        build.add(0, {})
-        build.trace_path(0).mkdir(parents=True, exist_ok=True)
-        os.utime(build.path, (at, at))
-    builds[3].delete_unused()
-    assert [bool(build.read()) for build in builds] == [True, False, True, True]
-    assert [build.trace_path(0).exists() for build in builds] == [True, False, True, True]
-
-
-def test_a_repeat_with_a_truncated_file_runs_again(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("first-call", 3, given=call)
-    store = plan.store(tmp_path)
-    run_plans([plan], tmp_path, jobs=0)
-    file = store.path / "1.json"
-    file.write_text(file.read_text()[:-20])
-    assert todo(plan, tmp_path) == [1]
-    run_plans([plan], tmp_path, jobs=0)
-    assert sorted(store.read()) == [0, 1, 2]
+def test_only_the_repeats_that_are_asked_for_count(tmp_path: Path, call: Scenario) -> None:
+    assert simulate(conditions(call, 3), tmp_path, jobs=1).repeats_of("first-call") == 3
+    assert list(simulate(conditions(call, 2), tmp_path, jobs=1).values["first-call"]) == [0, 1]
 
 
 def test_repeats_run_again_if_more_is_to_be_measured(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("first-call", 1, given=call)
-    run_plans([plan], tmp_path, jobs=0)
-    more = replace(plan, measures=(MEDIA, "rate_kbps", "rate_kbps@0"))
-    assert todo(more, tmp_path) == [0]
-    run_plans([more], tmp_path, jobs=0)
-    assert more.store(tmp_path).read()[0].keys() == {MEDIA, "rate_kbps", "rate_kbps@0"}
+    before = simulate(conditions(call, 1), tmp_path, jobs=1)
+    assert before.values["first-call"][0].keys() == {MEDIA}
+    more = simulate(conditions(call, 1, ["rate_kbps", "rate_kbps@0"]), tmp_path, jobs=1)
+    assert more.values["first-call"][0].keys() == {MEDIA, "rate_kbps", "rate_kbps@0"}
 
 
-def test_the_processor_time_of_repeats_is_known_if_it_is_known_of_each(
+def test_the_time_of_a_reproduction_is_the_processor_time_of_its_repeats(
     tmp_path: Path, call: Scenario
 ) -> None:
-    plan = Plan("first-call", 3, given=call)
     began_s = process_time()
-    run_plans([plan], tmp_path, jobs=0)
-    spent_s = process_time() - began_s
-    store = plan.store(tmp_path)
-    assert 0 < store.processor_s() <= spent_s
-    # A batch that ran again counts once, and a file cut by a crash makes the time unknown.
-    before_s = store.processor_s()
-    store.add_time(0, 1.5)
-    assert 1.5 < store.processor_s() < 1.5 + before_s
-    (store.path / "0.time").write_text("")
-    assert isnan(store.processor_s())
-    store.add_time(0, 1.5)
-    store.add(3, {})
-    assert isnan(store.processor_s())
-
-
-def test_a_changed_scenario_runs_again_but_not_for_a_new_title(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("first-call", 1, given=call)
-    run_plans([plan], tmp_path, jobs=0)
-    titled = call.model_copy(update={"title": "Another", "repeats": 9})
-    assert todo(replace(plan, given=titled), tmp_path) == []
-    changed = replace(plan, given=call.model_copy(update={"seed": 2}), traced=1)
-    assert todo(changed, tmp_path) == [0]
-    run_plans([changed], tmp_path, jobs=0)
-    # The repeats of both are kept, because another checkout may use them.
-    assert (todo(changed, tmp_path), todo(plan, tmp_path)) == ([], [])
+    results = simulate(conditions(call, 3, traces=1), tmp_path, jobs=1)
+    assert 0 < results.processor_s(["first-call"]) <= process_time() - began_s
+    said = took(results, ["first-call"])
+    assert said.startswith("Simulating 3 calls of 1 condition and measuring them took 0.")
 
 
 def test_parallel_processes_give_the_same_values_as_a_single_one(tmp_path: Path, call: Scenario) -> None:
-    plan = Plan("first-call", 4, measures=EVERYTHING, given=call)
-    run_plans([plan], tmp_path / "a", jobs=0)
-    run_plans([plan], tmp_path / "b", jobs=2)
-    assert plan.store(tmp_path / "a").read() == plan.store(tmp_path / "b").read()
+    wanted = conditions(call, 4, EVERYTHING)
+    single, parallel = (simulate(wanted, tmp_path / str(jobs), jobs=jobs) for jobs in (1, 2))
+    assert single.values == parallel.values
 
 
+@pytest.mark.parametrize("loss", ["0 %", "100 %"])
 def test_a_repeat_has_the_same_values_whether_measured_alone_or_with_others(
-    tmp_path: Path, call: Scenario
+    tmp_path: Path, call: Scenario, loss: str
 ) -> None:
-    plan = Plan("first-call", 3, measures=EVERYTHING, given=call)
-    run_plans([plan], tmp_path / "a", jobs=0)
-    run_plans([replace(plan, traced=3)], tmp_path / "b", jobs=0)
-    together, alone = (plan.store(tmp_path / out).read() for out in "ab")
-    assert together == alone
-    assert together[0] != together[1]
-
-
-@pytest.mark.parametrize("jobs", [0, 1])
-def test_a_scenario_that_fails_does_not_stop_the_others(tmp_path: Path, call: Scenario, jobs: int) -> None:
-    unknown = call.model_copy(
-        update={"congestion_control": call.congestion_control.model_copy(update={"name": "none-such"})}
+    lossy = Scenario.load(call, {"link.up.loss": loss})
+    together, alone = (
+        simulate(conditions(lossy, 3, EVERYTHING, traces), tmp_path / str(traces), jobs=1)
+        for traces in (0, 3)
     )
-    plans = [Plan("my/bad", 1, given=unknown), Plan("first-call", 1, given=call)]
-    (failure,) = run_plans(plans, tmp_path, jobs=jobs)
-    assert failure.scenario == "my/bad"
-    assert "no `none-such`" in failure.reason
-    assert todo(plans[1], tmp_path) == []
+    assert together.values == alone.values
+    assert [len(of.traces("first-call", 3)) for of in (together, alone)] == [0, 3]
+    # A call that does not connect is measured, too.
+    assert together.mean("first-call", "established_pct", "alice->bob") == (100 if loss == "0 %" else 0)
 
 
 def values(rate_a: float, rate_b: float) -> Values:
     return {
-        MEDIA: {"alice->bob": (1.0, None), "bob->alice": (1.0, None), "alice->core": (None, None)},
+        MEDIA: {"alice->bob": (1.0, None), "bob->alice": (1.0, None), "alice->core": (0.0, None)},
         "rate_kbps": {"alice->bob": (rate_a, 10.0), "bob->alice": (rate_b, 30.0), "alice->core": (5.0, 5.0)},
     }
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
-    store = Store(tmp_path, "first-call", "f")
-    for repeat, rates in enumerate([(950, 1150), (950, 1150), (9, 9)]):
-        store.add(repeat, values(*rates))
-    short = Store(tmp_path, "first-call-short", "f")
-    short.add(0, values(1700, 1900))
-    return Results({"first-call": store, "first-call-short": short}, {"first-call": 2, "first-call-short": 1})
+def results() -> Measurements:
+    calls = [values(950, 1150), values(950, 1150)]
+    return Measurements({"first-call": dict(enumerate(calls)), "first-call-short": {0: values(1700, 1900)}})
 
 
-def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(results: Results) -> None:
+def test_overall_is_the_mean_of_flows_and_repeats_and_its_sd_the_mean_within_runs(
+    results: Measurements,
+) -> None:
     ours = results.measured("first-call", "rate_kbps")
-    # (950 + 1150) / 2 = 1050 twice; the third repeat is beyond those that count, the leg is no media.
+    # (950 + 1150) / 2 = 1050 twice; the leg is no media.
     assert (ours.mean, ours.summary.repeats, ours.within_sd) == (1050, 2, 20)
     assert results.mean("first-call", "rate_kbps", "alice->*") == 950
 
@@ -377,7 +300,7 @@ def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_contradicted(
     assert one.is_coincidence == (verdict == Verdict.CONTRADICTED)
 
 
-def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Results) -> None:
+def test_the_calls_of_a_mean_are_its_flows_in_every_repeat(results: Measurements) -> None:
     assert results.calls("first-call", "rate_kbps") == [950, 1150, 950, 1150]
     assert results.calls("first-call", "rate_kbps", "bob->*") == [1150, 1150]
 
@@ -454,13 +377,13 @@ def test_a_call_recovers_in_time_if_it_takes_50_s_more_or_less(seconds: int, exp
 
 
 def test_packets_are_recorded_only_if_a_measure_needs_them() -> None:
-    assert plan_of("singh2013/loss-5-percent-100ms", 1).scenario.record == "packets"
-    assert plan_of("singh2013/unconstrained", 1).scenario.record == "seconds"
-    assert plan_of("examples/mobile-3g", 1).scenario.record == "seconds"
+    assert condition_of("singh2013/loss-5-percent-100ms", 1).scenario.record == "packets"
+    assert condition_of("singh2013/unconstrained", 1).scenario.record == "seconds"
+    assert condition_of("examples/mobile-3g", 1).scenario.record == "seconds"
 
 
 def test_only_measures_that_papers_need_from_a_scenario_are_computed() -> None:
-    assert plan_of("jansen2017/tcp", 1).measures == (
+    assert condition_of("jansen2017/tcp", 1).measures == (
         MEDIA,
         *sorted(f"stats_rate_kbps@{begin_s}" for begin_s in range(60, 660, 10)),
     )
@@ -519,7 +442,7 @@ PAPER = Paper(
 )
 
 
-def test_a_reason_does_not_leave_a_cell_out(results: Results) -> None:
+def test_a_reason_does_not_leave_a_cell_out(results: Measurements) -> None:
     (count,) = Comparison(PAPER, results).counts()
     assert (count.kind, count.within, count.compared) == ("rate", 1, 3)
 
@@ -529,7 +452,7 @@ def with_cells(*cells: Cell) -> Paper:
 
 
 def test_a_measurement_that_two_publications_print_counts_once_and_over_all_machines(
-    results: Results,
+    results: Measurements,
 ) -> None:
     one = with_cells(CELL, cell(machine="A", mean=900.0), cell(metric="sent_kbps", status=UNUSABLE))
     other = with_cells(cell(mean=500.0), cell(metric="sent_kbps"), cell(metric="rtt_ms", machine="A"))
@@ -541,7 +464,7 @@ def test_a_measurement_that_two_publications_print_counts_once_and_over_all_mach
     ]
 
 
-def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Results) -> None:
+def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Measurements) -> None:
     cells = [
         CELL,  # ours is 1050
         cell(scenario="singh2013/latency-50ms", mean=500.0),
@@ -562,13 +485,13 @@ def test_fitted_cells_and_those_that_follow_are_counted_apart(results: Results) 
     )
 
 
-def test_two_names_of_one_simulation_count_once(results: Results) -> None:
+def test_two_names_of_one_simulation_count_once(results: Measurements) -> None:
     phones = [cell(scenario=f"jansen2017/platform-{name}") for name in ("ios", "android", "chrome")]
     found = distinct([Comparison(with_cells(*phones), results)])
     assert [one.cell.scenario for one in found] == ["jansen2017/platform-ios", "jansen2017/platform-chrome"]
 
 
-def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_contradicted(results: Results) -> None:
+def test_a_statement_that_cannot_be_tested_is_neither_kept_nor_contradicted(results: Measurements) -> None:
     silent = Trend(statement="Is busy", source="VI", untestable="no processor of the time is modelled")
     finding = silent.check(results)
     assert (finding.outcome, finding.figures) == ("untestable here", "no processor of the time is modelled")
@@ -582,7 +505,7 @@ def test_a_statement_needs_checks_or_a_reason_why_it_has_none() -> None:
 
 
 def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
-    tmp_path: Path, results: Results
+    tmp_path: Path, results: Measurements
 ) -> None:
     (page,) = write_pages([Comparison(PAPER, results)], tmp_path)
     text = page.read_text()
@@ -604,7 +527,7 @@ def test_a_page_has_published_and_our_numbers_verdicts_corrections_and_reasons(
     assert [cell["verdict"] for cell in answer["cells"]] == ["kept", "contradicted", "contradicted"]
 
 
-def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Results) -> None:
+def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Measurements) -> None:
     tried = Hypothesis(says="It is the cable", gave="the same rate", verdict="refuted")
     paper = PAPER.model_copy(update={"done": "One call.", "hypotheses": (tried,), "decides": ("A trace.",)})
     write_docs([Comparison(paper, results)], tmp_path / "reproduction.md")
@@ -625,15 +548,9 @@ def test_the_documentation_has_every_row_and_reason(tmp_path: Path, results: Res
     assert "\n\n\n" not in text + overview
 
 
-def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(
-    tmp_path: Path, results: Results
-) -> None:
-    store = Store(tmp_path, "first-call+fast", "f")
-    for repeat in range(2):
-        store.add(repeat, values(1900, 2100))
-    more = Results(
-        dict(results.stores) | {"first-call+fast": store}, dict(results.repeats) | {"first-call+fast": 2}
-    )
+def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(results: Measurements) -> None:
+    fast = dict.fromkeys(range(2), values(1900, 2100))
+    more = Measurements({**results.values, "first-call+fast": fast})
     reading = CellReadings(title="Speed", source="II", first="slow", others={"fast": "+fast"}, tables=("I",))
     paper = PAPER.model_copy(
         update={"readings_of_cells": (reading,), "cells": (CELL, cell(row="mesh", mean=2000.0))}
@@ -651,13 +568,13 @@ def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(
     assert not judged(Comparison(paper, results)), "a reading that was not simulated is not shown"
 
 
-def test_texts_quote_our_numbers_by_name(results: Results) -> None:
+def test_texts_quote_our_numbers_by_name(results: Measurements) -> None:
     number = Quantity(metric="rate_kbps", scenario="first-call")
     one = Comparison(PAPER.model_copy(update={"numbers": {"ours_kbps": number}}), results)
     assert one.words("It has {ours_kbps} kbit/s.") == "It has 1050 kbit/s."
 
 
-def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
+def test_a_transposed_table_has_machines_in_columns(results: Measurements) -> None:
     cells = tuple(cell(machine=machine) for machine in "AB")
     comparison = Comparison(PAPER.model_copy(update={"cells": cells}), results)
     made = grid(comparison.of("I"), transposed=True)
@@ -667,7 +584,7 @@ def test_a_transposed_table_has_machines_in_columns(results: Results) -> None:
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value encountered")
 def test_papers_without_measurements_have_reports_that_say_so(tmp_path: Path) -> None:
-    comparisons = [Comparison(paper(name), Results({}, {})) for name in NAMES]
+    comparisons = [Comparison(paper(name), Measurements({})) for name in NAMES]
     pages = write_pages(comparisons, tmp_path)
     write_docs(comparisons, tmp_path / "reproduction.md")
     for one, page in zip(comparisons, pages, strict=True):

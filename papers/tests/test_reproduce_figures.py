@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,9 +22,9 @@ from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.cells import Cell
 from rtclab_papers.reproduce.drawn import file_name
 from rtclab_papers.reproduce.figures import Figure, figures_of
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, Values
 from rtclab_papers.reproduce.paper import PUBLISHED as FILES
-from rtclab_papers.reproduce.results import Results
 from rtclab_papers.reproduce.stated import PUBLISHED, Printed, cell_of, with_published
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -37,24 +36,21 @@ FIGURES = [(name, figure) for name in NAMES for figure in paper(name).figures]
 IDS = [f"{name} {figure.number}" for name, figure in FIGURES]
 
 
-@dataclass(frozen=True)
-class Call:
-    """Three repeats of a call of 10 s, in which alice sends 1000 kbit/s and bob 500."""
+CALL: Values = {
+    MEDIA: {"alice->bob": (1.0, None), "bob->alice": (1.0, None)},
+    "rate_kbps": {"alice->bob": (1000.0, 50.0), "bob->alice": (500.0, 50.0)},
+}
 
-    def read(self) -> dict[int, Values]:
-        media: Values = {MEDIA: {"alice->bob": (1.0, None), "bob->alice": (1.0, None)}}
-        rates: Values = {"rate_kbps": {"alice->bob": (1000.0, 50.0), "bob->alice": (500.0, 50.0)}}
-        return dict.fromkeys(range(3), media | rates)
 
-    def processor_s(self) -> float:
-        return 0.3
+class Calls(Measurements):
+    """Calls of 10 s, in which alice sends 1000 kbit/s and bob 500."""
 
-    def traces(self, repeats: int) -> list[Trace]:
+    def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
         rows = [second(at, 125, flow="alice->bob") for at in range(10)]
         return [synthetic_trace(flow_seconds=rows)] * repeats
 
 
-RESULTS = Results({"my/call": Call(), "my/other": Call()}, {"my/call": 3, "my/other": 3})
+RESULTS = Calls({name: dict.fromkeys(range(3), CALL) for name in ("my/call", "my/other")})
 
 
 def figure(**keys: object) -> Figure:
@@ -184,13 +180,7 @@ def test_the_error_for_a_published_value_names_its_key(keys: dict[str, object], 
 
 
 def test_a_figure_shows_at_most_twelve_repeats_and_the_mean_of_all() -> None:
-    values = {repeat: Call().read()[0] for repeat in range(40)}
-
-    class Many(Call):
-        def read(self) -> dict[int, Values]:
-            return values
-
-    results = Results({"my/call": Many()}, {"my/call": 40})
+    results = Measurements({"my/call": dict.fromkeys(range(40), CALL)})
     assert list(figure(form="bars per repeat").draw(results).x.names) == [*map(str, range(1, 13)), "mean"]
     assert list(figure(form="per repeat").draw(results).x.names) == [*map(str, range(1, 13)), "mean"]
 

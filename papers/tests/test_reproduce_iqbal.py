@@ -11,21 +11,20 @@ import pytest
 
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
+from rtclab.experiment.draws import drawn
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Trace
-from rtclab_papers.reproduce import paper, plan_of
+from rtclab_papers.reproduce import condition_of, paper, simulate
 from rtclab_papers.reproduce.cells import Verdict
 from rtclab_papers.reproduce.chance import share_of_samples
 from rtclab_papers.reproduce.changes import Change, Changes, Pair, Reading, change, mean_change
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.equations import detector_of, dynamic_alpha
 from rtclab_papers.reproduce.estimate import Outcome
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, OVER_USE, Values, measure
-from rtclab_papers.reproduce.results import Results
-from rtclab_papers.reproduce.runner import run, unfinished
 from rtclab_papers.reproduce.score import scores
-from rtclab_papers.reproduce.store import Store
-from rtclab_papers.reproduce.variants import drawn, split
+from rtclab_papers.reproduce.variants import split
 
 PAPER = paper("iqbal")
 FLOW = "alice->bob"
@@ -125,19 +124,17 @@ def changes(metric: str, **bounds: object) -> Changes:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
-    stores = {}
+def results() -> Measurements:
+    found = {}
     # Rates 90 and 110 alternate, and rise by 5, 5, 15, 15 …; the sessions without over-use differ.
     for name, rises in ((NARROW.before, (0, 0)), (NARROW.after, (5, 15))):
         congested = [session(90 + 20 * (i % 2) + rises[i // 2 % 2], 50, congested=True) for i in range(40)]
         others = [session(1000, 5, congested=False)]
-        stores[name] = Store(tmp_path, name, "f")
-        for number, values in enumerate(congested + others):
-            stores[name].add(number, values)
-    return Results(stores, dict.fromkeys(stores, 41))
+        found[name] = dict(enumerate(congested + others))
+    return Measurements(found)
 
 
-def test_a_change_is_over_pairs_of_sessions_with_over_use(results: Results) -> None:
+def test_a_change_is_over_pairs_of_sessions_with_over_use(results: Measurements) -> None:
     found = change(results, NARROW, "rate_kbps").percent
     assert found.repeats == 40
     assert found.mean == pytest.approx(10)
@@ -146,9 +143,9 @@ def test_a_change_is_over_pairs_of_sessions_with_over_use(results: Results) -> N
     assert str(change(results, NARROW, "rate_kbps")) == "200 kbit/s: +10.0 ± 1.6 %"
 
 
-def test_sessions_pair_up_by_number_even_if_one_failed(results: Results) -> None:
-    (results.stores[NARROW.before].path / "0.json").unlink()
-    found = change(results, NARROW, "rate_kbps")
+def test_sessions_pair_up_by_number_even_if_one_failed(results: Measurements) -> None:
+    before = {number: values for number, values in results.values[NARROW.before].items() if number}
+    found = change(Measurements({**results.values, NARROW.before: before}), NARROW, "rate_kbps")
     assert found.percent.repeats == 39
     assert {round(found.after[i] - found.before[i]) for i in found.before} == {5, 15}
 
@@ -166,12 +163,12 @@ def test_sessions_pair_up_by_number_even_if_one_failed(results: Results) -> None
     ],
 )
 def test_a_change_is_kept_if_its_whole_interval_is_between_the_bounds(
-    results: Results, low: float, high: float, outcome: Outcome
+    results: Measurements, low: float, high: float, outcome: Outcome
 ) -> None:
     assert changes("rate_kbps", between=(low, high)).check(results).outcome == outcome
 
 
-def test_no_change_contradicts_a_change_in_either_direction(results: Results) -> None:
+def test_no_change_contradicts_a_change_in_either_direction(results: Measurements) -> None:
     finding = changes("rtt_ms", between=(-100, 0)).check(results)
     assert finding.outcome == Outcome.CONTRADICTED
     assert changes("rtt_ms", between=(0, 100)).check(results).outcome == Outcome.CONTRADICTED
@@ -181,14 +178,14 @@ def test_no_change_contradicts_a_change_in_either_direction(results: Results) ->
     )
 
 
-def test_a_published_change_is_kept_within_20_percent(results: Results) -> None:
+def test_a_published_change_is_kept_within_20_percent(results: Measurements) -> None:
     # 10 ± 1.62 against 10 (8 to 12), 12 (9.6 to 14.4) and 15 (12 to 18).
     assert changes("rate_kbps", near=10).check(results).outcome == Outcome.KEPT
     assert changes("rate_kbps", near=12).check(results).outcome == Outcome.UNDECIDED
     assert changes("rate_kbps", near=15).check(results).outcome == Outcome.CONTRADICTED
 
 
-def test_a_change_in_points_is_the_difference_itself(results: Results) -> None:
+def test_a_change_in_points_is_the_difference_itself(results: Measurements) -> None:
     # Rates of 90 and 110 kbit/s rise by 5 and 15, which is 10 points and, because their mean is 100, 10 %.
     found = change(results, NARROW, "rate_kbps", in_points=True)
     assert found.percent.mean == 10
@@ -204,7 +201,7 @@ def test_a_repeat_counts_once_in_the_mean_of_two_conditions() -> None:
     assert mean.ci95 == pytest.approx(127.06, abs=0.01)
 
 
-def test_only_the_first_reading_decides_and_others_are_found_if_they_ran(results: Results) -> None:
+def test_only_the_first_reading_decides_and_others_are_found_if_they_ran(results: Measurements) -> None:
     suffix = {"before": "-fixed-alpha", "after": "-dynamic-alpha"}
     base = NARROW.model_copy(update=dict.fromkeys(suffix, "iqbal/bandwidth-200kbit"))
     readings = (
@@ -260,8 +257,8 @@ SHARED = "iqbal/delay-50ms-fixed-alpha+shared-path"
 
 
 def test_every_repeat_draws_its_own_traffic_within_the_stated_bounds() -> None:
-    plan = plan_of(SHARED, 1)
-    drawn_ = [drawn(plan.scenario, plan.draws, repeat) for repeat in range(200)]
+    condition = condition_of(SHARED, 1)
+    drawn_ = [drawn(condition.scenario, condition.draws, repeat) for repeat in range(200)]
     traffic = [one.traffic["others"] for one in drawn_]
     assert {one.flows for one in traffic} == {1, 2, 3, 4}
     idle_s = np.array([one.objects.mean_idle.ns / 1e9 for one in traffic if one.objects])
@@ -274,38 +271,36 @@ def test_every_repeat_draws_its_own_traffic_within_the_stated_bounds() -> None:
         "near",
         "far",
     }
-    assert drawn(plan.scenario, plan.draws, 7) == drawn_[7]
+    assert drawn(condition.scenario, condition.draws, 7) == drawn_[7]
 
 
 def test_both_factors_meet_the_same_traffic() -> None:
-    plans = [plan_of(SHARED.replace("fixed", factor), 1) for factor in ("fixed", "dynamic")]
-    fixed, dynamic = (drawn(plan.scenario, plan.draws, 3) for plan in plans)
+    both = [condition_of(SHARED.replace("fixed", factor), 1) for factor in ("fixed", "dynamic")]
+    fixed, dynamic = (drawn(condition.scenario, condition.draws, 3) for condition in both)
     assert fixed.seed_of(3) == dynamic.seed_of(3)
     different = {"name", "title", "congestion_control"}
     assert fixed.model_dump(exclude=different) == dynamic.model_dump(exclude=different)
 
 
 def test_the_shared_path_causes_over_use_where_the_quiet_path_does_not(tmp_path: Path) -> None:
-    over_use = []
-    for name in (SHARED, SHARED.partition("+")[0]):
-        plan = plan_of(name, 6)
-        assert not run(unfinished(plan, tmp_path), jobs=0)
-        over_use.append(Results({name: plan.store(tmp_path)}, {name: 6}).mean(name, OVER_USE))
+    names = (SHARED, SHARED.partition("+")[0])
+    results = simulate({name: condition_of(name, 6) for name in names}, tmp_path, jobs=1)
+    over_use = [results.mean(name, OVER_USE) for name in names]
     # There was some in 46 of 60 sessions; then fewer than 2 of 6 have a probability of 0.0034.
     assert over_use[0] >= 100 * 2 / 6
     assert over_use[1] == 0
 
 
 def test_a_variant_sets_options_and_says_so() -> None:
-    plan = plan_of("iqbal/delay-50ms-dynamic-alpha+shared-path+whole-threshold+replaces-beta", 1)
-    assert plan.scenario.congestion_control.options == {"whole_threshold": 1, "replaces_beta": 1}
-    assert str(plan.scenario.link.up.queue) == "100 ms"
+    made = condition_of("iqbal/delay-50ms-dynamic-alpha+shared-path+whole-threshold+replaces-beta", 1)
+    assert made.scenario.congestion_control.options == {"whole_threshold": 1, "replaces_beta": 1}
+    assert str(made.scenario.link.up.queue) == "100 ms"
     assert any("3 to 60 s, log-uniform" in remark for remark in PAPER.remarks)
 
 
 def test_an_unknown_variant_suggests_the_closest_one() -> None:
     with pytest.raises(BadInput, match="no variant `shared`") as error:
-        plan_of("iqbal/delay-50ms-fixed-alpha+shared", 1)
+        condition_of("iqbal/delay-50ms-fixed-alpha+shared", 1)
     assert "shared-path" in str(error.value)
 
 
@@ -320,7 +315,7 @@ def test_every_condition_is_shipped_with_both_decrease_factors() -> None:
     assert known < set(PAPER.scenarios)
 
 
-def test_table_1_is_counted_and_table_2_has_no_published_numbers(results: Results) -> None:
+def test_table_1_is_counted_and_table_2_has_no_published_numbers(results: Measurements) -> None:
     comparison = Comparison(PAPER, results)
     (everything,) = scores([comparison])
     assert (everything.kind, everything.all.within, everything.all.all) == ("equation", 10, 10)

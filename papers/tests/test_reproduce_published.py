@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from pathlib import Path
 
@@ -11,10 +12,9 @@ from rtclab.errors import BadInput
 from rtclab_papers.reproduce import NAMES
 from rtclab_papers.reproduce.ambiguities import Row, ambiguity_of
 from rtclab_papers.reproduce.estimate import Outcome
-from rtclab_papers.reproduce.measures import MEDIA
+from rtclab_papers.reproduce.measurements import Measurements
+from rtclab_papers.reproduce.measures import MEDIA, Values
 from rtclab_papers.reproduce.paper import PUBLISHED, read_paper
-from rtclab_papers.reproduce.results import Results
-from rtclab_papers.reproduce.store import Store
 from rtclab_papers.reproduce.trends import Finding, Numbers
 
 REPEATS = {
@@ -29,17 +29,18 @@ REPEATS = {
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
-    stores = {}
-    for scenario, repeats in REPEATS.items():
-        stores[scenario] = Store(tmp_path, scenario, "f")
-        for number, flows in enumerate(repeats):
-            values = {
-                name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
-                for at, name in enumerate(("rate_kbps", "stats_rate_kbps@0", "stats_rate_kbps@10"))
-            }
-            stores[scenario].add(number, {MEDIA: dict.fromkeys(flows, (1.0, None))} | values)
-    return Results(stores, {"my/call": 2, "my/other": 1, "my/steady": 2})
+def results() -> Measurements:
+    return Measurements(
+        {scenario: dict(enumerate(map(values, repeats))) for scenario, repeats in REPEATS.items()}
+    )
+
+
+def values(flows: Mapping[str, Sequence[float]]) -> Values:
+    media: Values = {MEDIA: dict.fromkeys(flows, (1.0, None))}
+    return media | {
+        name: {flow: (float(rates[at]), None) for flow, rates in flows.items()}
+        for at, name in enumerate(("rate_kbps", "stats_rate_kbps@0", "stats_rate_kbps@10"))
+    }
 
 
 CALL = {"metric": "rate_kbps", "scenario": "my/call"}
@@ -72,7 +73,7 @@ OTHER = {"scenario": "my/other"}
     ],
 )
 def test_a_quantity_has_the_value_computed_by_hand(
-    results: Results, quantity: dict[str, object], expected: str
+    results: Measurements, quantity: dict[str, object], expected: str
 ) -> None:
     finding = Numbers.read(quantity | {"between": [-1e9, 1e9]}, "test").check(results)
     assert finding.figures.partition(" ± ")[0] == expected
@@ -118,12 +119,12 @@ STEADY = {"metric": "rate_kbps", "scenario": "my/steady"}
     ],
 )
 def test_a_check_is_decided_by_intervals_and_bounds_that_are_inclusive(
-    results: Results, check: dict[str, object], outcome: Outcome
+    results: Measurements, check: dict[str, object], outcome: Outcome
 ) -> None:
     assert Numbers.read(check, "test").check(results).outcome == outcome
 
 
-def test_a_check_lists_its_numbers_with_their_intervals_and_unit(results: Results) -> None:
+def test_a_check_lists_its_numbers_with_their_intervals_and_unit(results: Measurements) -> None:
     check = {"metric": "rate_kbps", "each": [STEADY, CALL | {"flows": "a->b"}], "near": 300, "unit": "kbit/s"}
     assert Numbers.read(check, "test").check(results).figures == "200, 150.0 ± 635.3 kbit/s"
 
@@ -186,7 +187,7 @@ def test_a_paper_is_read_from_its_two_files(tmp_path: Path) -> None:
 
 
 def test_a_statement_that_cannot_be_tested_has_no_checks_and_does_not_hold(
-    tmp_path: Path, results: Results
+    tmp_path: Path, results: Measurements
 ) -> None:
     checks = 'checks = [{ metric = "rate_kbps", scenario = "my/call", between = [0, 1] }]'
     (tmp_path / "my.toml").write_text(TOML.replace(checks, 'untestable = "A camera would decide"'))
@@ -214,7 +215,7 @@ def test_the_nearer_reading_has_the_smaller_ratio(ours: tuple[float, float], nea
     assert Row("rate", "kbit/s", *ours, published=None).nearer is None
 
 
-def test_both_readings_measure_the_same_quantity(results: Results) -> None:
+def test_both_readings_measure_the_same_quantity(results: Measurements) -> None:
     number = {"label": "share", "metric": "rate_kbps", "scenario": "my/", "percent_of": {"value": 800}}
     entry = {
         "ambiguous": "Which one",

@@ -13,12 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rtclab_papers.reproduce import NAMES, paper, plan_of
+from rtclab_papers.reproduce import NAMES, condition_of, paper, simulate
 from rtclab_papers.reproduce.ambiguities import Ambiguity
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.estimate import Outcome
-from rtclab_papers.reproduce.results import Results
-from rtclab_papers.reproduce.runner import run, unfinished
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.score import scores
 from rtclab_papers.reproduce.trends import Trend
 
@@ -45,18 +44,20 @@ READINGS = [reading for name in PAPERS for reading in paper(name).ambiguities]
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Measurements:
     out: Path = tmp_path_factory.mktemp("reproduce")
     names = [name for one in PAPERS for name in paper(one).scenarios]
     repeats = dict.fromkeys(names, REPEATS) | MORE_REPEATS
-    plans = [plan_of(name, count, traced=count) for name, count in repeats.items()]
-    assert not run([batch for plan in plans for batch in unfinished(plan, out)])
-    return Results({plan.name: plan.store(out) for plan in plans}, repeats)
+    results = simulate(
+        {name: condition_of(name, count, traces=count) for name, count in repeats.items()}, out
+    )
+    assert {name: results.repeats_of(name) for name in repeats} == repeats
+    return results
 
 
 @pytest.mark.parametrize(("name", "trend"), TRENDS, ids=[f"{name}: {one.statement}" for name, one in TRENDS])
 def test_a_trend_is_not_contradicted_or_has_a_reason_why_it_is_not_kept(
-    results: Results, name: str, trend: Trend
+    results: Measurements, name: str, trend: Trend
 ) -> None:
     finding = trend.check(results)
     if trend.reason:
@@ -82,7 +83,7 @@ def test_the_page_of_a_paper_has_every_statement_and_a_reason_for_each_that_is_c
 
 @pytest.mark.parametrize("reading", READINGS, ids=lambda reading: reading.ambiguous)
 def test_the_reading_that_fits_is_nearer_to_the_published_numbers(
-    results: Results, reading: Ambiguity
+    results: Measurements, reading: Ambiguity
 ) -> None:
     rows = [row for row in reading.rows(results) if row.published is not None]
     assert rows or reading.fits == "neither"
@@ -93,7 +94,7 @@ def test_the_reading_that_fits_is_nearer_to_the_published_numbers(
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: str) -> None:
+def test_every_figure_has_a_curve_for_each_of_its_names(results: Measurements, name: str) -> None:
     for figure in paper(name).figures:
         plot = figure.draw(results)
         assert f"Figure {figure.number}" in plot.title
@@ -101,7 +102,9 @@ def test_every_figure_has_a_curve_for_each_of_its_names(results: Results, name: 
         assert drawn == set(figure.names), figure.number
 
 
-def test_half_of_the_distinct_rates_are_kept_and_two_of_three_are_not_contradicted(results: Results) -> None:
+def test_half_of_the_distinct_rates_are_kept_and_two_of_three_are_not_contradicted(
+    results: Measurements,
+) -> None:
     (rates, *_) = scores([Comparison(paper(name), results) for name in PAPERS])
     # 36 rates of 2013 and 10 of jansen2017, two of them from one simulation.
     assert (rates.kind, rates.all.all) == ("rate", 36 + 9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -108,6 +109,48 @@ def test_other_measures_are_measured_if_renewed(tmp_path: Path) -> None:
     asked = {"a": Condition(scenario(), repeats=2, measures=("rate",))}
     assert values(measured(asked).run(into=place), "rate") == {}
     assert len(values(measured(asked).run(into=place, renew=True), "rate")) == 4
+
+
+@pytest.mark.parametrize("traces", [0, 2])
+def test_a_function_of_ones_own_measures_failed_calls_too(tmp_path: Path, traces: int) -> None:
+    dead = {"dead": Condition(scenario(**{"link.up.loss": "100 %"}), 2, ("rate",), traces)}
+    results = measured(dead).run(into=tmp_path / "own", jobs=1)
+    assert results.outcomes()["status"].to_list() == ["failed", "failed"]
+    assert values(results, "seed") == {
+        ("dead", repeat, ""): dead["dead"].scenario.seed_of(repeat) for repeat in (0, 1)
+    }
+    assert len(values(results, "rate")) == 4
+    assert 0 < (results.processor_s or 0) < 60
+    # Metrics say of a failed call only that it failed.
+    plain = Experiment([dead["dead"].scenario], repeats=2).run(out=tmp_path)
+    assert plain.metrics()["metric"].to_list() == ["call_failures"] * 2
+
+
+def test_a_repeat_whose_trace_is_asked_for_later_or_was_deleted_runs_again_if_renewed(tmp_path: Path) -> None:
+    place = tmp_path / "own"
+
+    def traces(**how: Any) -> int:
+        asked = {"a": Condition(scenario(), repeats=2, measures=(), traces=1)}
+        return len(measured(asked).run(into=place, jobs=1, **how).traces)
+
+    measured({"a": Condition(scenario(), repeats=2, measures=())}).run(into=place, jobs=1)
+    CALLED.clear()
+    assert traces(renew=True) == 1
+    assert traces(renew=True) == 1
+    assert len(CALLED) == 1
+    shutil.rmtree(Results(place).runs[0].repeat_path(0))
+    assert traces(renew=True) == 1
+    assert len(CALLED) == 2
+
+
+def test_several_conditions_are_chosen_by_their_labels(tmp_path: Path) -> None:
+    each = {label: Condition(scenario(), repeats=1, measures=()) for label in "abc"}
+    results = measured(each).run(into=tmp_path / "own", jobs=1)
+    assert results[["c", "a"]].conditions == ["a", "c"]
+    of_each = [results[label].processor_s or 0 for label in "ac"]
+    assert results[["c", "a"]].processor_s == pytest.approx(sum(of_each))
+    with pytest.raises(BadInput, match="no condition `d` in own"):
+        results[["a", "d"]]
 
 
 def test_a_store_for_more_conditions_refuses_another_way_to_measure(tmp_path: Path) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
 from rtclab.cli import EXIT_FAILED, EXIT_INTERRUPTED, new_table, print_json, print_table, right
-from rtclab.progress import progress
+from rtclab.experiment import Condition
 from rtclab.scenario import shipped
-from rtclab_papers.reproduce import EVERY_PAPER, NAMES, paper, plan_of, repeats_of
+from rtclab.trace import Repeat
+from rtclab_papers.reproduce import EVERY_PAPER, NAMES, condition_of, paper, repeats_of, simulate
 from rtclab_papers.reproduce.comparison import Comparison
+from rtclab_papers.reproduce.measurements import results_path
 from rtclab_papers.reproduce.pages import write_docs, write_pages
 from rtclab_papers.reproduce.paper import Paper
-from rtclab_papers.reproduce.results import Results, results_path
-from rtclab_papers.reproduce.runner import Failure, Plan, run, unfinished
 from rtclab_papers.reproduce.score import scores
 from rtclab_papers.reproduce.variants import split
 
@@ -39,17 +39,20 @@ def run_and_compare(request: ReproduceRequest) -> int:
     """Runs what is not finished, compares and writes the pages; returns the exit status."""
     names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
     papers = [paper(name) for name in names]
-    plans = plans_of(papers, request.repeats, every_reading=request.every_reading)
+    conditions = conditions_of(papers, request.repeats, every_reading=request.every_reading)
     out = results_path(request.out)
+    failures: dict[tuple[str, str], list[int]] = {}
+
+    def ended(scenario: str, outcome: Repeat) -> None:
+        # A call that does not connect is a result.
+        if outcome.status == "error":
+            failures.setdefault((scenario, outcome.reason), []).append(outcome.repeat)
+
     try:
-        failures = _run(plans, out, request.jobs)
+        results = simulate(conditions, out, jobs=request.jobs, ended=ended)
     except KeyboardInterrupt:
         print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
-    results = Results(
-        {plan.name: plan.store(out) for plan in plans},
-        {plan.name: plan.repeats for plan in plans},
-    )
     comparisons = [Comparison(one, results) for one in papers]
     pages = write_pages(comparisons, out)
     if request.docs is not None:
@@ -76,26 +79,17 @@ def show_papers(*, as_json: bool) -> None:
     print_table(table)
 
 
-def plans_of(papers: Sequence[Paper], repeats: int | None, *, every_reading: bool = False) -> list[Plan]:
-    """The plans for the papers; a scenario that several papers need runs once."""
+def conditions_of(
+    papers: Sequence[Paper], repeats: int | None, *, every_reading: bool = False
+) -> dict[str, Condition]:
+    """The conditions of the papers; a scenario that several papers need runs once."""
     known = shipped()
     names = [name for one in papers for name in one.scenarios]
     if every_reading:
         names += [name for one in papers for name, _ in one.extra_needs]
-    names = [name for name in dict.fromkeys(names) if split(name)[0] in known]
-    return [plan_of(name, repeats or repeats_of(name)) for name in names]
-
-
-def _run(plans: Sequence[Plan], out: Path, jobs: int | None) -> list[Failure]:
-    batches = [batch for plan in plans for batch in unfinished(plan, out)]
-    if not batches:
-        return []
-    with progress("reproducing", sum(len(batch.repeats) for batch in batches), "repeats") as advance:
-
-        def on_interrupt() -> None:
-            print("interrupted; finishing the repeats that are running", file=sys.stderr)
-
-        return run(batches, jobs=jobs, on_finished=advance, on_interrupt=on_interrupt)
+    return {
+        name: condition_of(name, repeats or repeats_of(name)) for name in names if split(name)[0] in known
+    }
 
 
 def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
@@ -124,7 +118,6 @@ def _show_comparison(comparison: Comparison) -> None:
     print_table(trends)
 
 
-def _show_failures(failures: Sequence[Failure]) -> None:
-    for failure in failures:
-        numbers = ", ".join(map(str, failure.repeats))
-        typer.echo(f"{failure.scenario}, repeats {numbers}: {failure.reason}", err=True)
+def _show_failures(failures: Mapping[tuple[str, str], Sequence[int]]) -> None:
+    for (scenario, reason), repeats in failures.items():
+        typer.echo(f"{scenario}, repeats {', '.join(map(str, repeats))}: {reason}", err=True)

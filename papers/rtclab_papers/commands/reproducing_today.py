@@ -14,7 +14,7 @@ from rtclab.cli import count as number_of
 from rtclab.trace import Repeat
 from rtclab_papers.campaigns import Campaign, RowFile, Tally
 from rtclab_papers.reproduce import EVERY_PAPER, NAMES, paper
-from rtclab_papers.reproduce.results import results_path
+from rtclab_papers.reproduce.measurements import results_path
 from rtclab_papers.reproduce.today import series
 from rtclab_papers.reproduce.today.conditions import read_plan
 from rtclab_papers.reproduce.today.numbers import Numbers

@@ -6,14 +6,21 @@ a folder with a scenario for each condition.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 
 from rtclab.errors import BadInput
-from rtclab.scenario import closest
-from rtclab_papers.reproduce.measures import MEDIA
+from rtclab.experiment import Condition, Experiment
+from rtclab.processes import cores, process_pool
+from rtclab.scenario import Scenario, closest
+from rtclab.trace import Repeat
+from rtclab_papers.reproduce.measurements import Measurements
+from rtclab_papers.reproduce.measures import MEASURES, MEDIA, numbers
 from rtclab_papers.reproduce.paper import Paper, read_paper
-from rtclab_papers.reproduce.runner import Plan
+from rtclab_papers.reproduce.trends import Need
 from rtclab_papers.reproduce.variants import Variant, split
 from rtclab_papers.scenarios import PAPERS
 
@@ -36,17 +43,55 @@ def paper(name: str) -> Paper:
     return read_paper(name)
 
 
-def plan_of(scenario: str, repeats: int, *, traced: int | None = None) -> Plan:
-    """The plan that runs a scenario and measures everything that any paper needs from it.
+def condition_of(scenario: str, repeats: int, *, traces: int | None = None) -> Condition:
+    """A scenario with its variants, its fields that are drawn, and everything that any paper needs from it.
 
-    ``traced`` is the number of repeats whose full trace is kept; by default as many as the figures need.
+    It records every packet only if a measure needs that. ``traces`` is the number of repeats whose full
+    trace is kept; by default as many as the figures need.
     """
-    needs = [need for one in map(paper, NAMES) for need in (*one.needs, *one.extra_needs)]
-    measures = {name for of, name in needs if of == scenario}
-    if traced is None:
-        traced = max(paper(name).traced(scenario) for name in NAMES)
+    measures = {name for of, name in _needs() if of == scenario}
+    if traces is None:
+        traces = max(paper(name).traced(scenario) for name in NAMES)
+    packets = any(MEASURES[name.partition("@")[0]].packets for name in measures)
+    changes: dict[str, object] = {"record": "packets" if packets else "seconds"}
     variants = variants_of(scenario)
-    return Plan(scenario, repeats, min(traced, repeats), (MEDIA, *sorted(measures)), variants=variants)
+    for variant in variants:
+        changes |= variant.sets
+    draws = [draw for variant in variants for draw in variant.draws]
+    loaded = Scenario.load(split(scenario)[0], changes)
+    return Condition(loaded, repeats, (MEDIA, *sorted(measures)), traces, draws)
+
+
+@cache
+def _needs() -> frozenset[Need]:
+    """What any paper needs: pairs of a scenario and the name of a measure."""
+    return frozenset(need for one in map(paper, NAMES) for need in (*one.needs, *one.extra_needs))
+
+
+def simulate(
+    conditions: Mapping[str, Condition],
+    out: Path,
+    *,
+    jobs: int | None = None,
+    ended: Callable[[str, Repeat], None] = lambda scenario, outcome: None,
+) -> Measurements:
+    """Simulates and measures what is not finished; returns the values of all conditions.
+
+    Args:
+        conditions: the conditions by the name of their scenario.
+        out: directory of the results, to which the conditions are added.
+        jobs: number of processes, by default one per core. With 1, everything runs in this process.
+        ended: called with the scenario and the outcome after each repeat has been kept.
+
+    Raises:
+        BadInput: another process writes to the same directory.
+        KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept.
+    """
+    jobs = jobs or cores()
+    experiment = Experiment(conditions, repeats=1, traces=False, measure=numbers, name="reproducing")
+    with nullcontext() if jobs == 1 else process_pool(jobs) as pool:
+        results = experiment.run(into=out, executor=pool, jobs=1, renew=True, ended=ended)
+    return Measurements.of(results, conditions)
 
 
 def variants_of(scenario: str) -> tuple[Variant, ...]:

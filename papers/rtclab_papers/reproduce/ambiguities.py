@@ -12,8 +12,8 @@ from typing import Any, Literal
 from pydantic import Field, InstanceOf
 
 from rtclab.scenario import Table
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import none_if_nan
-from rtclab_papers.reproduce.results import Results
 from rtclab_papers.reproduce.trends import Need, Quantity
 
 Side = Literal["first", "other"]
@@ -99,7 +99,7 @@ class Ambiguity(Table):
         pairs = [(one.first.scenario, one.other.scenario) for one in self.numbers]
         return list(dict.fromkeys(pairs))
 
-    def rows(self, results: Results) -> list[Row]:
+    def rows(self, results: Measurements) -> list[Row]:
         """The numbers under both readings."""
         return [
             Row(one.label, one.unit, one.first.of(results), one.other.of(results), one.published)

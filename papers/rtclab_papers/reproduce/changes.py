@@ -16,8 +16,8 @@ from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import Metric
 from rtclab_papers.reproduce.chance import share_of_samples
 from rtclab_papers.reproduce.estimate import SMALLEST, Outcome, estimate_of
+from rtclab_papers.reproduce.measurements import Measurements, mean_of_known
 from rtclab_papers.reproduce.measures import OVER_USE
-from rtclab_papers.reproduce.results import Results, mean_of_known
 from rtclab_papers.reproduce.trends import Check, Finding, Need
 
 NO_SESSION = "no session with over-use"
@@ -80,7 +80,7 @@ class Change:
         return f"{self.pair.label}: {_with_interval(self.percent, self.in_points)}"
 
 
-def change(results: Results, pair: Pair, metric: str, *, in_points: bool = False) -> Change:
+def change(results: Measurements, pair: Pair, metric: str, *, in_points: bool = False) -> Change:
     """The change of a metric in a condition."""
     before, after = (_with_over_use(results, name, metric) for name in (pair.before, pair.after))
     both = sorted(before.keys() & after.keys())
@@ -88,7 +88,7 @@ def change(results: Results, pair: Pair, metric: str, *, in_points: bool = False
     return Change(pair, first, second, in_points)
 
 
-def _with_over_use(results: Results, scenario: str, metric: str) -> dict[int, float]:
+def _with_over_use(results: Measurements, scenario: str, metric: str) -> dict[int, float]:
     over_use = results.numbered(scenario, OVER_USE)
     values = results.numbered(scenario, metric)
     return {
@@ -140,7 +140,7 @@ class Changes(Check):
             for pair in self.pairs
         ]
 
-    def found(self, results: Results) -> dict[str, list[Change]]:
+    def found(self, results: Measurements) -> dict[str, list[Change]]:
         """The changes in each reading that was run, by its label."""
         return {
             one.label: [
@@ -150,7 +150,7 @@ class Changes(Check):
             if all(results.repeats_of(scenario) for scenario, _ in self._needs_of([one]))
         }
 
-    def check(self, results: Results) -> Finding:
+    def check(self, results: Measurements) -> Finding:
         """Whether the changes pass in the first reading, and these changes as text."""
         first = next(iter(self.found(results).values()))
         outcome, repeats = self.judge(first)

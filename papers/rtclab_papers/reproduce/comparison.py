@@ -17,10 +17,10 @@ from rtclab_papers.reproduce.changes import Changes
 from rtclab_papers.reproduce.configured import configured
 from rtclab_papers.reproduce.equations import EQUATIONS
 from rtclab_papers.reproduce.estimate import Estimate, Outcome, estimate_of, exactly
+from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
 from rtclab_papers.reproduce.null import null_of
 from rtclab_papers.reproduce.paper import NUMBER_IN_TEXT, Paper
-from rtclab_papers.reproduce.results import Measured, Results
 from rtclab_papers.reproduce.trends import MOST_REPEATS, Finding, Trend
 
 FEW_CALLS = 20
@@ -147,7 +147,7 @@ class Comparison:
     """A paper and our results."""
 
     paper: Paper
-    results: Results
+    results: Measurements
 
     @cached_property
     def cells(self) -> list[Compared]:

@@ -29,8 +29,8 @@ from rtclab.report import (
 )
 from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import Metric
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEASURES
-from rtclab_papers.reproduce.results import Results
 from rtclab_papers.reproduce.trends import Need
 
 POINTS = points_per_line(6)
@@ -181,12 +181,12 @@ class Figure(Table):
         asked = [line for line in self.lines if not self.traced or MEASURES[line.metric].packets]
         return [(line.condition, line.metric) for line in asked]
 
-    def is_known(self, results: Results) -> bool:
+    def is_known(self, results: Measurements) -> bool:
         """Whether everything that the figure needs was measured."""
         known = results.traces if self.traced else results.repeats_of
         return all(known(name) for name in self.scenarios)
 
-    def draw(self, results: Results) -> Plot:
+    def draw(self, results: Measurements) -> Plot:
         """Draws the figure from our results."""
         name, title = f"figure-{self.number}".replace(" ", "-"), f"Figure {self.number}. {self.title}"
         axis = self.axis or MEASURES[self.lines[0].metric].label
@@ -219,7 +219,7 @@ Words = tuple[str, str, str]
 """Name, title and caption of a plot."""
 
 
-def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
+def _over_time(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """Curves over time, as means over the first repeats of each scenario."""
     points = points_per_line(len(figure.lines))
 
@@ -232,7 +232,7 @@ def _over_time(figure: Figure, looks: Looks, results: Results, words: Words, axi
     return over_time(*words, panels, axis)
 
 
-def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
+def _distribution(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """Cumulative distributions of the lines' metrics, over the packets of the first repeats."""
 
     def distribution(line: Line) -> Distribution:
@@ -245,7 +245,7 @@ def _distribution(figure: Figure, looks: Looks, results: Results, words: Words, 
     return distributions(*words, panels, axis)
 
 
-def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
+def _per_repeat(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """The mean of each repeat with the standard deviation of its samples, and the mean over repeats."""
     series = []
     for line in figure.lines:
@@ -258,7 +258,7 @@ def _per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, ax
     return per_repeat(*words, [("", series)], range(1, longest + 1), axis)
 
 
-def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
+def _bars(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """Groups of bars: means of a metric, with the standard deviation within repeats or the 95 % interval."""
 
     def height(line: Line) -> tuple[float, float]:
@@ -276,7 +276,7 @@ def _bars(figure: Figure, looks: Looks, results: Results, words: Words, axis: st
     return bars(*words, series, list(figure.groups), axis)
 
 
-def _bars_per_repeat(figure: Figure, looks: Looks, results: Results, words: Words, axis: str) -> Plot:
+def _bars_per_repeat(figure: Figure, looks: Looks, results: Measurements, words: Words, axis: str) -> Plot:
     """Groups of bars: a group for each repeat, and one for the means over all repeats."""
     of_lines = [
         [_or_nan(value) for value, _ in results.per_repeat(line.condition, line.metric, line.flow)]
@@ -294,7 +294,7 @@ def _or_nan(value: float | None) -> float:
     return nan if value is None else value
 
 
-_FORMS: dict[str, Callable[[Figure, Looks, Results, Words, str], Plot]] = {
+_FORMS: dict[str, Callable[[Figure, Looks, Measurements, Words, str], Plot]] = {
     "over time": _over_time,
     "distribution": _distribution,
     "per repeat": _per_repeat,

@@ -6,7 +6,7 @@ Most papers used a capture tool at the receiver. Their rates are IP bytes in sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rtclab.experiment import Number
 from rtclab.metrics import (
     METRICS,
     NO_SAMPLES,
@@ -47,7 +48,7 @@ EQUATION = "equation"
 WINDOW_S = 10
 """Length of the window of a value with the name ``name@begin``."""
 MEDIA = "media"
-"""Name of a value that every repeat has: 1 for flows of media, None for other flows."""
+"""Name of a value that every flow has: 1 for flows of media, 0 for other flows."""
 OVER_USE = "over_use_percent"
 MINUTE_S = 60
 SOON_MS = 25.0
@@ -104,6 +105,14 @@ def measure(trace: Trace, names: Iterable[str]) -> Values:
     return {name: {_own_name(flow): _value(trace, flow, name) for flow in trace.flows} for name in names}
 
 
+def numbers(trace: Trace, names: Iterable[str]) -> Iterator[Number]:
+    """Measures values as :func:`measure`, for experiments."""
+    for name, of_flows in measure(trace, names).items():
+        for flow, (value, deviation) in of_flows.items():
+            if value is not None:
+                yield Number(name, flow, value, deviation)
+
+
 def _own_name(flow: str) -> str:
     """The name of a flow without the repeat that ``rtclab.simulate_together`` puts before it."""
     return flow.rpartition(":")[2]
@@ -121,13 +130,13 @@ def none_if_nan(value: float) -> float | None:
 
 
 def _is_media(trace: Trace, flow: str) -> float:
-    """1 if the flow carries media between participants, even if nothing arrived; NaN otherwise.
+    """1 if the flow carries media between participants, even if nothing arrived; 0 otherwise.
 
     Other flows are legs to and from a server, flows with only feedback, and cross traffic.
     """
     about, people = trace.manifest.flows[flow], trace.manifest.participants
     is_seen = flow in media_flows(trace)
-    return 1.0 if is_seen and about.sender in people and about.receiver in people else nan
+    return float(is_seen and about.sender in people and about.receiver in people)
 
 
 def _first_call_share(trace: Trace, flow: str, begin_s: int = 30) -> float:

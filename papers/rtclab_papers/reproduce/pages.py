@@ -16,8 +16,8 @@ from rtclab_papers.reproduce.drawn import plots, write_figures
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.judged import judged
 from rtclab_papers.reproduce.layout import grid
+from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import EQUATION
-from rtclab_papers.reproduce.results import Results
 from rtclab_papers.reproduce.score import EVERYTHING, Tally, scores
 from rtclab_papers.reproduce.trends import Finding, Trend
 
@@ -72,7 +72,7 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), text)
 
 
-def took(results: Results, scenarios: Iterable[str]) -> str:
+def took(results: Measurements, scenarios: Iterable[str]) -> str:
     """How many calls of how many conditions were simulated, and how long that took, as a sentence.
 
     It is empty if the time is not known.

@@ -18,9 +18,9 @@ from rtclab_papers.reproduce.ambiguities import Ambiguity, ambiguity_of
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Metric
 from rtclab_papers.reproduce.changes import Changes
 from rtclab_papers.reproduce.figures import Figure, figures_of
+from rtclab_papers.reproduce.measurements import EVERY_FLOW
 from rtclab_papers.reproduce.null import Null
 from rtclab_papers.reproduce.readings import CellReadings
-from rtclab_papers.reproduce.results import EVERY_FLOW
 from rtclab_papers.reproduce.trends import Check, Need, Numbers, Quantity, Trend
 from rtclab_papers.reproduce.variants import Variant
 

@@ -18,7 +18,7 @@ from rtclab.report import DASHED, INK, ROOM_ABOVE, Columns, Dots, Line, Look, Ma
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell
 from rtclab_papers.reproduce.figures import Figure
 from rtclab_papers.reproduce.figures import Line as FigureLine
-from rtclab_papers.reproduce.results import EVERY_FLOW
+from rtclab_papers.reproduce.measurements import EVERY_FLOW
 
 PUBLISHED = "published"
 """The label of all published values in a legend."""

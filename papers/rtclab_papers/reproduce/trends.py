@@ -29,8 +29,8 @@ from rtclab_papers.reproduce.estimate import (
     mean_of,
     proportion,
 )
+from rtclab_papers.reproduce.measurements import EVERY_FLOW, Measurements, mean_of_known
 from rtclab_papers.reproduce.measures import MEASURES, WINDOW_S
-from rtclab_papers.reproduce.results import EVERY_FLOW, Results, mean_of_known
 
 RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "percent_of": lambda ours, other: 100 * ours / other,
@@ -151,11 +151,11 @@ class Quantity(Table):
         )
         return [*own, *(need for one in (*self.mean_of, *others) if one for need in one.needs)]
 
-    def of(self, results: Results) -> float:
+    def of(self, results: Measurements) -> float:
         """The number; NaN if nothing was measured."""
         return self.statistic(results).whole
 
-    def estimate(self, results: Results) -> Estimate:
+    def estimate(self, results: Measurements) -> Estimate:
         """The number with its 95 % interval."""
         plain = self.value is None and not self.mean_of and not self._related and self.combine == "mean"
         if (
@@ -167,7 +167,7 @@ class Quantity(Table):
             return proportion(nan if value is None else value for value, _ in values)
         return self.statistic(results).estimate()
 
-    def statistic(self, results: Results) -> Statistic:
+    def statistic(self, results: Measurements) -> Statistic:
         """The number, computed from all repeats and without each of them."""
         ours = self._unrelated(results)
         for key, other in self._related.items():
@@ -179,7 +179,7 @@ class Quantity(Table):
         """The quantities that this one is related to, by the key of the relation."""
         return {key: other for key in RELATIONS if (other := getattr(self, key)) is not None}
 
-    def _unrelated(self, results: Results) -> Statistic:
+    def _unrelated(self, results: Measurements) -> Statistic:
         """The number before it is related to another one."""
         if self.value is not None:
             return Statistic.constant(self.value)
@@ -209,7 +209,7 @@ class Quantity(Table):
             return [self.metric or ""]
         return [f"{self.metric}@{begin_s}" for begin_s in range(*self.window_s, WINDOW_S)]
 
-    def _jain(self, results: Results) -> Statistic:
+    def _jain(self, results: Measurements) -> Statistic:
         """Mean over repeats of Jain's index, (Σ x)² / (n Σ x²), of the flows that have values."""
         rates = []
         for flow in results.flows(self.scenario, self.flows):
@@ -261,7 +261,7 @@ class Check(Table):
         """What must be measured for the check."""
 
     @abstractmethod
-    def check(self, results: Results) -> Finding:
+    def check(self, results: Measurements) -> Finding:
         """Whether our results meet the condition, and the numbers that show it."""
 
 
@@ -283,7 +283,7 @@ class Numbers(Quantity, Check):
         """What must be measured for all quantities."""
         return [need for one in self.each for need in one.needs] if self.each else super().needs
 
-    def check(self, results: Results) -> Finding:
+    def check(self, results: Measurements) -> Finding:
         """Whether all quantities meet the condition, and their values with their intervals."""
         quantities = self.each or (self,)
         shown = [one.estimate(results) for one in quantities]
@@ -330,7 +330,7 @@ class Trend(Table):
         """What must be measured for the trend."""
         return [need for one in self.checks for need in one.needs]
 
-    def check(self, results: Results) -> Finding:
+    def check(self, results: Measurements) -> Finding:
         """Whether the statement is kept, and the numbers that show it."""
         if self.untestable:
             return Finding(Outcome.UNTESTABLE, self.untestable)

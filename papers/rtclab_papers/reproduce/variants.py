@@ -5,50 +5,15 @@ The name of a scenario is followed by the names of its variants: ``iqbal/delay-5
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from random import Random
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from rtclab.errors import FieldError
-from rtclab.scenario import Scenario, Table
+from rtclab.experiment import Draw
+from rtclab.scenario import Table
 
 SEPARATOR = "+"
 """Separates the names of variants."""
-
-
-class Draw(Table):
-    """A field that has another value in every repeat, with the distribution of its values.
-
-    The distribution is one of: ``whole``, whole numbers between two bounds, all equally probable;
-    ``log_uniform`` between two bounds, in ``unit``; or ``one_of``, values that are equally probable.
-    ``words`` describes the field and its values to readers.
-    """
-
-    field: str
-    words: str
-    whole: tuple[int, int] | None = None
-    log_uniform: tuple[float, float] | None = None
-    one_of: tuple[Any, ...] | None = None
-    unit: str = ""
-
-    @model_validator(mode="after")
-    def _has_one_distribution(self) -> Self:
-        keys = ("whole", "log_uniform", "one_of")
-        given = [key for key in keys if getattr(self, key) is not None]
-        if len(given) != 1:
-            raise FieldError(f"expected one of {', '.join(keys)}; got {', '.join(given) or 'none'}")
-        return self
-
-    def value(self, source: Random) -> Any:
-        """A value of the field."""
-        if self.whole is not None:
-            return source.randint(*self.whole)
-        if self.log_uniform is not None:
-            low, high = self.log_uniform
-            return f"{low * (high / low) ** source.random():.3f} {self.unit}"
-        return source.choice(self.one_of or ())
 
 
 class Variant(Table):
@@ -73,11 +38,3 @@ def split(name: str) -> tuple[str, list[str]]:
     """The name of the shipped scenario, and the names of the variants."""
     scenario, *variants = name.split(SEPARATOR)
     return scenario, variants
-
-
-def drawn(scenario: Scenario, draws: Sequence[Draw], repeat: int) -> Scenario:
-    """The scenario of a repeat; the repeat's seed decides what is drawn."""
-    if not draws:
-        return scenario
-    source = Random(scenario.seed_of(repeat))
-    return Scenario.load(scenario, {draw.field: draw.value(source) for draw in draws})

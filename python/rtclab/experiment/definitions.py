@@ -63,10 +63,14 @@ class Definitions:
                 )
 
     def values(self, outcome: Repeat, trace: Trace | None, names: Sequence[str]) -> list[Number]:
-        """The values of a repeat. A function of one's own has none for a failed repeat."""
+        """The values of a repeat, of which there may be a trace even if the call failed.
+
+        A function of one's own has values wherever there is a trace, and metrics only of a finished repeat.
+        """
         if not self.function:
-            return measured(outcome, trace, [METRICS[name] for name in names], self.window)
-        if trace is None or outcome.status != "finished":
+            of = trace if outcome.status == "finished" else None
+            return measured(outcome, of, [METRICS[name] for name in names], self.window)
+        if trace is None:
             return []
         found = function_named(self.function)(trace, tuple(names))
         return [one._replace(flow=own_name(one.flow)) for one in found if not isnan(one.value)]

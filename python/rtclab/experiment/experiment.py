@@ -75,8 +75,9 @@ class Experiment:
             capture: write a capture beside each simulated trace.
             measure: measures repeats instead of the metrics. It is a function of a module, is called with the
                 trace and the names ``measures`` of the condition, and returns a :class:`Number` for each
-                value. Repeats that are measured together share tables: their flows have names such as
-                ``7:alice->bob``, whose prefix is removed from the result.
+                value. It measures failed calls too, if they left a trace. Repeats that are measured together
+                share tables: their flows have names such as ``7:alice->bob``, whose prefix is removed from
+                the result.
 
         Raises:
             BadInput: an argument is invalid, or the backend cannot run a condition.
@@ -176,8 +177,8 @@ class Experiment:
             order: ``plain`` (condition by condition), ``shuffled``, or ``paired`` (the first repeat of every
                 condition, then the second).
             tries: how often a live repeat is tried that the machine disturbed.
-            renew: run simulated repeats again that another build of rtclab ran or other definitions measured.
-                Their values are kept.
+            renew: run simulated repeats again that another build of rtclab ran or other definitions measured,
+                or whose trace is to be kept and is not there. Their earlier values are kept.
             progress: show a progress bar on a terminal or in a notebook.
             ended: called with the label of the condition and the outcome after each repeat has been kept.
 

@@ -128,16 +128,16 @@ class Results:
 
     @property
     def processor_s(self) -> float | None:
-        """Processor time in s that the finished repeats took to simulate and to measure.
+        """Processor time in s that it took to simulate and measure the repeats, also those whose call failed.
 
         None if it is unknown of one of them, or for live calls.
         """
-        took = self._outcomes().filter(status="finished")["processor_s"]
+        took = self._outcomes().filter(pl.col("status").is_in(["finished", "failed"]))["processor_s"]
         return None if took.is_empty() or took.null_count() else float(took.sum())
 
-    def __getitem__(self, label: str) -> Self:
-        """The results of one condition, by its label."""
-        return self._of([self._number(label)])
+    def __getitem__(self, labels: str | Sequence[str]) -> Self:
+        """The results of one condition by its label, or of several by a list of labels."""
+        return self._of([self._number(label) for label in ([labels] if isinstance(labels, str) else labels)])
 
     def where(self, **values: str) -> Self:
         """The conditions of a sweep with these values of varied fields, written as they were given.
@@ -548,7 +548,8 @@ class Results:
             results = []
             for row in part.iter_rows(named=True):
                 number, outcome = row["number"], repeat_of(row)
-                if outcome.status == "finished" and not store.keeps_trace(number, outcome.repeat):
+                needs_trace = outcome.status == "finished" or bool(store.about.measure)
+                if needs_trace and not store.keeps_trace(number, outcome.repeat):
                     continue
                 try:
                     numbers = _numbers(runs[number], outcome, definitions, names[number])
@@ -614,7 +615,7 @@ def _numbers(
         TraceError: the trace cannot be read.
     """
     trace = None
-    if outcome.status == "finished":
+    if outcome.status == "finished" or definitions.function:
         if not run.has_trace(outcome.repeat):
             return None
         trace = run.trace(outcome.repeat)

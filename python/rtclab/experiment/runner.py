@@ -26,7 +26,7 @@ from rtclab.experiment.store import Result, Store, build
 from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Trace, write_text
+from rtclab.trace import MANIFEST, Repeat, Trace, write_text
 
 Order = Literal["plain", "shuffled", "paired"]
 """Condition by condition, shuffled, or the first repeat of every condition before the second."""
@@ -137,7 +137,8 @@ def unfinished(
     """The repeats to run: those without an outcome, interrupted, or in which the laboratory failed.
 
     Live repeats whose call failed are run again, because they may succeed now. With ``renew``, so are
-    simulated repeats of another build, and those without a trace that other definitions measured.
+    simulated repeats of another build, those without a trace that other definitions measured, and those whose
+    trace is to be kept and is not there.
     """
     final = {"finished", "failed"} if backend.deterministic else {"finished"}
     renew = renew and backend.deterministic
@@ -148,6 +149,7 @@ def unfinished(
         for row in store.outcomes().iter_rows(named=True)
         if row["status"] in final
         and not (renew and (row["code"], row["metrics"]) != (build(), digests.get(row["condition"])))
+        and not (renew and store.lacks_trace(row["condition"], row["repeat"]))
     }
     every = ((condition, repeat) for condition, repeats in wanted.items() for repeat in repeats)
     return [item for item in every if item not in done]
@@ -217,9 +219,10 @@ def _submit(calls: Iterator[Call], jobs: int, how: How, keeper: _Keeper) -> None
             died = "a worker died: it was killed or ran out of memory"
             what = died if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
             path = keeper.store.path
+            again = "the same command" if keeper.store.about.grows else f"`rtclab run --resume {path}`"
             raise Stopped(
                 f"{what}\n{len(keeper.ended)} of {keeper.size} repeats are finished and kept in {path}",
-                hint=f"continue with `rtclab run --resume {path}`",
+                hint=f"continue with {again}",
             ) from error
 
 
@@ -347,29 +350,31 @@ class _Traced:
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            trace = self.backend.run(self.scenario, seed=seed, repeat=self.repeat, out=unfinished)
+            made = self.backend.run(self.scenario, seed=seed, repeat=self.repeat, out=unfinished)
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
             unfinished.rename(place)
         except Exception as error:
             _keep_logs(unfinished, place, error)
-            status: Literal["failed", "error"] = "failed" if isinstance(error, CallFailed) else "error"
+            failed = isinstance(error, CallFailed)
+            trace = Trace(place) if failed and (place / MANIFEST).is_file() else None
+            status: Literal["failed", "error"] = "failed" if failed else "error"
             outcome = Repeat(self.repeat, seed, status, reason_of(error), attempt=attempt)
-            return self._result(outcome, None), None
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
-        trace.path = place
-        note = "; ".join([*map(str, trace.manifest.not_connected), *trace.manifest.notes])
-        disturbed = "" if self.backend.parallel else "; ".join(disturbances(trace))
-        outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
+        else:
+            made.path, trace = place, made
+            note = "; ".join([*map(str, made.manifest.not_connected), *made.manifest.notes])
+            disturbed = "" if self.backend.parallel else "; ".join(disturbances(made))
+            outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
         try:
             result = self._result(outcome, trace)
         except Exception as error:  # the trace is kept, and can be measured when the reason is removed
-            reasons = filter(None, [note, f"{NOT_MEASURED}{reason_of(error)}"])
-            return Result(self.condition, replace(outcome, note="; ".join(reasons))), trace
+            reasons = filter(None, [outcome.note, f"{NOT_MEASURED}{reason_of(error)}"])
+            result = Result(self.condition, replace(outcome, note="; ".join(reasons)))
         took_s = thread_time() - began_s if self.backend.deterministic else None
-        return replace(result, processor_s=took_s), trace
+        return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
 
     def _result(self, outcome: Repeat, trace: Trace | None) -> Result:
         numbers = self.definitions.values(outcome, trace, self.names)

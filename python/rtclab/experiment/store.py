@@ -26,6 +26,7 @@ from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import (
     LOCK_FILE,
+    MANIFEST,
     Machine,
     Repeat,
     Run,
@@ -301,6 +302,11 @@ class Store:
         """Whether the trace of a repeat is kept."""
         first = self.conditions.settings(condition).traces
         return self.about.traces if first is None else repeat < first
+
+    def lacks_trace(self, condition: int, repeat: int) -> bool:
+        """Whether the trace of a repeat should be kept and is not there."""
+        place = self.repeat_path(condition, repeat)
+        return self.keeps_trace(condition, repeat) and not (place / MANIFEST).is_file()
 
     def scenario_of(self, condition: int, repeat: int) -> Scenario:
         """The scenario of a repeat, with what is drawn for it."""

@@ -154,7 +154,8 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
                 failure or "",
                 "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
             )
-            numbers = definitions.values(outcome, None if failure else trace, part.names)
+            recorded = trace if trace.manifest.flows else None
+            numbers = definitions.values(outcome, recorded, part.names)
             results.append(Result(part.condition, outcome, numbers, digest))
     each_s = (thread_time() - began_s) / len(results)
     return [replace(result, processor_s=each_s) for result in results]

@@ -13,8 +13,8 @@ import polars as pl
 from rtclab.experiment import Number, encode_ms
 from rtclab.metrics import METRICS
 from rtclab.trace import Trace
+from rtclab_papers.reproduce.measurements import EVERY_FLOW
 from rtclab_papers.reproduce.measures import MEDIA, measure
-from rtclab_papers.reproduce.results import EVERY_FLOW
 
 COMPARED = ("rate_kbps", "rtt_ms")
 """Measures by which live and simulated calls are compared."""

@@ -11,10 +11,9 @@ from statistics import fmean
 
 from rtclab.metrics import Summary, summarise
 from rtclab.report import number
-from rtclab.trace import Trace
 from rtclab_papers.campaigns import Key, Record
+from rtclab_papers.reproduce.measurements import EVERY_FLOW, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values
-from rtclab_papers.reproduce.results import EVERY_FLOW, Results
 from rtclab_papers.reproduce.today.conditions import Line, Plan
 from rtclab_papers.reproduce.today.measured import COMPARED, NOT_MEDIA
 from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN
@@ -62,25 +61,6 @@ class Estimate:
         return f"{number(self.mean)} ± {number(self._summary.ci95, self.mean)}"
 
 
-@dataclass(frozen=True)
-class OneRepeat:
-    """One repeat of a scenario, as if it were the only one."""
-
-    values: Values
-
-    def read(self) -> dict[int, Values]:
-        """The repeat, under the number 0."""
-        return {0: self.values}
-
-    def processor_s(self) -> float:
-        """Nothing: rows do not have it."""
-        return nan
-
-    def traces(self, repeats: int) -> list[Trace]:
-        """Nothing: rows have no traces."""
-        return []
-
-
 def as_values(record: Record) -> Values:
     """The papers' measures of a repeat by metric and flow, and which flows carry media."""
     found: Values = defaultdict(dict)
@@ -89,7 +69,7 @@ def as_values(record: Record) -> Values:
             found[metric][flow] = (value, None)
     others = record.by_flow(NOT_MEDIA)
     flows = dict.fromkeys(flow for of_flows in found.values() for flow in of_flows)
-    found[MEDIA] = {flow: (None if flow in others else 1.0, None) for flow in flows}
+    found[MEDIA] = {flow: (float(flow not in others), None) for flow in flows}
     return dict(found)
 
 
@@ -146,7 +126,8 @@ class Numbers:
         known = {name: self.measured(campaign, name) for name in names}
         common = set.intersection(*(set(repeats) for repeats in known.values())) if known else set()
         found = [
-            quantity.of(_results({name: known[name][repeat] for name in names})) for repeat in sorted(common)
+            quantity.of(Measurements({name: {repeat: as_values(known[name][repeat])} for name in names}))
+            for repeat in sorted(common)
         ]
         return Estimate(tuple(value for value in found if not isnan(value)))
 
@@ -173,9 +154,3 @@ class Numbers:
             for measure in COMPARED
         ]
         return [pair for pair in found if not (isnan(pair.simulated) or isnan(pair.live))]
-
-
-def _results(records: Mapping[str, Record]) -> Results:
-    """One repeat of each scenario, from which any published quantity can be computed."""
-    stores = {name: OneRepeat(as_values(record)) for name, record in records.items()}
-    return Results(stores, dict.fromkeys(records, 1))

@@ -8,12 +8,14 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from math import isnan, nan
 from pathlib import Path
-from typing import Protocol
+from typing import Self
 
 import numpy as np
+import polars as pl
 
+from rtclab.experiment import Condition, Results
 from rtclab.metrics import Summary, summarise
-from rtclab.trace import Trace
+from rtclab.trace import Run, Trace
 from rtclab_papers.reproduce.estimate import Statistic
 from rtclab_papers.reproduce.measures import MEDIA, Value, Values, none_if_nan
 
@@ -38,43 +40,41 @@ class Measured:
         return self.summary.mean
 
 
-class Finished(Protocol):
-    """Finished repeats of a scenario, wherever they are kept."""
-
-    def read(self) -> dict[int, Values]:
-        """The values of each repeat by number."""
-
-    def processor_s(self) -> float:
-        """Processor time in s that they took; NaN if it is not known."""
-
-    def traces(self, repeats: int) -> list[Trace]:
-        """The full traces of the first repeats that were kept."""
-
-
 @dataclass(frozen=True)
-class Results:
-    """The finished repeats of every scenario.
+class Measurements:
+    """The values of every scenario.
 
-    ``repeats`` is the number of repeats of each scenario to use. An earlier run may have left more.
+    Attributes:
+        values: the values of each measured repeat, by scenario and number.
+        results: the results of the simulations, which have traces and times; None for other values.
     """
 
-    stores: Mapping[str, Finished]
-    repeats: Mapping[str, int]
+    values: Mapping[str, Mapping[int, Values]]
+    results: Results | None = None
 
-    @cached_property
-    def _values(self) -> dict[str, dict[int, Values]]:
-        return {
-            name: {repeat: values for repeat, values in store.read().items() if repeat < self.repeats[name]}
-            for name, store in self.stores.items()
-        }
+    @classmethod
+    def of(cls, results: Results, conditions: Mapping[str, Condition]) -> Self:
+        """The values of the repeats of conditions. An earlier run may have left results of more repeats."""
+        wanted = [(name, repeat) for name, one in conditions.items() for repeat in one.settings.repeats or ()]
+        planned = pl.DataFrame(wanted, {"condition": pl.String, "repeat": pl.Int64}, orient="row")
+        # Flows have no order of their own in the results.
+        rows = results.metrics().drop_nulls("metric").sort("repeat", "flow")
+        rows = rows.join(planned, on=["condition", "repeat"], how="semi", maintain_order="left")
+        values: dict[str, dict[int, Values]] = {name: {} for name in conditions}
+        columns = ("condition", "repeat", "metric", "flow", "value", "deviation")
+        for name, repeat, metric, flow, value, deviation in rows.select(columns).iter_rows():
+            of_metric = values[name].setdefault(repeat, {}).setdefault(metric, {})
+            of_metric[flow] = (value, deviation)
+        return cls(values, results)
 
     def repeats_of(self, scenario: str) -> int:
-        """Number of finished repeats of a scenario."""
-        return len(self._values.get(scenario, {}))
+        """Number of measured repeats of a scenario."""
+        return len(self.values.get(scenario, {}))
 
     def processor_s(self, scenarios: Iterable[str]) -> float:
         """Processor time in s that all repeats of scenarios took; NaN if it is not known of one of them."""
-        return sum(self.stores[name].processor_s() for name in scenarios)
+        took = None if self.results is None else self.results[list(scenarios)].processor_s
+        return nan if took is None else took
 
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
         """A metric over all repeats; flows that match the pattern ``flows`` have equal weights."""
@@ -98,25 +98,31 @@ class Results:
 
     def numbered(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> dict[int, Value]:
         """As ``per_repeat``, by number of the repeat."""
-        repeats = self._values.get(scenario, {})
+        repeats = self.values.get(scenario, {})
         return {repeat: _selected(values, metric, flows) for repeat, values in repeats.items()}
 
     def calls(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> list[float]:
         """The values that :meth:`measured` averages: of each matching flow in each repeat."""
-        repeats = self._values.get(scenario, {}).values()
+        repeats = self.values.get(scenario, {}).values()
         chosen = [value for values in repeats for value, _ in _chosen(values, metric, flows)]
         return [value for value in chosen if value is not None]
 
     def flows(self, scenario: str, patterns: Iterable[str]) -> list[str]:
         """The flows of a scenario that match one of the patterns; empty if nothing was measured."""
-        values = self._values.get(scenario)
+        values = self.values.get(scenario)
         flows = next(iter(values.values()))[MEDIA] if values else ()
         return [flow for flow in flows if any(fnmatchcase(flow, pattern) for pattern in patterns)]
 
     def traces(self, scenario: str, repeats: int = 1) -> list[Trace]:
         """Full traces of the first repeats, for figures; fewer or none if repeats failed."""
-        store = self.stores.get(scenario)
-        return store.traces(min(repeats, self.repeats[scenario])) if store else []
+        run = self._runs.get(scenario)
+        known = [repeat for repeat in self.values.get(scenario, ()) if repeat < repeats]
+        return [run.trace(repeat) for repeat in known if run.has_trace(repeat)] if run else []
+
+    @cached_property
+    def _runs(self) -> dict[str, Run]:
+        found = self.results
+        return {} if found is None else dict(zip(found.conditions, found.runs, strict=True))
 
 
 def _selected(values: Values, metric: str, flows: str) -> Value:
