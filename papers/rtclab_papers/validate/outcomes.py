@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isnan, nan
+from math import nan
 
 import numpy as np
 import polars as pl
 
 from rtclab import Results
 from rtclab.metrics import METRICS
-from rtclab.trace import Trace
 from rtclab_papers.validate.conditions import Condition
 
 SIMULATED_REPEATS = 39
@@ -202,14 +201,6 @@ class Outcome:
         sides = (self.live, self.simulated)
         live, simulated = (2 * side.connected > side.calls for side in sides)
         return live != simulated
-
-
-def call_of(trace: Trace, metrics: Iterable[str]) -> dict[Key, float]:
-    """The metrics of a call that could be measured, of every flow."""
-    found = {
-        (name, flow): METRICS[name].function(trace, flow, None) for name in metrics for flow in trace.flows
-    }
-    return {key: float(value) for key, value in found.items() if not isnan(value)}
 
 
 def live_of(results: Results) -> Live:
