@@ -14,6 +14,7 @@ import congestion_controls
 import metrics_list
 import names
 import scenario_fields
+import suite_fields
 import trace_tables
 from sphinx.application import Sphinx
 from sphinx.util import logging
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "metrics": metrics_list.markdown,
     "run-plots": names.run_plots,
     "scenario-fields": scenario_fields.markdown,
+    "suite-fields": suite_fields.markdown,
     "trace-tables": trace_tables.tables,
     "units": scenario_fields.units,
 }

@@ -1,455 +1,304 @@
-"""Campaigns: order, resuming, disturbed and failed repeats, and the file of rows."""
+"""Campaigns: the rows of experiments, and what runs again after an interruption, a failure or a change."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections import Counter, deque
-from collections.abc import Callable
-from concurrent.futures import Future
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from stub_backend import StubBackend
 
-from rtclab.backend import turns
-from rtclab.errors import BackendUnavailable, BadInput, CallFailed, UnsupportedScenario
+from rtclab.backend import backend, taking_turns
+from rtclab.errors import BackendUnavailable, BadInput, UnsupportedScenario
+from rtclab.experiment import MAX_TRIES, Condition, Number, Results, runner
+from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Trace, only_writer
-from rtclab_papers.campaigns import (
-    MAX_TRIES,
-    Campaign,
-    Item,
-    Key,
-    Record,
-    RowFile,
-    encoders_at_once,
-    items_of,
-    runner,
-    shuffled,
-)
-from rtclab_papers.campaigns.rows import Value
+from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
 
-CALL = Scenario.load("first-call", {"duration": "2 s"})
-ITEMS = items_of([(name, CALL) for name in ("a/one", "a/two", "b/three")], 4)
-RATE = 512.25
+CALL = Scenario.load("first-call", {"duration": "2 s", "record": "seconds"})
+SUNG = Scenario.load(CALL, {"audio": {"bitrate": "32 kbit/s"}})
+"""A call that the stub does not support."""
+RATE = 800.0
+"""Of the stub, in kbit/s."""
 
 
-def measure(item: Item, trace: Trace) -> list[Value]:
-    return [("alice->bob", "rate", RATE + item.repeat), ("alice", "encoder", "libvpx")]
+def sent(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
+    """The rate of every flow, a text, and the number of names."""
+    for flow in trace.flows:
+        yield Number("rate", flow, METRICS["sending_rate"].function(trace, flow, None))
+    yield Number("encoder=libvpx", "alice", 1.0)
+    yield Number("names", "", float(len(names)))
 
 
-class Fake:
-    """Stands in for the live backend, and notes what it runs.
+def conditions(repeats: int = 2, *names: str, scenario: Scenario = CALL) -> dict[str, Condition]:
+    return {name: Condition(scenario, range(repeats), ("rate",)) for name in names or ("a/one", "a/two", "b")}
 
-    ``act`` may raise, or say how the machine disturbed the run. The check before a run raises ``refusal``.
-    """
 
-    parallel = True  # so that the tests do not wait for live calls of this machine
+class Live:
+    """Campaigns on a stub that runs one call at a time; tries with numbers in ``disturbed`` are disturbed."""
 
-    def __init__(
-        self, act: Callable[[int], str] = lambda number: "", refusal: Exception | None = None
-    ) -> None:
-        self.act = act
-        self.refusal = refusal
-        self.ran: list[int] = []
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stub = StubBackend()
+        self.stub.parallel = False
+        self.disturbed: set[int] = set()
+        self.rows = RowFile(folder / "data" / "rows.csv")
 
-    def check(self, scenario: Scenario) -> None:
-        if self.refusal is not None:
-            raise self.refusal
+    @property
+    def ran(self) -> list[int]:
+        return [repeat for repeat, _ in self.stub.ran]
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> SimpleNamespace:
-        self.ran.append(repeat)
-        assert seed == scenario.seed_of(repeat)
-        return SimpleNamespace(manifest=SimpleNamespace(failure=None), disturbed=self.act(len(self.ran)))
+    def campaign(self, chosen: dict[str, Condition], **options: Any) -> Campaign:
+        self.stub.ran.clear()
+        return Campaign(chosen, self.stub, self.rows, self.folder / "live", sent, **options)
 
 
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], Fake]:
-    def use(fake: Fake) -> Fake:
-        monkeypatch.setattr(runner, "backend", lambda name: fake)
-        monkeypatch.setattr(
-            runner, "disturbances", lambda trace: [trace.disturbed] if trace.disturbed else []
-        )
-        return fake
-
-    return use
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+    made = Live(tmp_path)
+    monkeypatch.setattr(taking_turns, "LOCK", tmp_path / "live-calls.lock")
+    monkeypatch.setattr(runner, "disturbances", lambda trace: ["late"] * (len(made.ran) in made.disturbed))
+    return made
 
 
-def campaign(rows: RowFile, items: list[Item] = ITEMS, **options: object) -> Campaign:
-    return Campaign(items, "live", rows, measure, jobs=1, **options)  # type: ignore[arg-type]
+def simulated(folder: Path, chosen: dict[str, Condition], **options: Any) -> Campaign:
+    rows, place = RowFile(folder / "rows.csv"), folder / "sim"
+    return Campaign(chosen, backend("sim"), rows, place, sent, **{"jobs": 1, **options})
 
 
-def test_the_order_depends_on_the_seed_alone_and_has_every_item_once() -> None:
-    first = shuffled(ITEMS, 7)
-    assert first == shuffled(list(reversed(ITEMS)), 7)
-    assert Counter((item.condition, item.repeat) for item in first) == Counter(
-        (item.condition, item.repeat) for item in ITEMS
-    )
-    assert first != shuffled(ITEMS, 8)
-    assert first != ITEMS
-
-
-def test_a_core_carries_one_encoder() -> None:
-    assert [encoders_at_once(cores) for cores in (1, 2, 4, 9)] == [1, 2, 4, 9]
-
-
-@pytest.mark.parametrize(
-    ("name", "encoders"),
-    [
-        ("singh2013/unconstrained", 2),
-        ("singh2013/mesh-3", 6),
-        ("singh2013/calls-3", 6),
-        ("jansen2017/sfu-4", 4),
-    ],
-)
-def test_an_item_weighs_as_much_as_its_encoders(name: str, encoders: int) -> None:
-    assert Item(name, Scenario.load(name), 0).weight == encoders
-
-
-def test_calls_that_run_at_once_have_a_core_per_encoder() -> None:
-    class Pool:
-        def submit(self, *_: object) -> Future[Record]:
-            return Future()
-
-    three = Scenario.load("singh2013/mesh-3")
-    items = items_of([("two", CALL)], 2) + items_of([("three", three)], 2)
-    queue, running = deque((item, 1) for item in items), {}
-    four_cores = campaign(RowFile(Path("none.csv")))
-    four_cores._fill(queue, running, Pool(), 4, 2)  # type: ignore[arg-type]
-    assert [item.condition for item in running.values()] == ["two", "two"]
-    running.popitem()
-    four_cores._fill(queue, running, Pool(), 4, 2)  # type: ignore[arg-type]
-    assert len(running) == 1  # three do not fit beside two
-    running.clear()
-    four_cores._fill(queue, running, Pool(), 2, 2)  # type: ignore[arg-type]
-    assert [item.condition for item in running.values()] == ["three"]  # alone, although there are two cores
-
-
-def test_rows_of_a_repeat_are_read_as_they_were_written(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
-    play(Fake())
-    rows = RowFile(tmp_path / "data" / "rows.csv")
-    tally = campaign(rows).run()
-    assert tally.outcomes == {"finished": len(ITEMS)}
-    record = rows.read()[Key("a/two", "live", 3)]
-    assert record.number("rate", "alice->bob") == RATE + 3
+def test_values_and_texts_of_a_repeat_become_rows(live: Live) -> None:
+    assert live.campaign(conditions()).run().outcomes == {"finished": 6}
+    record = live.rows.read()[Key("a/two", "stub", 1)]
+    assert record.number("rate", "alice->bob") == RATE
     assert record.texts("encoder") == {"alice": "libvpx"}
-    assert record.attempt == 1
+    assert (record.attempt, record.reason) == (1, "")
+    assert live.ran != [0, 1] * 3  # the order is shuffled
 
 
-def test_an_interrupted_campaign_continues_with_the_unfinished_repeats(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    def stop_at_the_sixth(number: int) -> str:
-        if number == 6:
-            raise KeyboardInterrupt
-        return ""
-
-    rows = RowFile(tmp_path / "rows.csv")
-    play(Fake(stop_at_the_sixth))
+def test_an_interrupted_campaign_writes_the_rows_of_what_has_finished_and_continues(live: Live) -> None:
+    live.stub.interrupted_in = {1}
     with pytest.raises(KeyboardInterrupt):
-        campaign(rows).run()
-    assert len(rows.read()) == 5
-    done: list[str] = []
-    rest = play(Fake())
-    tally = campaign(rows).run(lambda item, record: done.append(item.condition))
-    assert len(rest.ran) == len(done) == len(ITEMS) - 5
-    assert tally.outcomes == {"finished": len(ITEMS)}
-    again = play(Fake())
-    campaign(rows).run()
-    assert again.ran == []
+        live.campaign(conditions()).run()
+    before = live.ran.count(0)
+    assert len(live.rows.read()) == before < 3
+    live.stub.interrupted_in = set()
+    ended: list[str] = []
+    tally = live.campaign(conditions()).run(lambda name, one: ended.append(name))
+    assert len(live.ran) == len(ended) == 6 - before
+    assert tally.outcomes == {"finished": 6}
+    assert live.campaign(conditions()).run().outcomes == {"finished": 6}
+    assert live.ran == []
 
 
-def test_a_repeat_whose_rows_a_kill_truncated_runs_again(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    rows = RowFile(tmp_path / "rows.csv")
-    play(Fake())
-    campaign(rows).run()
-    for cut in (3, 30):  # within the outcome's row, and before it
-        whole = rows.path.read_bytes()
-        rows.path.write_bytes(whole[:-cut])
-        again = play(Fake())
-        campaign(rows).run()
-        assert again.ran == [3]  # the last one in the file: the file is sorted
-        assert rows.path.read_bytes() == whole
+KILLED = """
+import sys
+from pathlib import Path
+from test_campaigns import conditions, simulated
+if __name__ == "__main__":
+    simulated(Path(sys.argv[1]), conditions(12)).run()
+"""
 
 
-def test_a_disturbed_repeat_runs_again_until_it_is_undisturbed(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    fake = play(Fake(lambda number: "late" if number == 1 else ""))
-    rows = RowFile(tmp_path / "rows.csv")
-    tally = campaign(rows, ITEMS[:2]).run()
-    assert tally.outcomes == {"finished": 2}
-    assert not tally.disturbed
-    assert len(fake.ran) == 3
-    assert fake.ran[0] == fake.ran[2] != fake.ran[1]  # after everything else
-    assert sorted(record.attempt for record in rows.read().values()) == [1, 2]
+def test_what_ended_before_a_kill_does_not_run_again_and_no_row_is_double(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    here = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    store = tmp_path / "cut" / "sim" / "results.sqlite"
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "killed.py", tmp_path / "cut"], env={**os.environ, "PYTHONPATH": here}
+    ) as process:
+        while process.poll() is None and not (store.is_file() and Results(store.parent).finished):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    ended = Results(store.parent).finished
+    assert 0 < ended < 36
+    assert not (tmp_path / "cut" / "rows.csv").exists()
+    again: list[int] = []
+    for folder, seen in (("cut", again), ("whole", [])):
+        tally = simulated(tmp_path / folder, conditions(12)).run(
+            lambda name, one, seen=seen: seen.append(one.repeat)  # type: ignore[misc]
+        )
+        assert tally.outcomes == {"finished": 36}
+    assert len(again) == 36 - ended
+    rows = (tmp_path / "cut" / "rows.csv").read_text()
+    assert rows == (tmp_path / "whole" / "rows.csv").read_text()
+    assert len(set(rows.splitlines())) == len(rows.splitlines())
 
 
-def test_a_repeat_disturbed_three_times_is_reported_and_kept(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    fake = play(Fake(lambda number: "emulator 20.0 ms late (p99)"))
-    rows = RowFile(tmp_path / "rows.csv")
-    tally = campaign(rows, ITEMS[:1]).run()
-    assert len(fake.ran) == MAX_TRIES == 3
-    key = ITEMS[0].key("live")
-    assert tally.disturbed == {key: "emulator 20.0 ms late (p99)"}
-    assert rows.read()[key].number("rate", "alice->bob") == RATE
-    again = play(Fake())
-    assert campaign(rows, ITEMS[:1]).run().disturbed == tally.disturbed
-    assert again.ran == []
+def test_a_disturbed_repeat_is_tried_again_and_kept_after_the_last_try(live: Live) -> None:
+    live.disturbed = {1, 3, 4, 5}
+    tally = live.campaign(conditions(2, "a")).run()
+    assert len(live.ran) == 2 + MAX_TRIES
+    assert tally.outcomes == {"finished": 1, "disturbed": 1}
+    (key,) = tally.disturbed
+    record = live.rows.read()[key]
+    assert (record.attempt, record.reason, record.number("rate", "alice->bob")) == (MAX_TRIES, "late", RATE)
+    assert live.campaign(conditions(2, "a")).run().disturbed == tally.disturbed
+    assert live.ran == []
 
 
-def test_tries_before_a_kill_count(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
-    rows = RowFile(tmp_path / "rows.csv")
-    rows.append(Record(ITEMS[0].key("live"), 2, "disturbed", "late", ITEMS[0].digest))
-    fake = play(Fake(lambda number: "late"))
-    campaign(rows, ITEMS[:1]).run()
-    assert len(fake.ran) == 1
-    assert rows.read()[ITEMS[0].key("live")].attempt == 3
+def test_failures_are_counted_with_their_reason_and_run_again_only_if_asked_for(live: Live) -> None:
+    live.stub.failing, live.stub.crashing = {1}, {2}
+    tally = live.campaign(conditions(4, "a")).run()
+    assert sorted(live.ran) == [0, 1, 2, 3]
+    assert tally.outcomes == {"finished": 2, "failed": 2}
+    assert tally.failed[Key("a", "stub", 1)].startswith("alice: the page reported `no camera`")
+    assert "division by zero" in tally.failed[Key("a", "stub", 2)]
+    assert live.campaign(conditions(4, "a")).run().failed == tally.failed
+    assert live.ran == []
+    live.stub.failing = live.stub.crashing = set()
+    assert live.campaign(conditions(4, "a"), retry_failed=True).run().outcomes == {"finished": 4}
+    assert sorted(live.ran) == [1, 2]
 
 
-def test_failures_are_counted_with_their_reason_and_the_campaign_goes_on(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    def fail_the_second(number: int) -> str:
-        if number == 2:
-            raise CallFailed("the browser of bob died")
-        return ""
-
-    rows = RowFile(tmp_path / "rows.csv")
-    fake = play(Fake(fail_the_second))
-    tally = campaign(rows).run()
-    assert len(fake.ran) == len(ITEMS)
-    assert tally.outcomes == {"finished": len(ITEMS) - 1, "failed": 1}
-    assert list(tally.failed.values()) == ["the browser of bob died"]
-    assert not play(Fake()).ran
-    assert campaign(rows).run().failed == tally.failed
-    again = play(Fake())
-    assert campaign(rows, retry_failed=True).run().outcomes == {"finished": len(ITEMS)}
-    assert len(again.ran) == 1
-
-
-def test_a_condition_that_the_backend_does_not_support_is_named_and_leaves_no_rows(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    play(Fake(refusal=UnsupportedScenario("calls.0.relay", "no relay")))
-    rows = RowFile(tmp_path / "rows.csv")
-    # Of when the condition had another scenario, which the backend could run.
-    rows.append(Record(ITEMS[0].key("live"), 1, "finished", digest="another"))
-    tally = campaign(rows).run()
-    assert tally.unsupported == dict.fromkeys(("a/one", "a/two", "b/three"), "calls.0.relay: no relay")
-    assert not tally.outcomes
-    assert not rows.read()
-
-
-def test_a_machine_without_browsers_ends_the_campaign(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
-    fake = play(Fake(refusal=BackendUnavailable("no Chromium found")))
-    with pytest.raises(BackendUnavailable, match="no Chromium"):
-        campaign(RowFile(tmp_path / "rows.csv")).run()
-    assert not fake.ran
-
-
-def test_a_limit_of_the_machine_that_only_a_run_meets_fails_that_repeat(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    def meet(number: int) -> str:
-        if number == 2:
-            raise BackendUnavailable("cannot create the network namespace of alice")
-        return ""
-
-    play(Fake(meet))
-    tally = campaign(RowFile(tmp_path / "rows.csv")).run()
-    assert tally.outcomes == {"finished": len(ITEMS) - 1, "failed": 1}
-    assert list(tally.failed.values()) == ["cannot create the network namespace of alice"]
-
-
-def test_finished_rows_stay_when_the_backend_cannot_run_the_rest(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    rows = RowFile(tmp_path / "rows.csv")
-    two = items_of([("a", CALL)], 2)
-    play(Fake())
-    campaign(rows, two[:1]).run()
-    play(Fake(refusal=UnsupportedScenario("traffic.web.congestion_control", "this kernel has no `bbr`")))
-    tally = campaign(rows, two).run()
+def test_a_condition_that_cannot_run_is_named_and_the_others_run(live: Live) -> None:
+    chosen = conditions(1, "a") | conditions(1, "sung", scenario=SUNG)
+    tally = live.campaign(chosen).run()
+    assert tally.unsupported == {"sung": "audio: the stub has no microphone"}
     assert tally.outcomes == {"finished": 1}
-    assert set(rows.read()) == {two[0].key("live")}
+    assert set(live.rows.read()) == {Key("a", "stub", 0)}
 
 
-def test_a_changed_scenario_runs_again_and_another_title_does_not(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    rows = RowFile(tmp_path / "rows.csv")
-    play(Fake())
-    campaign(rows, items_of([("a", CALL)], 1)).run()
-    renamed = items_of([("a", CALL.model_copy(update={"title": "Another title"}))], 1)
-    assert campaign(rows, renamed).todo() == []
-    longer = items_of([("a", Scenario.load(CALL, {"duration": "3 s"}))], 1)
-    assert campaign(rows, longer).todo() == longer
+def test_rows_stay_when_the_rest_cannot_run(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    live.campaign(conditions(1, "a")).run()
+
+    def refuse(scenario: Scenario) -> None:
+        raise UnsupportedScenario("traffic.web.congestion_control", "this kernel has no `bbr`")
+
+    monkeypatch.setattr(live.stub, "check", refuse)
+    tally = live.campaign(conditions(2, "a")).run()
+    assert (tally.outcomes, [*tally.unsupported]) == ({"finished": 1}, ["a"])
+    assert set(live.rows.read()) == {Key("a", "stub", 0)}
 
 
-def test_traces_are_kept_by_condition_repeat_and_try(tmp_path: Path, play: Callable[[Fake], Fake]) -> None:
-    play(Fake(lambda number: "late" if number == 1 else ""))
-    campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces").run()
-    kept = sorted(path.name for path in (tmp_path / "traces" / "a" / "one").iterdir())
-    assert kept == ["repeat-0-try-1", "repeat-0-try-2"]
+def test_a_machine_without_browsers_ends_the_campaign(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(scenario: Scenario) -> None:
+        raise BackendUnavailable("no Chromium found")
+
+    monkeypatch.setattr(live.stub, "check", refuse)
+    with pytest.raises(BackendUnavailable, match="no Chromium"):
+        live.campaign(conditions()).run()
+    assert not live.rows.path.exists()
 
 
-def test_the_trace_of_a_failed_call_is_kept_under_a_name_of_its_own(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    def fail(number: int) -> str:
-        raise CallFailed("the browser of bob died")
-
-    play(Fake(fail))
-    campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces").run()
-    assert [path.name for path in (tmp_path / "traces" / "a" / "one").iterdir()] == ["repeat-0-try-1-failed"]
-
-
-@pytest.mark.parametrize("place", ["rows.csv", "traces"])
-def test_two_campaigns_do_not_write_to_the_same_rows_or_traces(
-    tmp_path: Path, play: Callable[[Fake], Fake], place: str
-) -> None:
-    fake = play(Fake())
-    (tmp_path / "traces").mkdir()
-    one = campaign(RowFile(tmp_path / "rows.csv"), ITEMS[:1], traces=tmp_path / "traces")
-    refused = rf"{tmp_path / place}: process {os.getpid()} on \S+ is writing here"
-    with only_writer(tmp_path / place), pytest.raises(BadInput, match=refused):
-        one.run()
-    assert not fake.ran
-    assert one.run().outcomes == {"finished": 1}
+def test_a_changed_scenario_runs_again_and_another_title_does_not(live: Live) -> None:
+    live.campaign(conditions(1, "a")).run()
+    renamed = CALL.model_copy(update={"title": "Another title"})
+    assert live.campaign(conditions(1, "a", scenario=renamed)).todo() == {}
+    longer = conditions(1, "a", scenario=Scenario.load(CALL, {"duration": "3 s"}))
+    before = live.rows.read()
+    with only_writer(live.folder / "live"), pytest.raises(BadInput, match="is writing here"):
+        live.campaign(longer).run()
+    assert live.rows.read() == before  # what the store has is of the scenario before
+    live.campaign(longer).run()
+    assert live.ran == [0]
+    assert live.campaign(longer).todo() == {}
 
 
-def test_a_live_campaign_takes_a_turn(tmp_path: Path, play: Callable[[Fake], Fake], monkeypatch: Any) -> None:
-    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
-    locked: list[bool] = []
-
-    def note(number: int) -> str:
-        locked.append(turns.LOCK.exists())
-        return ""
-
-    fake = Fake(note)
-    fake.parallel = False
-    play(fake)
-    rows = RowFile(tmp_path / "rows.csv")
-    campaign(rows, ITEMS[:2]).run()
-    assert locked == [True, True]
-    assert not turns.LOCK.exists()
+def measured_otherwise(live: Live, **options: Any) -> Campaign:
+    """A campaign of one repeat with one more measure than :func:`conditions`."""
+    one = {"a": Condition(CALL, (0,), ("rate", "loss"))}
+    return live.campaign(one, versions={"a": "of two measures"}, **options)
 
 
-def test_a_repeat_without_rows_is_measured_from_its_trace(tmp_path: Path) -> None:
-    items, rows, traces = items_of([("call", CALL)], 1), RowFile(tmp_path / "rows.csv"), tmp_path / "traces"
-    whole = Campaign(items, "sim", rows, frames_sent, jobs=1, traces=traces)
-    whole.run()
-    before, kept = rows.path.read_text(), traces / "call" / "repeat-0-try-1"
-    written = (kept / "manifest.json").stat().st_mtime_ns
-    rows.path.unlink()
-    assert whole.run().outcomes == {"finished": 1}
-    assert rows.path.read_text() == before
-    assert (kept / "manifest.json").stat().st_mtime_ns == written
-    longer = items_of([("call", Scenario.load(CALL, {"duration": "3 s"}))], 1)
-    Campaign(longer, "sim", rows, frames_sent, jobs=1, traces=traces).run()
-    assert Trace(kept).manifest.duration_ns == 3 * 10**9
+def test_a_kept_trace_is_measured_again_instead_of_run_again(live: Live) -> None:
+    live.campaign(conditions(1, "a")).run()
+    live.rows.path.unlink()
+    assert live.campaign(conditions(1, "a")).run().outcomes == {"finished": 1}
+    assert live.rows.read()[Key("a", "stub", 0)].number("names") == 1
+    assert measured_otherwise(live).run().outcomes == {"finished": 1}
+    assert live.rows.read()[Key("a", "stub", 0)].number("names") == 2
+    assert live.ran == []
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> tuple[Campaign, Path]:
-    """A campaign of one simulated repeat that has run, and its trace."""
-    whole = Campaign(
-        items_of([("call", CALL)], 1),
-        "sim",
-        RowFile(tmp_path / "rows.csv"),
-        frames_sent,
-        jobs=1,
-        traces=tmp_path / "traces",
-    )
-    whole.run()
-    return whole, tmp_path / "traces" / "call" / "repeat-0-try-1"
+@pytest.mark.parametrize("content", ["{", None])
+def test_a_repeat_whose_trace_is_damaged_or_gone_runs_again(live: Live, content: str | None) -> None:
+    live.campaign(conditions(1, "a")).run()
+    manifest = Results(live.folder / "live")["a"].repeat_path(0) / "manifest.json"
+    manifest.unlink() if content is None else manifest.write_text(content)
+    assert measured_otherwise(live).run().outcomes == {"finished": 1}
+    assert live.ran == [0]
 
 
-def alter(manifest: Path, change: Callable[[dict[str, Any]], object]) -> float:
-    """Changes a manifest and returns when it was written."""
-    about = json.loads(manifest.read_text())
-    change(about)
-    manifest.write_text(json.dumps(about))
-    return manifest.stat().st_mtime_ns
-
-
-def test_a_trace_of_an_older_rtclab_is_no_failed_call_and_its_rows_stay(kept: tuple[Campaign, Path]) -> None:
-    whole, trace = kept
-    written = alter(trace / "manifest.json", lambda about: about.update(schema=SCHEMA - 1))
-    rows = whole.rows.path.read_text()
-    remeasured = replace(whole, versions={"call": "of another measure"})
-    tally = remeasured.run()
-    assert (tally.outcomes, tally.failed) == ({}, {})
-    assert [key.condition for key in tally.outdated] == ["call"]
+def test_a_trace_of_an_older_rtclab_is_no_failed_call_and_its_rows_stay(live: Live) -> None:
+    live.campaign(conditions(1, "a")).run()
+    manifest = Results(live.folder / "live")["a"].repeat_path(0) / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema": SCHEMA - 1}))
+    rows = live.rows.path.read_text()
+    tally = measured_otherwise(live).run()
+    assert (tally.outcomes, tally.failed, live.ran) == ({}, {}, [])
+    assert [key.condition for key in tally.outdated] == ["a"]
     assert "written by an older rtclab" in next(iter(tally.outdated.values()))
-    assert whole.rows.path.read_text() == rows
-    assert (trace / "manifest.json").stat().st_mtime_ns == written
-    assert replace(remeasured, retry_failed=True).run().outcomes == {"finished": 1}
-    assert Trace(trace).manifest.duration_ns == 2 * 10**9
+    assert live.rows.path.read_text() == rows
+    assert measured_otherwise(live, retry_failed=True).run().outcomes == {"finished": 1}
+    assert live.ran == [0]
+    assert live.rows.read()[Key("a", "stub", 0)].number("names") == 2
 
 
-def test_a_new_field_with_a_default_does_not_repeat_a_call(kept: tuple[Campaign, Path]) -> None:
-    whole, trace = kept
-
-    def before_these_fields(about: dict[str, Any]) -> None:
-        del about["scenario"]["servers"]
-        del about["scenario"]["video"]["simulcast"]
-
-    written = alter(trace / "manifest.json", before_these_fields)
-    whole.rows.path.unlink()
-    assert whole.run().outcomes == {"finished": 1}
-    assert (trace / "manifest.json").stat().st_mtime_ns == written
+def never(trace: Trace, names: Sequence[str]) -> list[Number]:
+    raise ZeroDivisionError("division by zero")
 
 
-def test_a_field_that_no_longer_exists_does_not_repeat_a_call_either(kept: tuple[Campaign, Path]) -> None:
-    whole, trace = kept
-    written = alter(trace / "manifest.json", lambda about: about["scenario"].update(weather="fine"))
-    whole.rows.path.unlink()
-    tally = whole.run()
-    assert not tally.outcomes
-    assert "weather" in next(iter(tally.outdated.values()))
-    assert (trace / "manifest.json").stat().st_mtime_ns == written
+def test_a_repeat_that_cannot_be_measured_has_failed(live: Live) -> None:
+    tally = replace(live.campaign(conditions(1, "a")), measure=never).run()
+    assert tally.failed == {Key("a", "stub", 0): "not measured: ZeroDivisionError: division by zero"}
 
 
-def test_a_damaged_trace_is_run_again(kept: tuple[Campaign, Path]) -> None:
-    whole, trace = kept
-    (trace / "manifest.json").write_text("{")
-    whole.rows.path.unlink()
-    assert whole.run().outcomes == {"finished": 1}
+@pytest.mark.parametrize("place", ["data/rows.csv", "live"])
+def test_two_campaigns_do_not_write_to_the_same_rows_or_experiment(live: Live, place: str) -> None:
+    for name in ("data", "live"):
+        (live.folder / name).mkdir()
+    refused = rf"{live.folder / place}: process {os.getpid()} on \S+ is writing here"
+    with only_writer(live.folder / place), pytest.raises(BadInput, match=refused):
+        live.campaign(conditions()).run()
+    assert live.ran == []
+    assert live.campaign(conditions()).run().outcomes == {"finished": 6}
 
 
-def test_campaigns_on_the_same_backend_share_a_file_under_labels(
-    tmp_path: Path, play: Callable[[Fake], Fake]
-) -> None:
-    play(Fake())
-    rows = RowFile(tmp_path / "rows.csv")
-    campaign(rows, ITEMS[:1], label="then").run()
-    campaign(rows, ITEMS[:1], label="now").run()
-    assert sorted(key.backend for key in rows.read()) == ["now", "then"]
+def test_campaigns_on_the_same_backend_share_a_file_under_labels(tmp_path: Path) -> None:
+    for label in ("then", "now"):
+        simulated(tmp_path, conditions(1, "a"), label=label).run()
+    assert sorted(key.backend for key in RowFile(tmp_path / "rows.csv").read()) == ["now", "then"]
 
 
 def test_several_processes_find_the_same_as_one_process(tmp_path: Path) -> None:
-    items = items_of([("call", CALL)], 3)
-    files = [RowFile(tmp_path / name) for name in ("one.csv", "two.csv")]
-    for jobs, rows in zip((1, 2), files, strict=True):
-        tally = Campaign(items, "sim", rows, frames_sent, jobs=jobs).run()
+    for jobs in (1, 2):
+        tally = simulated(tmp_path / str(jobs), conditions(3, "a"), jobs=jobs).run()
         assert tally.outcomes == {"finished": 3}
-    assert files[0].path.read_text() == files[1].path.read_text()
+    assert (tmp_path / "1" / "rows.csv").read_text() == (tmp_path / "2" / "rows.csv").read_text()
 
 
-def frames_sent(item: Item, trace: Trace) -> list[Value]:
-    return [("", "rows", float(trace.table("outbound_rtp").height))]
+def test_simulations_of_other_code_leave_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated(tmp_path, conditions(1, "a")).run()
+    RowFile(tmp_path / "rows.csv").write([])
+    stopped = simulated(tmp_path, conditions(1, "a"))
+    monkeypatch.setattr("rtclab_papers.campaigns.campaign.code_digest", lambda: "a later build")
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Campaign, "_run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    assert stopped.rows.read() == {}
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("seed,half\n1,odd\n")
+def test_a_file_of_something_else_is_refused_and_a_repeat_without_outcome_left_out(tmp_path: Path) -> None:
+    rows = RowFile(tmp_path / "rows.csv")
+    rows.path.write_text("seed,half\n1,odd\n")
     with pytest.raises(BadInput, match="expected condition, backend"):
-        RowFile(tmp_path / "rows.csv").read()
+        rows.read()
+    one = Record(Key("a", "sim", 0), 1, "finished", digest="d", values=[("", "rate", 1.0)])
+    rows.write([replace(one, key=Key("a", "sim", 1)), one])
+    assert [*rows.read()] == [Key("a", "sim", 0), Key("a", "sim", 1)]
+    lines = rows.path.read_text().splitlines(keepends=True)
+    rows.path.write_text("".join(lines[:-1]))
+    assert [*rows.read()] == [Key("a", "sim", 0)]

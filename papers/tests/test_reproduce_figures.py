@@ -14,8 +14,8 @@ from synthetic_run import trace as synthetic_trace
 
 from rtclab.errors import BadInput
 from rtclab.report.drawing import INK, Dots, Line
-from rtclab.report.format import NARROW
 from rtclab.report.picture import as_svg
+from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
 from rtclab.trace import Trace
 from rtclab_papers.reproduce import NAMES, paper

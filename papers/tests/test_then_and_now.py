@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from math import isnan, nan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from rtclab.backend.live import check_participant
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
+from rtclab.experiment import digest_of
 from rtclab.scenario import Scenario, shipped
 from rtclab_papers.campaigns import Key, Record, RowFile
 from rtclab_papers.campaigns.rows import Value
@@ -274,7 +275,6 @@ def numbers_of(*records: Record) -> Numbers:
 
 
 LATENCY = "singh2013/latency-50ms"
-NOWHERE = How(RowFile(Path("none.csv")), Path("none"))
 
 
 def line_of(section: str, row: str, column: str) -> Any:
@@ -476,7 +476,7 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     )
     short = read_plan(["singh2013"], file)
     rows = RowFile(tmp_path / "data" / "rows.csv")
-    then, sim = campaigns(short, How(rows, tmp_path / "live"), live=False)
+    then, sim = campaigns(short, How(rows, tmp_path / "runs"), live=False)
     assert [then.name, sim.name] == [THEN, SIM]
     assert replace(sim, jobs=1).run().outcomes == {"finished": 3}
     numbers = Numbers(short, rows.read())
@@ -494,9 +494,9 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
 
 
 def test_rows_of_a_scenario_that_has_changed_do_not_count() -> None:
-    items = {item.condition: item for item in campaigns(plan(), NOWHERE, live=True)[2].items}
-    now = record(LATENCY, LIVE, 0, rates(1000, 1000), digest=items[LATENCY].digest)
-    simulated = record(LATENCY, SIM, 0, rates(1000, 1000), digest=f"{items[LATENCY].digest}-0123abcd")
+    digest = digest_of(plan().today[LATENCY].scenario)
+    now = record(LATENCY, LIVE, 0, rates(1000, 1000), digest=digest)
+    simulated = record(LATENCY, SIM, 0, rates(1000, 1000), digest=f"{digest}-0123abcd")
     before = record("singh2013/latency-100ms", LIVE, 0, rates(1000, 1000), digest="0123456789ab")
     known = {one.key: one for one in (now, simulated, before)}
     assert set(current(plan(), known)) == {now.key, simulated.key}
@@ -509,23 +509,20 @@ def test_the_page_alone_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert run_today(request) == 0
     assert "Razib Iqbal" in page.read_text()
     assert "Varun Singh" not in page.read_text()
-    item = campaigns(plan(), NOWHERE, live=True)[2].items[0]
-    RowFile(tmp_path / "data" / "page.csv").append(Record(item.key(LIVE), 1, "finished", digest=item.digest))
+    one = Record(Key(LATENCY, LIVE, 0), 1, "finished", digest=digest_of(plan().today[LATENCY].scenario))
+    RowFile(tmp_path / "data" / "page.csv").write([one])
     run_today(request)
-    assert item.condition.startswith("singh2013/")
     assert "Varun Singh" in page.read_text()
 
 
 def test_a_live_repeat_keeps_everything() -> None:
     scenario = as_today(Scenario.load("singh2013/tcp-10mbit-10mbit-50ms"), "4 s").scenario
     trace = SimBackend().simulate(scenario, seed=scenario.seed_of(0), repeat=0)
-    item = campaigns(plan(), NOWHERE, live=True)[2].items[0]
-    need = {item.condition: Need(("media_rate_kbps",), ("*->*",))}
-    values = {(flow, metric): value for flow, metric, value in measured(item, trace, needs=need, more="live")}
-    assert values["alice->bob", "setup_time"] > 0  # type: ignore[operator]
-    assert 0 < values["", "tcp_share"] < 100  # type: ignore[operator]
-    assert values["alice-upload.1", "tcp_throughput"] > 0  # type: ignore[operator]
+    need = Need(("media_rate_kbps",), ("*->*",))
+    values = {(one.flow, one.metric): one.value for one in measured(trace, need.names("live"))}
+    assert values["alice->bob", "setup_time"] > 0
+    assert 0 < values["", "tcp_share"] < 100
+    assert values["alice-upload.1", "tcp_throughput"] > 0
     assert ("alice-upload.1", "media_rate_kbps") not in values
-    few = {metric for _, metric, _ in measured(item, trace, needs=need, more="none")}
+    few = {one.metric for one in measured(trace, need.names("none"))}
     assert few == {"media_rate_kbps"}
-    assert nan not in values.values()

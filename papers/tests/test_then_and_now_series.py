@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtclab.experiment import Condition, Experiment, digest_of
 from rtclab.metrics.series import Array, Samples
 from rtclab.report.drawing import Line
+from rtclab.scenario import Scenario
+from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.reproduce import NAMES
 from rtclab_papers.reproduce.today import series
 from rtclab_papers.reproduce.today.conditions import read_plan
@@ -86,6 +89,28 @@ def test_every_figure_that_the_page_names_exists_and_shows_a_course() -> None:
     for one in found.values():
         assert one.form == "over time"
         assert set(one.scenarios) <= set(plan.scenarios)
+
+
+def test_live_curves_come_from_undisturbed_calls_whose_traces_are_there(
+    tmp_path: Path,
+) -> None:
+    """Simulated calls stand for live ones."""
+    scenario = Scenario.load("first-call", {"duration": "2 s"})
+    digest = digest_of(scenario)
+    Experiment({"call": Condition(scenario, 3)}).run(into=tmp_path / "live")
+    records = {
+        key: Record(key, 1, outcome, digest=of)  # type: ignore[arg-type]
+        for key, outcome, of in (
+            (Key("call", LIVE, 0), "finished", f"{digest}-0a1b"),
+            (Key("call", LIVE, 1), "disturbed", digest),
+            (Key("call", LIVE, 2), "finished", "another"),
+            (Key("call", LIVE, 3), "finished", digest),  # run on another machine
+        )
+    }
+    found = series._live("call", digest, records, tmp_path / "live")
+    assert [trace.manifest.repeat for trace in found] == [0]
+    assert [*series._live("other", digest, records, tmp_path / "live")] == []
+    assert [*series._live("call", digest, records, tmp_path / "none")] == []
 
 
 def figure() -> series.Figure:

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from stub_backend import StubBackend
 
+from rtclab.backend import backend, turns
+from rtclab.experiment import Results, runner
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns.rows import Key, Record, RowFile
 from rtclab_papers.validate import again
@@ -95,10 +98,12 @@ def test_two_small_samples_can_never_be_significant() -> None:
 def append(
     file: Path, condition: str, backend: str, repeat: int, outcome: str = "finished", **values: float
 ) -> None:
-    """Appends a repeat with values of alice's direction; underlines in names are those of metrics."""
+    """Adds a repeat with values of alice's direction; underlines in names are those of metrics."""
     found = tuple(("alice->bob", metric, value) for metric, value in values.items())
-    key = Key(condition, backend, repeat)
-    RowFile(file).append(Record(key, 1, outcome, "" if outcome == "finished" else "late", "d", found))  # type: ignore[arg-type]
+    key, reason = Key(condition, backend, repeat), "" if outcome == "finished" else "late"
+    known = RowFile(file).read()
+    known[key] = Record(key, 1, outcome, reason, "d", found)  # type: ignore[arg-type]
+    RowFile(file).write(known.values())
 
 
 def sample(file: Path, condition: str, shift: float) -> None:
@@ -171,14 +176,19 @@ def test_simulated_repeats_are_run_once(tmp_path: Path, monkeypatch: pytest.Monk
 def test_live_repeats_come_first_and_keep_their_traces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both sides are simulated here."""
-    monkeypatch.setattr(again, "LIVE", "sim")
+    """A stub without browsers stands for the live side."""
+    live = StubBackend()
+    live.parallel = False
+    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
+    monkeypatch.setattr(runner, "disturbances", lambda trace: [])
+    monkeypatch.setattr(again, "backend", lambda name: live if name == "live" else backend(name))
     monkeypatch.setattr(again, "LIVE_REPEATS", 2)
     monkeypatch.setattr(again, "SIMULATED_REPEATS", 2)
     one = Condition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
     said: list[str] = []
-    run_again([one], tmp_path / "again.csv", tmp_path / "traces", run_live=True, say=said.append)
+    run_again([one], tmp_path / "again.csv", tmp_path / "runs", run_live=True, say=said.append)
     numbers = [int(line.partition("repeat ")[2].partition(":")[0]) for line in said]
     assert [sorted(numbers[:2]), sorted(numbers[2:])] == [[1, 2], [11, 12]]
-    kept = {path.name for path in (tmp_path / "traces" / "7").iterdir()}
-    assert kept == {"repeat-1-try-1", "repeat-2-try-1"}
+    live_results, simulated = (Results(tmp_path / "runs" / name) for name in ("live", "sim"))
+    assert [trace.manifest.repeat for trace in live_results.traces] == [1, 2]
+    assert not [*simulated.path.rglob("manifest.json")]

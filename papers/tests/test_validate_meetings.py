@@ -96,8 +96,7 @@ def test_the_two_sfus_have_the_same_simulated_call() -> None:
 def test_every_flow_of_a_meeting_has_a_value(tmp_path: Path) -> None:
     """The live call here is simulated. If its run is gone, it stays in the rows."""
     one, file, live = shortened(meeting(3, "janus")), tmp_path / "rows.csv", tmp_path / "live"
-    made = Experiment([one.scenario], repeats=1, backend=SimBackend()).run(out=live)
-    made.path.rename(made.path.with_name(f"{one.name}-live-1"))
+    Experiment({one.name: one.scenario}, repeats=1, backend=SimBackend()).run(into=live / "live")
     [found] = outcomes([one], file, live, run_missing=False, say=print, repeats=3)
     assert (found.live.calls, found.live.connected) == (1, 1)
     rates = {

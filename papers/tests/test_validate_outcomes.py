@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -12,26 +11,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
+from rtclab.experiment import Condition as Repeats
+from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab_papers.validate.chance import Chance, chance_file, chances, read_chances, write_chances
 from rtclab_papers.validate.conditions import GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
 from rtclab_papers.validate.outcomes import (
     SIMULATED_REPEATS,
-    Call,
     Expected,
     Live,
     Outcome,
     Simulated,
     errors_by_chance,
     expected,
-    gathered,
     live_of,
-    simulated_of,
 )
 from rtclab_papers.validate.tables import GOALS, goal_words, score, table
+from rtclab_papers.validate.twin import simulate
 from rtclab_papers.validate.twin_page import errors, figures, known_on_one_side, write_twin
 from rtclab_papers.validate.twin_plots import drawings, steps, ticks
 
@@ -103,9 +101,8 @@ def test_equal_values_are_covered_more_often_than_stated() -> None:
     assert outside < 1 - 8 / 10
 
 
-def test_a_call_that_does_not_connect_makes_the_interval_less_certain() -> None:
-    calls = [Call(True, {("rtt", "a->b"): 10.0 + number}) for number in range(8)]
-    [said] = [expected(values) for values in gathered([*calls, Call()]).values()]
+def test_the_interval_is_as_certain_as_there_are_calls_that_know_the_value() -> None:
+    said = expected([10.0 + number for number in range(8)])
     assert (said.low, said.high, said.known) == (10, 17, 8)
     assert said.level == pytest.approx(7 / 9)
 
@@ -249,8 +246,7 @@ def test_chance_is_the_median_and_the_range_over_the_repeats_of_the_median_error
 
 
 def test_a_simulation_says_what_chance_makes_of_its_own_repeats(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as executor:
-        said = simulated_of(draw(1).scenario, executor, 3)
+    said = simulate([draw(1)], tmp_path, 3)["1"]
     rate = said.values["receiving_rate", FLOWS[0]]
     assert len(rate.by_chance) == 3
     # The repeat in the middle has a smaller error than the farther one of the others.
@@ -343,7 +339,7 @@ def test_dots_and_bars_stay_inside_the_axes_and_zeros_are_counted() -> None:
     assert axes.note == "1 with a zero are not drawn"
 
 
-def test_meetings_are_compared_by_the_same_functions() -> None:
+def test_meetings_are_compared_by_the_same_functions(tmp_path: Path) -> None:
     """A call of three over an SFU has six flows of media and six of transport; both sides know the same."""
     scenario = Scenario.read(
         {
@@ -355,10 +351,11 @@ def test_meetings_are_compared_by_the_same_functions() -> None:
         },
         "meeting",
     )
-    with ThreadPoolExecutor(2) as pool:
-        simulated = simulated_of(scenario, pool, repeats=3)
-    live = live_of([SimBackend().simulate(scenario, seed=scenario.seed_of(1), repeat=1)])
-    one = Outcome(Condition("three", "three over an SFU", scenario, "meetings"), live, simulated)
+    three = Condition("three", "three over an SFU", scenario, "meetings")
+    simulated = simulate([three], tmp_path, 3)["three"]
+    second = Experiment({"three": Repeats(scenario, repeats=[1])}).run(out=tmp_path)
+    live = live_of(second)
+    one = Outcome(three, live, simulated)
     assert (live.connected, simulated.connected) == (1, 3)
     assert {pair.expected.known for pair in one.pairs} == {3}
     rates = [pair for pair in one.pairs if pair.metric == "receiving_rate"]

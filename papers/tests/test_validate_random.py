@@ -8,17 +8,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from synthetic_run import trace
 
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment
-from rtclab.experiment.disturbance import SLOWEST_ENCODER_MS
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
-from rtclab.trace import Lateness, Run, only_writer
+from rtclab.trace import only_writer
 from rtclab.trace.manifest import SCHEMA
-from rtclab_papers.validate.campaign import disturbance
 from rtclab_papers.validate.conditions import DURATION_S, GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
 from rtclab_papers.validate.outcomes import COMPARED, Live
@@ -57,20 +54,6 @@ def test_the_group_of_a_condition_follows_from_its_seed() -> None:
     assert {draw(seed).group for seed in SEEDS} == set(GROUPS)
 
 
-@pytest.mark.parametrize(
-    ("seed", "place"),
-    [
-        (1, "odd/twin-odd-0001"),
-        (2, "even/twin-even-0002"),
-        (101, "odd/twin-odd-0101"),
-        (102, "even/twin-even-0102"),
-    ],
-)
-def test_live_runs_are_found_under_the_names_that_they_always_had(seed: int, place: str) -> None:
-    condition = draw(seed)
-    assert f"{condition.folder}/{condition.scenario.name}" == place
-
-
 def test_every_value_is_within_the_bounds_that_the_page_states(drawn: list[Scenario]) -> None:
     for scenario in drawn:
         assert scenario.duration.s == DURATION_S
@@ -105,35 +88,6 @@ def test_the_shares_of_lossy_paths_and_of_audio_agree_with_the_page(drawn: list[
     assert abs(audio - 0.5) < 4 * math.sqrt(0.25 / len(drawn))
 
 
-def video_report(reason: str, encode_s: float) -> dict[str, object]:
-    """A report of alice on 100 encoded frames."""
-    return {
-        "at_ns": 10**9,
-        "participant": "alice",
-        "ssrc": 1,
-        "kind": "video",
-        "framesEncoded": 100,
-        "totalEncodeTime": encode_s,
-        "qualityLimitationReason": reason,
-    }
-
-
-def test_a_live_run_is_disturbed_by_a_late_emulator_a_slow_encoder_or_a_processor_at_its_limit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def told(p99_ns: int, reason: str, encode_s: float) -> str:
-        one = trace(outbound_rtp=[video_report(reason, encode_s)])
-        late = Lateness(p50_ns=1, p99_ns=p99_ns, max_ns=p99_ns, bound_ns=5_000_000, over_bound_ratio=0.0)
-        one.manifest = one.manifest.model_copy(update={"lateness": late})
-        monkeypatch.setattr(Run, "traces", [one])
-        return disturbance(Run.__new__(Run))
-
-    assert told(4_000_000, "bandwidth", 0.3) == ""
-    assert told(6_000_000, "none", 0.3) == "emulator 6.0 ms late (p99)"
-    assert told(1, "cpu", 0.3) == "the processor limited the video of alice"
-    assert told(1, "none", 100 * (SLOWEST_ENCODER_MS + 1) / 1e3) == "alice took 26 ms to encode a frame"
-
-
 @pytest.mark.parametrize("place", ["data/twin.csv", "live"])
 def test_two_processes_do_not_write_the_same_conditions(tmp_path: Path, place: str) -> None:
     file, folder = tmp_path / "data" / "twin.csv", tmp_path / "live"
@@ -145,7 +99,7 @@ def test_two_processes_do_not_write_the_same_conditions(tmp_path: Path, place: s
 def short(name: str) -> Condition:
     """A condition with a call of three seconds."""
     scenario = Scenario.load("first-call", ["duration=3 s"])
-    return Condition(name, "a short call", scenario, "odd", "odd")
+    return Condition(name, "a short call", scenario, "odd")
 
 
 def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats(tmp_path: Path) -> None:
@@ -160,8 +114,7 @@ def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats
     assert [pair.covered for pair in without.pairs] == [False, False]
     assert without.live == old
 
-    made = Experiment([one.scenario], repeats=1, backend=SimBackend()).run(out=tmp_path / "live" / "odd")
-    made.path.rename(made.path.with_name(f"{one.scenario.name}-live-1"))
+    Experiment({"1": one.scenario}, repeats=1, backend=SimBackend()).run(into=tmp_path / "live" / "live")
     [found] = outcomes([one], file, tmp_path / "live", run_missing=False, say=said.append, repeats=3)
     assert found.simulated.calls == found.simulated.connected == 3
     assert {pair.expected.known for pair in found.pairs if pair.metric == "receiving_rate"} == {3}

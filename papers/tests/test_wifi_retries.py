@@ -1,4 +1,4 @@
-"""Compares retry limits of a Wi-Fi hop. The table in `docs/scenarios.md` is from `docs/data/wifi-retry.csv`.
+"""Compares retry limits of a Wi-Fi hop. The table in `docs/model.md` is from `docs/data/wifi-retry.csv`.
 
 `RTCLAB_RENEW_WIFI_RETRY=1 pytest papers/tests/test_wifi_retries.py` measures the figures anew, in a minute or
 two, and writes them. The message of the failing test then has the table of the page.
@@ -59,7 +59,7 @@ def test_the_table_of_the_page_is_that_of_the_committed_figures(tmp_path: Path) 
         pl.concat(measured(scenario, REPEATS, tmp_path) for scenario in SCENARIOS).write_csv(CSV)
     rows = pl.read_csv(CSV, schema_overrides={"max_attempts": pl.String})
     assert set(rows["repeats"]) == {REPEATS}
-    assert table(rows) in (DOCS / "scenarios.md").read_text(encoding="utf-8"), table(rows)
+    assert table(rows) in (DOCS / "model.md").read_text(encoding="utf-8"), table(rows)
 
 
 def test_adaptive_retries_lose_less_than_a_single_attempt_and_keep_the_round_trip_time(

@@ -18,6 +18,7 @@ from rtclab.experiment import (
     Moment,
     Results,
     Store,
+    compare_runs,
     essential,
     keep_trace,
     open_store,
@@ -26,8 +27,7 @@ from rtclab.experiment import (
     window,
 )
 from rtclab.experiment.results import as_html
-from rtclab.importers import Imported, Names, read_files
-from rtclab.metrics import METRICS, compare_with
+from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
@@ -35,6 +35,7 @@ from rtclab.scenario.units import Bitrate, Duration
 from rtclab.trace import NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
+    from rtclab.importers import Imported, Names
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
@@ -71,7 +72,7 @@ class Comparison:
         """Means and differences with 95 % confidence intervals: a row per metric, flow and compared run.
 
         ``label`` names the compared run. Columns that end in ``_a`` describe the first run, those in ``_b``
-        the compared one. :func:`rtclab.metrics.compare_runs` describes all columns.
+        the compared one. :func:`rtclab.experiment.compare_runs` describes all columns.
 
         Example:
             >>> slow, fast = (
@@ -82,8 +83,7 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        baseline, *others = self._by_label().items()
-        return compare_with(baseline[1], dict(others), self.window, pair_repeats=self.paired)
+        return compare_runs(self._by_label(), self.window, pair_repeats=self.paired)
 
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
@@ -358,8 +358,8 @@ def compare(
 
     Raises:
         TraceError: there is no such run.
-        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run, or
-            two labels are equal.
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run,
+            two labels are equal, or the repeats of a run left no traces.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -367,6 +367,9 @@ def compare(
         0.0
     """
     runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b, *more)]
+    for one in runs:
+        if not one.run.traced:
+            raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
     shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
     return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
 
@@ -482,11 +485,11 @@ def replay(
         >>> replayed.rembs["rate_bps"].min() > 0
         True
     """
-    from rtclab.replays import Bounds, Choice, replay_capture, replay_event_log
+    from rtclab.replays import Choice, RateBounds, replay_capture, replay_event_log
 
     rates = {"start": start, "min": min, "max": max}
     given = {name: _rate(name, value) for name, value in rates.items() if value is not None}
-    bounds = Bounds(**given)
+    bounds = RateBounds(**given)
     if controller is not None and estimator is None:
         return replay_event_log(Path(recording), Choice.parse(controller), bounds)
     if estimator is not None and controller is None:
@@ -571,6 +574,8 @@ def import_files(
         ('import-capture-1', ['bob->alice', 'alice->bob'])
     """
     paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    from rtclab.importers import read_files
+
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
     return _keep(imported, paths, Path(out))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rtclab.backend.live import doctor as live
-from rtclab.backend.live.doctor import Check
+from rtclab.backend.live.doctor import MachineCheck
 
 
-def doctor() -> list[Check]:
+def doctor() -> list[MachineCheck]:
     """Checks the simulator and everything that live calls need.
 
     Example:
@@ -16,7 +16,7 @@ def doctor() -> list[Check]:
     try:
         from rtclab import _native  # noqa: F401
 
-        simulator = Check("simulator", True, "built")
+        simulator = MachineCheck("simulator", True, "built")
     except ImportError as error:
-        simulator = Check("simulator", False, str(error), "make setup")
+        simulator = MachineCheck("simulator", False, str(error), "make setup")
     return [simulator, *live.doctor()]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rtclab.experiment import Moment, metrics_of, window
-from rtclab.experiment.summary import summary_of
+from rtclab.experiment import Moment, metrics_of, summary_of_run, window
 from rtclab.importers import Names
 from rtclab.importers.captures import read_captures
 from rtclab.metrics.series import Window
@@ -100,7 +99,7 @@ def summary(trace: Trace, *, begin: Moment | None = None, end: Moment | None = N
         >>> trace.summary().filter(metric="receiving_rate")["repeats"].to_list()
         [1, 1]
     """
-    return summary_of(metrics_of(run_of(trace), _window(trace, begin, end)), ["condition"])
+    return summary_of_run(run_of(trace), _window(trace, begin, end))
 
 
 def plot(trace: Trace, name: str = "rate", flow: str | None = None) -> Plot:

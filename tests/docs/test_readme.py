@@ -49,6 +49,15 @@ def test_the_first_table_of_a_page_has_the_figures_of_this_version(
         assert int(number) == len(METRICS), page
 
 
+def test_the_first_screen_of_the_architecture_names_every_part_of_the_package() -> None:
+    shown = (ROOT / "ARCHITECTURE.md").read_text().splitlines()[:50]
+    named = {name.strip("/") for name in re.findall(r"`([^`]+)`", "\n".join(shown))}
+    parts = {
+        part.name for part in (ROOT / "python" / "rtclab").iterdir() if part.is_dir() or part.suffix == ".py"
+    }
+    assert parts - {"__init__.py", "__pycache__"} <= named
+
+
 def test_files_that_the_readme_points_at_exist() -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", README):
         if target != "docs/sim-vs-live.md":  # made by `rtclab validate`, which takes a quarter of an hour

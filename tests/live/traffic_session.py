@@ -12,7 +12,7 @@ from typing import Any
 
 from rtclab._native import Emulator
 from rtclab.backend.live.namespaces import Emit, Json, create_nodes, node_command
-from rtclab.backend.live.traffic import Traffic
+from rtclab.backend.live.traffic import LiveTraffic
 
 
 def session(argument: Json, _emit: Emit) -> Json:
@@ -40,7 +40,7 @@ async def _session(argument: Json, addresses: dict[str, str], config: Json) -> J
         started.append(Popen(node_command(node, command), **options))
         return started[-1]
 
-    traffic = Traffic(argument["traffic"], addresses, spawn, Path("/run/traffic"), fail, seed=7)
+    traffic = LiveTraffic(argument["traffic"], addresses, spawn, Path("/run/traffic"), fail, seed=7)
     await traffic.prepare()
     emulator = Emulator(json.dumps(config))
     emulator.start()

@@ -25,7 +25,7 @@ from stub_backend import StubBackend
 
 from rtclab import _native
 from rtclab import backend as backends
-from rtclab.backend import turns
+from rtclab.backend import taking_turns
 from rtclab.backend.live import link
 from rtclab.cli import running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
@@ -893,7 +893,7 @@ def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> StubBackend:
     monkeypatch.setattr(stub_backend, "TheStub", lambda: backend, raising=False)
     monkeypatch.setitem(backends._HOME, "live", ("stub_backend", "TheStub"))
     # Not the lock of this machine: nothing here waits for live calls.
-    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
+    monkeypatch.setattr(taking_turns, "LOCK", tmp_path / "live-calls.lock")
     return backend
 
 

@@ -19,7 +19,7 @@ from test_metrics_statistics import MemoryRun, row, run_of_rates
 
 import rtclab
 from rtclab.errors import BadInput
-from rtclab.metrics import compare_runs, compare_with
+from rtclab.experiment import compare_runs
 from rtclab.metrics.statistics import (
     POWER,
     Difference,
@@ -175,7 +175,7 @@ def test_each_difference_has_one_verdict() -> None:
         "near": run_of_rates(801, 998, 1202),
         "unclear": run_of_rates(900, 900, 1500),
     }
-    compared = compare_with(baseline, runs)
+    compared = compare_runs({"a": baseline, **runs})
     verdicts = {label: row(compared.filter(label=label), "receiving_rate") for label in runs}
     assert {label: found["verdict"] for label, found in verdicts.items()} == {
         "far": "differs",
@@ -191,7 +191,7 @@ def test_each_difference_has_one_verdict() -> None:
 
 
 def test_one_repeat_is_too_few_and_nobody_knows_how_many_would_do() -> None:
-    found = row(compare_runs(run_of_rates(800), run_of_rates(900)), "receiving_rate")
+    found = row(compare_runs({"a": run_of_rates(800), "b": run_of_rates(900)}), "receiving_rate")
     assert (found["verdict"], found["repeats_needed"], found["significant"]) == (
         "too few repeats to tell",
         None,
@@ -206,7 +206,7 @@ def test_the_order_of_the_runs_beyond_the_first_changes_nothing(rates: list[list
     by_label = dict(zip("bc", others, strict=True))
     order = ["metric", "flow", "label"]
     first, *rest = (
-        compare_with(baseline, {label: by_label[label] for label in labels}).sort(order)
+        compare_runs({"a": baseline} | {label: by_label[label] for label in labels}).sort(order)
         for labels in permutations(by_label)
     )
     assert all(first.equals(other) for other in rest)
@@ -215,16 +215,16 @@ def test_the_order_of_the_runs_beyond_the_first_changes_nothing(rates: list[list
 @settings(max_examples=30, deadline=None)
 @given(st.lists(RATES.filter(lambda rates: len(rates) == 4), min_size=2, max_size=2))
 def test_too_few_repeats_are_fewer_than_would_do(rates: list[list[float]]) -> None:
-    compared = compare_runs(*(run_of_rates(*of_run) for of_run in rates))
+    compared = compare_runs({str(index): run_of_rates(*of_run) for index, of_run in enumerate(rates)})
     needed = compared.filter(verdict="too few repeats to tell")["repeats_needed"].drop_nulls()
     assert (needed > 4).all()
 
 
 def test_the_correction_is_over_all_runs() -> None:
     baseline, other = run_of_rates(800, 1000, 1200), run_of_rates(810, 1013, 1211)
-    alone = compare_with(baseline, {"b": other})
+    alone = compare_runs({"a": baseline, "b": other})
     p = row(alone, "receiving_rate")["p"]
-    many = compare_with(baseline, {str(index): other for index in range(40)})
+    many = compare_runs({"a": baseline} | {str(index): other for index in range(40)})
     assert row(many.filter(label="7"), "receiving_rate")["p"] == p
     assert row(alone, "receiving_rate")["significant"] is True
     assert row(many.filter(label="7"), "receiving_rate")["significant"] is False
@@ -232,7 +232,7 @@ def test_the_correction_is_over_all_runs() -> None:
 
 def test_simulated_runs_can_be_compared_without_pairs() -> None:
     before, after = run_of_rates(800, 1000, 1200), run_of_rates(810, 1011, 1212)
-    alone = row(compare_runs(before, after, pair_repeats=False), "receiving_rate")
+    alone = row(compare_runs({"a": before, "b": after}, pair_repeats=False), "receiving_rate")
     assert alone["p"] == pytest.approx(
         ttest_ind([810, 1011, 1212], [800, 1000, 1200], equal_var=False).pvalue
     )
@@ -242,7 +242,7 @@ def test_failed_calls_have_newcombes_interval_and_fishers_test() -> None:
     rows = [second(at, 1, 1000) for at in range(5)]
     good = MemoryRun([trace(flow_seconds=rows)] * 10)
     bad = MemoryRun([trace(flow_seconds=rows)] * 2, failed=8)
-    found = row(compare_runs(good, bad), "call_failures", flow="")
+    found = row(compare_runs({"a": good, "b": bad}), "call_failures", flow="")
     assert found["difference"] == 80
     assert found["p"] == pytest.approx(fisher_exact([[0, 10], [8, 2]]).pvalue)
     assert 38 < found["difference_ci95_low"] < 80 < found["difference_ci95_high"] < 100

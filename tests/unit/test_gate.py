@@ -619,6 +619,10 @@ def test_a_run_whose_limit_does_not_hold_ends_with_status_1_and_says_why(rtclab:
         broken.out,
         re.MULTILINE,
     )
+    quiet = rtclab(*RUN, "--quiet", "--assert", "rtt of alice->bob < 1 ms", "--assert", "rtt_p95 < 10 s")
+    assert (quiet.status, quiet.out.count("\n"), quiet.err.count("FAILED: ")) == (1, 1, 1)
+    assert "FAILED: rtt of alice->bob" in quiet.err
+
     unknown = rtclab(*RUN, "--assert", "tcp_rtt < 1 s")
     assert unknown.status == 1
     assert "FAILED: tcp_rtt < 1 s: not measured\n" in unknown.out

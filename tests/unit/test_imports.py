@@ -151,3 +151,13 @@ def test_help_imports_nothing_slow() -> None:
     code = "import sys, rtclab.cli; print(*(name for name in sys.modules if '.' not in name))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not SLOW_TO_IMPORT & set(loaded.stdout.split())
+
+
+def test_every_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{file.relative_to(PACKAGE)}:{node.lineno}")
+    assert places
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -12,7 +12,7 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import media, speed
-from rtclab.backend.live.browser import Browser, BrowserOptions
+from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
 from rtclab.backend.live.firefox import BROWSERS
 
 OPTIONS: BrowserOptions = {"name": "", "field_trials": "", "encryption": True, "args": ["--own"]}
@@ -55,7 +55,7 @@ def test_chromium_is_told_not_to_encrypt(tmp_path: Path) -> None:
             raise AssertionError("nothing is started")
 
         options: BrowserOptions = {**OPTIONS, "encryption": encryption}
-        return Browser(name, spawn, tmp_path, lambda _: None)._command("/bin/it", None, None, options)
+        return BrowserProcess(name, spawn, tmp_path, lambda _: None)._command("/bin/it", None, None, options)
 
     assert "--disable-webrtc-encryption" in command("plain", encryption=False)
     assert "--disable-webrtc-encryption" not in command("usual", encryption=True)

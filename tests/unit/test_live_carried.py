@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from scenario_text import scenario
 
-from rtclab.backend.live.carried import Claim, End, Known, assigned
+from rtclab.backend.live.carried import Claim, End, FlowKeys, assigned
 from rtclab.backend.live.connections import LiveConnection, live_connections
 
 ALICE, BOB = 50_000, 60_000
@@ -63,7 +63,7 @@ def test_of_two_calls_between_the_same_people_a_packet_belongs_to_the_one_that_u
 ) -> None:
     made = connections(tmp_path, "[[calls]]\n[[calls]]")
     ends = {End("10.77.0.2", ALICE, 0), End("10.77.0.2", ALICE + 1, 1)}
-    known = Known(made, ends, {"10.77.0.2": "alice"}, {}, {})
+    known = FlowKeys(made, ends, {"10.77.0.2": "alice"}, {}, {})
     seen = packets(
         between(("alice", ALICE), ("bob", BOB), 0),
         between(("alice", ALICE + 1), ("bob", BOB + 1), 1),
@@ -76,7 +76,7 @@ def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between
     tmp_path: Path,
 ) -> None:
     made = connections(tmp_path, "[[calls]]\n[[calls]]")
-    known = Known(made, set(), {}, {7: "alice->bob#2"}, {})
+    known = FlowKeys(made, set(), {}, {7: "alice->bob#2"}, {})
     seen = packets(
         between(("alice", ALICE), ("bob", BOB), 0, ssrc=7),
         between(("bob", BOB), ("alice", ALICE), 1, protocol="stun"),
@@ -89,7 +89,7 @@ def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between
 def test_signalling_belongs_to_no_flow_and_traffic_to_the_flow_of_its_port(tmp_path: Path) -> None:
     made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
     claimed = {("core", 443): Claim(), ("bob", 20_000): Claim("download", "download acks", "tcp")}
-    known = Known(made, set(), {}, {}, claimed)
+    known = FlowKeys(made, set(), {}, {}, claimed)
     seen = packets(
         between(("alice", 33_000), ("core", 443), 0, protocol="other"),
         between(("alice", 33_001), ("bob", 20_000), 1, protocol="other"),
@@ -113,7 +113,7 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         between(*up, 50, protocol="stun", size_bytes=120),
         between(("core", TURN), ("alice", ALICE), 75, protocol="stun", size_bytes=90),
     )
-    found = assigned(seen, Known(made, set(), {}, {}, {}))
+    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}))
     # Of a packet that arrived, the time in the queues of both legs counts.
     assert found.select("flow", "sent_ns", "delivered_ns", "queued_ns", "drop_path").rows() == [
         ("alice->bob", 0, 45 * MS, 8 * MS, None),
@@ -128,7 +128,7 @@ def test_the_legs_of_a_relayed_packet_may_have_different_framing(tmp_path: Path)
         between(("alice", ALICE), ("core", TURN), 0, ssrc=7, seq=1, size_bytes=104),
         between(("core", TURN), ("bob", BOB), 25, ssrc=7, seq=1, size_bytes=136),
     )
-    found = assigned(seen, Known(made, set(), {}, {}, {}))
+    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}))
     assert found.select("sent_ns", "delivered_ns", "size_bytes").rows() == [(0, 45 * MS, 104)]
 
 
@@ -143,7 +143,7 @@ def test_a_relayed_packet_with_a_leg_over_tcp_has_the_row_of_the_leg_over_udp(
         between(bob, turn, 30, ssrc=8, seq=1),
         between(turn, alice, 55, protocol="other"),
     )
-    found = assigned(seen, Known(made, set(), {}, {}, {}, over_tcp={"alice"}))
+    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}, over_tcp={"alice"}))
     assert found.select("flow", "sent_ns", "delivered_ns").rows() == [
         ("alice->bob", 25 * MS, 45 * MS),
         ("bob->alice", 30 * MS, 50 * MS),
@@ -158,6 +158,6 @@ def test_a_packet_that_a_relay_does_not_pass_on_is_a_row_that_was_not_delivered(
         between(*up, 10, ssrc=7, seq=2, queued_ns=MS),
         between(*down, 35, ssrc=7, seq=2, queued_ns=0),
     )
-    found = assigned(seen, Known(made, set(), {}, {}, {}))
+    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}))
     expected = [(0, None, None), (10 * MS, 55 * MS, MS)]
     assert found.select("sent_ns", "delivered_ns", "queued_ns").rows() == expected

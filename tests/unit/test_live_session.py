@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rtclab import _native
-from rtclab.backend.live.browser import Browser
+from rtclab.backend.live.browser import BrowserProcess
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.session import PARTIAL_CAPTURE, Seat, Session, _run_and_write
 from rtclab.backend.live.signalling import PageServer
@@ -211,7 +211,7 @@ def test_who_would_join_after_the_end_does_not_prolong_the_call(monkeypatch: pyt
         session = Session({**argument(), "calls": []}, [])
         page = SimpleNamespace(send=lambda *_, **__: asyncio.sleep(0))
         for join_s in (0, 30):
-            seat = Seat("alice", join_s * S, 2 * S, cast(PageServer, page), cast(Browser, None))
+            seat = Seat("alice", join_s * S, 2 * S, cast(PageServer, page), cast(BrowserProcess, None))
             seat.left.set()
             await session._attend(seat)
 

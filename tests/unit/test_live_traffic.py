@@ -7,7 +7,7 @@ from scenario_text import scenario
 
 from rtclab.backend.live import traffic
 from rtclab.backend.live.carried import Claim
-from rtclab.backend.live.traffic import Traffic, check_traffic
+from rtclab.backend.live.traffic import LiveTraffic, check_traffic
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 
 CALL = """
@@ -41,10 +41,10 @@ def _a_kernel_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic.shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
-def planned(tmp_path: Path) -> Traffic:
+def planned(tmp_path: Path) -> LiveTraffic:
     addresses = {"core": "10.77.0.1", "alice": "10.77.0.2", "bob": "10.77.0.3"}
     config = scenario(tmp_path, base=CALL).native(seed=1)["traffic"]
-    return Traffic(config, addresses, spawn=pytest.fail, home=tmp_path, fail=pytest.fail)
+    return LiveTraffic(config, addresses, spawn=pytest.fail, home=tmp_path, fail=pytest.fail)
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_refused_by_name(

@@ -15,7 +15,8 @@ from scipy.stats import binomtest
 from synthetic_run import report, second, trace
 
 from rtclab._native import student_t_p, student_t_quantile
-from rtclab.metrics import METRICS, compare_runs, measure_run
+from rtclab.experiment import compare_runs, summary_of_run
+from rtclab.metrics import METRICS
 from rtclab.metrics.registry import Bounds
 from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import Proportion, holm, mean_within_sd, paired, summarise, welch
@@ -236,8 +237,7 @@ def row(table: Any, metric: str, flow: str = "alice->bob") -> dict[str, Any]:
 
 
 def test_a_run_is_measured_over_its_repeats() -> None:
-    measured = row(measure_run(run_of_rates(800, 1000, 1200)), "receiving_rate")
-    assert measured["values"] == [800, 1000, 1200]
+    measured = row(summary_of_run(run_of_rates(800, 1000, 1200)), "receiving_rate")
     assert measured["mean"] == pytest.approx(1000)
     assert measured["sd"] == pytest.approx(200)
     assert measured["ci95_high"] - measured["mean"] == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
@@ -246,21 +246,18 @@ def test_a_run_is_measured_over_its_repeats() -> None:
     assert (measured["unit"], measured["better"], measured["repeats"]) == ("kbit/s", "higher", 3)
 
 
-def test_a_metric_that_cannot_be_measured_is_null_not_missing() -> None:
-    unmeasured = row(measure_run(run_of_rates(800, 1000)), "rtt")
-    assert unmeasured["mean"] is None
-    assert unmeasured["repeats"] == 0
-    assert unmeasured["values"] == [None, None]
+def test_a_metric_that_cannot_be_measured_has_no_row() -> None:
+    assert summary_of_run(run_of_rates(800, 1000)).filter(metric="rtt").is_empty()
 
 
 def test_failed_repeats_are_a_share_of_all_repeats() -> None:
     run = run_of_rates(800, 1000, 1200, failed=1)
-    assert row(measure_run(run), "call_failures", flow="")["mean"] == 25
+    assert row(summary_of_run(run), "call_failures", flow="")["mean"] == 25
 
 
 def test_a_window_has_no_share_of_failed_calls() -> None:
     run = run_of_rates(800, 1000, failed=1)
-    assert row(measure_run(run, window=(0, 5)), "call_failures", flow="")["mean"] is None
+    assert summary_of_run(run, window=(0, 5)).filter(metric="call_failures").is_empty()
 
 
 def test_pairs_that_never_connected_are_a_share_of_a_finished_repeat() -> None:
@@ -268,24 +265,24 @@ def test_pairs_that_never_connected_are_a_share_of_a_finished_repeat() -> None:
     missing = NotConnected(a="alice", b="carol", call=0, within_ns=10**10)
     (first, _) = run.traces
     first.manifest = first.manifest.model_copy(update={"connections": 4, "not_connected": (missing,)})
-    assert row(measure_run(run), "call_failures", flow="")["mean"] == pytest.approx(100 * (1 / 4) / 2)
+    assert row(summary_of_run(run), "call_failures", flow="")["mean"] == pytest.approx(100 * (1 / 4) / 2)
 
 
 def test_a_run_in_which_every_repeat_failed_still_has_its_failures() -> None:
-    measured = measure_run(MemoryRun([], failed=1))
+    measured = summary_of_run(MemoryRun([], failed=1))
     assert row(measured, "call_failures", flow="")["mean"] == 100
 
 
 def test_the_window_reaches_every_metric() -> None:
     rows = [second(at, 125 if at < 5 else 250) for at in range(10)]
-    measured = measure_run(MemoryRun([trace(flow_seconds=rows)]), window=(5, 10))
+    measured = summary_of_run(MemoryRun([trace(flow_seconds=rows)]), window=(5, 10))
     assert row(measured, "sending_rate")["mean"] == 2000
     assert row(measured, "receiving_rate")["mean"] == 2000
 
 
 def test_two_runs_are_compared_metric_by_metric() -> None:
     before, after = run_of_rates(800, 1000, 1200, backend="live"), run_of_rates(400, 500, 600, backend="live")
-    compared = row(compare_runs(before, after), "receiving_rate")
+    compared = row(compare_runs({"a": before, "b": after}), "receiving_rate")
     assert (compared["mean_a"], compared["mean_b"], compared["difference"]) == (1000, 500, -500)
     assert compared["difference_percent"] == pytest.approx(-50)
     assert compared["ci95_high_a"] - 1000 == pytest.approx(200 * T_975_2 / 3**0.5, abs=1e-3)
@@ -298,7 +295,7 @@ def test_two_runs_are_compared_metric_by_metric() -> None:
 
 def test_simulated_repeats_with_the_same_seeds_are_compared_in_pairs() -> None:
     before, after = run_of_rates(800, 1000, 1200), run_of_rates(810, 1011, 1212)
-    in_pairs = row(compare_runs(before, after), "receiving_rate")
+    in_pairs = row(compare_runs({"a": before, "b": after}), "receiving_rate")
     # Differences 10, 11, 12: sd 1. Means that are 200 apart from repeat to repeat do not hide it.
     assert in_pairs["difference"] == pytest.approx(11)
     assert in_pairs["difference_ci95_high"] - 11 == pytest.approx(T_975_2 / 3**0.5, abs=1e-3)
@@ -308,14 +305,14 @@ def test_simulated_repeats_with_the_same_seeds_are_compared_in_pairs() -> None:
         run_of_rates(810, 1011, 1212, backend="live"),
     ]
     for other in others:
-        alone = row(compare_runs(before, other), "receiving_rate")
+        alone = row(compare_runs({"a": before, "b": other}), "receiving_rate")
         assert alone["difference_ci95_high"] - 11 > 400
         assert alone["significant"] is False
 
 
 def test_a_repeat_that_one_of_two_paired_runs_lacks_is_left_out_of_both() -> None:
     before, after = run_of_rates(800, 1000, 1200), run_of_rates(810, 1011)
-    compared = row(compare_runs(before, after), "receiving_rate")
+    compared = row(compare_runs({"a": before, "b": after}), "receiving_rate")
     assert (compared["mean_a"], compared["mean_b"]) == (900, 910.5)
     assert compared["difference"] == 10.5
 
@@ -323,10 +320,10 @@ def test_a_repeat_that_one_of_two_paired_runs_lacks_is_left_out_of_both() -> Non
 def test_a_difference_between_two_values_without_spread_is_marked() -> None:
     for backend in ("sim", "live"):
         before, after = (run_of_rates(rate, rate, backend=backend) for rate in (800, 900))
-        compared = compare_runs(before, after)
+        compared = compare_runs({"a": before, "b": after})
         assert row(compared, "receiving_rate")["significant"] is True
         assert row(compared, "packet_loss")["significant"] is False  # 0 in both
-        assert row(compared, "rtt")["significant"] is None
+        assert compared.filter(metric="rtt").is_empty()
 
 
 @pytest.mark.parametrize(
@@ -347,9 +344,9 @@ def test_totals_of_runs_of_different_length_are_compared_per_minute(
         sent = [second(at, 1) for at in range(seconds)]
         return MemoryRun([trace(flow_seconds=sent, inbound_rtp=reports)] * 2)
 
-    compared = row(compare_runs(run_of(10), run_of(60)), metric)
+    compared = row(compare_runs({"a": run_of(10), "b": run_of(60)}), metric)
     assert (compared["mean_a"], compared["mean_b"], compared["unit"]) == (6, 6, unit)
-    windowed = row(compare_runs(run_of(60), run_of(60), window=(15, 30)), metric)
+    windowed = row(compare_runs({"a": run_of(60), "b": run_of(60)}, window=(15, 30)), metric)
     assert windowed["mean_a"] == 8  # at 20 s and at 30 s, in a quarter of a minute
 
 
@@ -366,7 +363,7 @@ def test_totals_are_the_metrics_that_count_or_add_up_while_a_flow_lasts() -> Non
 
 def test_a_flow_that_only_one_run_has_is_compared_with_nothing() -> None:
     other = MemoryRun([trace({"x->y": []}, flow_seconds=[second(0, 125, flow="x->y")])])
-    compared = compare_runs(run_of_rates(800, 900), other)
+    compared = compare_runs({"a": run_of_rates(800, 900), "b": other})
     assert row(compared, "sending_rate")["mean_b"] is None
     assert row(compared, "sending_rate", "x->y")["mean_a"] is None
     assert row(compared, "sending_rate", "x->y")["mean_b"] == 1000
@@ -411,7 +408,7 @@ def test_call_failures_count_calls_and_neither_interruptions_nor_faults_of_the_l
     rows = [second(at, 1, 1000) for at in range(10)]
     run = MemoryRun([trace(flow_seconds=rows)], failed=1, others=["error", "interrupted", "error"])
     assert METRICS["call_failures"].function(run) == 50
-    row = measure_run(run).filter(metric="call_failures").row(0, named=True)
+    row = summary_of_run(run).filter(metric="call_failures").row(0, named=True)
     assert (row["repeats"], row["mean"]) == (2, 50)
     # 1 of 2: z² / n = 1.9207, so 0.5 ± sqrt(1.9207 / 4 + 1.9207² / 4) / 2.9207.
     assert (row["ci95_low"], row["ci95_high"]) == pytest.approx((9.4531, 90.5469), abs=1e-3)

@@ -15,9 +15,10 @@ from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.importers.logs.event_log import NO_VALUE, read_event_log
 from rtclab.importers.logs.live import rows_of
-from rtclab.replays import Bounds, Choice, LogReplay
+from rtclab.replays import Choice, LogReplay, RateBounds
+from rtclab.replays.agreement import agreement, first_divergence
 from rtclab.replays.sockets import socket_times
-from rtclab.replays.steps import Steps, agreement, first_divergence
+from rtclab.report.plot_kinds import Steps
 from rtclab.trace import FlowInfo, Trace, TraceManifest
 
 LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
@@ -26,7 +27,7 @@ LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
 
 def steps(*changes: tuple[float, float]) -> Steps:
     at_s, values = zip(*changes, strict=True)
-    return Steps(np.array(at_s), np.array(values))
+    return Steps("rate", np.array(at_s), np.array(values))
 
 
 def run(*arguments: object) -> int | str | None:
@@ -160,8 +161,8 @@ def test_the_receiving_half_of_a_control_is_fed_with_the_arrivals_of_the_log(
 
 
 def test_bounds_have_room_for_audio_only_if_there_is_some() -> None:
-    assert Bounds().native(audio=False) == (300_000, 30_000, 1_700_000, 0)
-    assert Bounds().native(audio=True) == (300_000, 30_000, 1_700_000, 49_600)
+    assert RateBounds().native(audio=False) == (300_000, 30_000, 1_700_000, 0)
+    assert RateBounds().native(audio=True) == (300_000, 30_000, 1_700_000, 49_600)
 
 
 def test_a_control_is_a_name_with_options() -> None:

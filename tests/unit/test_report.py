@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 from synthetic_run import call_tables, frame, report, second, write_run
 
-from rtclab.metrics import METRICS, measure_run
+from rtclab.experiment import summary_of_run
+from rtclab.metrics import METRICS
 from rtclab.report import write_comparison, write_report
 from rtclab.trace import Lateness, Run
 
@@ -121,7 +122,7 @@ def test_the_report_begins_with_calls_network_and_verdict(page: Path) -> None:
 def test_the_report_has_every_measured_metric_and_defines_all_metrics(run: Run, page: Path) -> None:
     text = parsed(page).text
     table, _, definitions = text.partition(DEFINITIONS)
-    measured = set(measure_run(run).drop_nulls("mean")["metric"])
+    measured = set(summary_of_run(run).drop_nulls("mean")["metric"])
     assert len(measured) > 20
     for metric in METRICS.values():
         assert (metric.label in table) == (metric.name in measured), metric.name
@@ -130,7 +131,7 @@ def test_the_report_has_every_measured_metric_and_defines_all_metrics(run: Run, 
 
 
 def test_the_table_has_mean_deviation_interval_and_the_deviation_within_repeats(run: Run, page: Path) -> None:
-    (rtt,) = measure_run(run).filter(metric="one_way_delay", flow="alice->bob").to_dicts()
+    (rtt,) = summary_of_run(run).filter(metric="one_way_delay", flow="alice->bob").to_dicts()
     text = parsed(page).text
     assert f"{rtt['mean']:.2f} ± {rtt['sd']:.2f}" in text
     assert f"[{rtt['ci95_low']:.2f}, {rtt['ci95_high']:.2f}]" in text
@@ -243,7 +244,7 @@ def test_the_interval_of_a_share_ends_at_0_and_100(tmp_path: Path) -> None:
         return {"flow_seconds": frame("flow_seconds", [second(0, 100, dropped_packets=dropped)])}
 
     run = write_run(tmp_path, [tables(dropped) for dropped in (0, 0, 3)])
-    (row,) = measure_run(run).filter(metric="packet_loss", flow="alice->bob").to_dicts()
+    (row,) = summary_of_run(run).filter(metric="packet_loss", flow="alice->bob").to_dicts()
     assert row["mean"] == pytest.approx(1)
     assert row["ci95_low"] == 0
     text = parsed(write_report(run)).text

@@ -10,7 +10,7 @@ from rtclab.metrics.series import Array, Samples
 from rtclab.report import words
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Axes, Line, Look
-from rtclab.report.forms import Curve, Panel, Steps, over_time
+from rtclab.report.plot_kinds import Curve, Panel, Steps, over_time
 from rtclab.report.plots import MOST_CURVES
 from rtclab.scenario import Scenario
 from rtclab.trace import Lateness, Trace

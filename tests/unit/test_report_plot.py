@@ -18,9 +18,9 @@ import rtclab
 from rtclab.errors import BadInput
 from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, run_plots
 from rtclab.report.drawing import Axes, Axis, Line, Look
-from rtclab.report.format import LEGEND_EDGE_IN, WIDE
-from rtclab.report.forms import Bars, bars
-from rtclab.report.outline import outline
+from rtclab.report.picture_sizes import LEGEND_EDGE_IN, WIDE
+from rtclab.report.plot_kinds import Bars, bars
+from rtclab.report.static_svg import static_svgs
 from rtclab.trace import Run
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -173,7 +173,7 @@ def test_points_of_a_static_svg_are_at_the_places_given_by_the_axes() -> None:
     x, y = np.array([0.0, 25.0, 50.0, 75.0, 100.0]), np.array([0.0, 5.0, np.nan, 5.0, 10.0])
     line = Line(Look.numbered(0, "a"), x, y)
     plot = Plot("p", "P", "", Axis("x (s)", 0, 100), Axis("y (ms)", 0, 10), [Axes("of a < b", [line])])
-    (svg,) = outline(plot)
+    (svg,) = static_svgs(plot)
     assert re.findall(r'<polyline points="([^"]*)"', svg) == [
         "52.0,208.0 156.5,116.0",
         "365.5,116.0 470.0,24.0",
@@ -190,4 +190,4 @@ def test_bars_of_a_group_are_side_by_side_around_its_centre() -> None:
     assert first.x.tolist() == pytest.approx([-0.19, 0.81])
     assert second.x.tolist() == pytest.approx([0.19, 1.19])
     assert plot.y.end == pytest.approx(21)
-    assert outline(plot)[0].count("V") == 2 * 2 * 2 + 2  # two vertical sides of each bar, two error bars
+    assert static_svgs(plot)[0].count("V") == 2 * 2 * 2 + 2  # two vertical sides of each bar, two error bars

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from synthetic_run import call_tables, frame, write_run
 
-from rtclab.metrics import measure_run
+from rtclab.experiment import summary_of_run
 from rtclab.report.verdict import Findings, findings, verdict
 
 THERE, BACK = "alice->bob", "bob->alice"
@@ -272,7 +272,7 @@ def test_a_run_without_metrics_has_a_verdict_too() -> None:
 
 def test_findings_have_the_media_flows_and_the_failures_of_a_run(tmp_path: Path) -> None:
     run = write_run(tmp_path, [call_tables(1), {}], failed={1: "died\n  hint: look"})
-    measured = measure_run(run).drop_nulls("mean").select("metric", "flow", "mean")
+    measured = summary_of_run(run).drop_nulls("mean").select("metric", "flow", "mean")
     found = findings(run, {(metric, flow): mean for metric, flow, mean in measured.iter_rows()})
     assert (found.media, found.tcp) == ([THERE, BACK], [])
     assert (found.repeats, found.failed, found.reason) == (2, 1, "died")
@@ -289,6 +289,6 @@ def test_the_narrowest_paths_of_the_routes_decide_whether_capacities_differ(
     kbps = {"alice.up": 1000, "bob.down": 2000, "bob.up": bob_up_kbps, "alice.down": 2000}
     rows = [{"path": path, "capacity_bps": 1000.0 * rate} for path, rate in kbps.items()]
     run = write_run(tmp_path, [tables | {"paths": frame("paths", rows)}])
-    measured = measure_run(run).drop_nulls("mean").select("metric", "flow", "mean")
+    measured = summary_of_run(run).drop_nulls("mean").select("metric", "flow", "mean")
     found = findings(run, {(metric, flow): mean for metric, flow, mean in measured.iter_rows()})
     assert (found.capacities_differ, found.capacity) == (differ, "" if differ else "1 Mbit/s")

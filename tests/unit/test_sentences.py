@@ -22,8 +22,7 @@ from test_logs_getstats import FILES
 import rtclab
 from rtclab import lab
 from rtclab.cli import main
-from rtclab.experiment import Result, Store
-from rtclab.metrics import measure_run
+from rtclab.experiment import Result, Store, metrics_of, summary_of_run
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario
@@ -93,7 +92,7 @@ class Said:
     @cached_property
     def means(self) -> dict[tuple[str, str], float]:
         """By metric and flow."""
-        rows = measure_run(self.run, self.window).drop_nulls("mean").select("metric", "flow", "mean")
+        rows = summary_of_run(self.run, self.window).drop_nulls("mean").select("metric", "flow", "mean")
         return {(metric, flow): mean for metric, flow, mean in rows.iter_rows()}
 
     def of(self, metric: str, flows: Sequence[str] | None = None) -> dict[str, float]:
@@ -125,18 +124,13 @@ class Said:
     def frozen(self) -> dict[str, float]:
         """Freezes by flow, in s per minute of the flow in the window; means over repeats."""
         begin_s, end_s = self.window or (0.0, float("inf"))
-        measured = measure_run(self.run, self.window).filter(metric="freeze_duration")
-        found = {}
-        for flow, values in measured.select("flow", "values").iter_rows():
-            spans = [one.manifest.flows[flow] for one in self.run.traces if flow in one.manifest.flows]
-            minutes = [
-                (min(one.end_ns / NS_PER_S, end_s) - max(one.begin_ns / NS_PER_S, begin_s)) / 60
-                for one in spans
-            ]
-            known = [value / long for value, long in zip(values, minutes, strict=True) if value is not None]
-            if flow in self.media and known:
-                found[flow] = fmean(known)
-        return found
+        measured = metrics_of(self.run, self.window).filter(metric="freeze_duration")
+        per_minute: dict[str, list[float]] = {}
+        for repeat, flow, value in measured.select("repeat", "flow", "value").iter_rows():
+            one = self.run.trace(repeat).manifest.flows[flow]
+            lasts_s = min(one.end_ns / NS_PER_S, end_s) - max(one.begin_ns / NS_PER_S, begin_s)
+            per_minute.setdefault(flow, []).append(60 * value / lasts_s)
+        return {flow: fmean(values) for flow, values in per_minute.items() if flow in self.media}
 
 
 # --- reading numbers ---------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from rtclab.experiment import (
 )
 from rtclab.metrics import METRICS, metric
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Trace
+from rtclab.trace import MANIFEST, SCHEMA, Repeat, Trace
 
 CALL = Scenario.load("first-call", {"duration": "2 s", "repeats": 2})
 SWEEP: dict[str, Any] = {
@@ -476,6 +476,22 @@ def test_values_by_other_definitions_are_measured_again_from_traces_only(tmp_pat
         assert_frame_equal(Results(traced).metrics().filter(pl.col("metric") != "of_this_test"), others)
     finally:
         METRICS.pop("of_this_test", None)
+
+
+def test_what_an_older_rtclab_measured_stays_when_its_traces_cannot_be_read_any_more(tmp_path: Path) -> None:
+    made = Experiment([CALL], repeats=1, metrics=["rtt"]).run(out=tmp_path)
+    before = made.metrics()
+    manifest = made.repeat_path(0) / MANIFEST
+    manifest.write_text(manifest.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA - 1}'))
+    with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
+        database.execute("UPDATE outcomes SET code = 'older', metrics = 'older'")
+    opened = Results(made.path)
+    assert_frame_equal(opened.metrics(), before)
+    assert opened.outcomes()["older"].to_list() == [True]
+    with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
+        database.execute("UPDATE outcomes SET metrics = ''")
+    with pytest.raises(OtherSchema, match="written by an older rtclab, with schema"):
+        Results(made.path).metrics()
 
 
 def test_values_of_a_metric_that_this_program_does_not_define_are_kept(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_the_summary_has_the_same_statistics_as_the_summary_of_a_run(whole: Resu
     for row in summary.filter(condition=whole.conditions[5]).iter_rows(named=True):
         values = table.filter(**{key: row[key] for key in keys})["value"].to_list()
         assert row["repeats"] == 6
-        if METRICS[row["metric"]].trials is not None:
+        if METRICS[row["metric"]].share:
             continue
         expected = summarise(values, METRICS[row["metric"]].bounds)
         found = [row[name] for name in ("mean", "sd", "ci95_low", "ci95_high")]
@@ -224,6 +224,8 @@ def test_a_part_of_a_sweep_counts_its_own_repeats_and_has_its_own_rows(whole: Re
 def test_only_a_sweep_with_traces_can_be_measured_at_other_times(whole: Results, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"kept no traces, so only its own time can be measured\n  hint: "):
         whole.metrics(begin="2 s")
+    with pytest.raises(BadInput, match=r"kept no traces\n  hint: run it again with traces=True"):
+        rtclab.compare(*(whole[label] for label in whole.conditions[:2]))
     traced = sweep("first-call", **TWO, traces=True, out=tmp_path)
     assert len(traced.traces) == 4
     late = traced.metrics(begin="1 s", metrics=["sending_rate"])

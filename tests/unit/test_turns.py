@@ -1,4 +1,4 @@
-"""Live calls of a machine take turns."""
+"""Live calls of a machine take taking_turns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from stub_backend import StubBackend
 
-from rtclab.backend import turns
+from rtclab.backend import taking_turns
 from rtclab.experiment import Experiment, Interrupted, resumed
 from rtclab.scenario import Scenario
 
 CALL = Scenario.load("first-call", {"repeats": 2, "duration": "2 s"})
 TURN = (
-    "import sys, time; from pathlib import Path; from rtclab.backend import turns\n"
-    "turns.LOCK = Path(sys.argv[1])\n"
-    "with turns.turn(): print('mine', flush=True); time.sleep(60)"
+    "import sys, time; from pathlib import Path; from rtclab.backend import taking_turns\n"
+    "taking_turns.LOCK = Path(sys.argv[1])\n"
+    "with taking_turns.turn(): print('mine', flush=True); time.sleep(60)"
 )
 
 
@@ -40,8 +40,8 @@ def other_process(lock: Path) -> subprocess.Popen[str]:
 @pytest.fixture
 def holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
     """Another process whose turn it is."""
-    monkeypatch.setattr(turns, "LOCK", tmp_path / "live-calls.lock")
-    with other_process(turns.LOCK) as process:
+    monkeypatch.setattr(taking_turns, "LOCK", tmp_path / "live-calls.lock")
+    with other_process(taking_turns.LOCK) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "mine\n"
         yield process
@@ -68,16 +68,16 @@ def test_a_live_run_waits_for_another_one_says_for_which_and_goes_on_when_it_was
     run = Experiment([CALL], backend=live()).run(out=tmp_path / "runs")
     assert said.getvalue().count("waiting for ") == 1
     assert [repeat.status for repeat in run.repeats] == ["finished"] * 2
-    assert not turns.LOCK.exists()
+    assert not taking_turns.LOCK.exists()
 
 
 def test_ctrl_c_ends_the_wait_for_another_live_run(holder: subprocess.Popen[str]) -> None:
-    with other_process(turns.LOCK) as waiting:
+    with other_process(taking_turns.LOCK) as waiting:
         assert waiting.stderr is not None
         assert waiting.stderr.readline().startswith(f"waiting for process {holder.pid} on ")
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait() == -signal.SIGINT
-    assert turns.LOCK.exists()  # the other one's turn goes on
+    assert taking_turns.LOCK.exists()  # the other one's turn goes on
 
 
 @pytest.mark.usefixtures("holder")

@@ -1,19 +1,19 @@
-"""The rows of a campaign: one CSV file, appended to after each repeat, that survives a kill at any time."""
+"""The rows of campaigns: one CSV file with everything that is published of their repeats."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from math import isnan, nan
 from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
-from rtclab.errors import BadInput, DiskFull, is_disk_full
-from rtclab.trace import write_bytes
+from rtclab.errors import BadInput
+from rtclab.trace import write_text
 
 COLUMNS = ("condition", "backend", "repeat", "try", "flow", "metric", "value")
 OUTCOME, REASON = "outcome", "reason"
@@ -76,7 +76,7 @@ class RowFile:
     path: Path
 
     def read(self) -> dict[Key, Record]:
-        """The last complete try of every repeat. A repeat that a kill truncated is left out.
+        """The repeats in the file.
 
         Raises:
             BadInput: the file has other columns.
@@ -92,59 +92,37 @@ class RowFile:
                 )
             return {record.key: record for record in _records(lines)}
 
-    def append(self, record: Record) -> None:
-        """Appends the rows of a try and waits until they are on the disk.
+    def write(self, records: Iterable[Record]) -> None:
+        """Writes the records instead of what is in the file, sorted, in one step.
 
         Raises:
-            DiskFull: no space is left.
+            DiskFull: no space is left. The old file is unchanged.
         """
+        rows = [row for record in sorted(records, key=lambda one: one.key) for row in _rows(record)]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with self.path.open("ab") as file:
-                file.write(
-                    ("" if file.tell() else _text([COLUMNS])).encode() + _text(_lines(record)).encode()
-                )
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            if is_disk_full(error):
-                raise DiskFull(self.path) from error
-            raise
-
-    def compact(self, without: Iterable[Key] = ()) -> None:
-        """Rewrites the file atomically: sorted, without replaced tries, and without these repeats."""
-        if not self.path.is_file():
-            return
-        removed = set(without)
-        records = [record for key, record in sorted(self.read().items()) if key not in removed]
-        text = _text([COLUMNS, *(line for record in records for line in _lines(record))])
-        write_bytes(self.path, text.encode())
+        write_text(self.path, text.getvalue())
 
 
 def _records(lines: Iterable[list[str]]) -> Iterator[Record]:
-    """Records of complete repeats, whose rows follow each other and end with the outcome."""
-    values: list[Value] = []
-    reason = ""
-    last: tuple[str, ...] = ()
-    for line in lines:
-        if len(line) != len(COLUMNS):
-            continue
-        *group, flow, metric, value = line
-        if tuple(group) != last:
-            values, reason, last = [], "", tuple(group)
-        outcome, _, digest = value.partition(" ")
-        if metric == REASON:
-            reason = value
-        elif metric == OUTCOME and outcome in get_args(Outcome):
-            condition, backend, repeat, attempt = group
-            key = Key(condition, backend, int(repeat))
-            yield Record(key, int(attempt), cast(Outcome, outcome), reason, digest, tuple(values))
-            last = ()
-        else:
-            values.append((flow, metric, _parsed(value)))
+    """The repeats in lines, where lines of a repeat follow each other. Without an outcome it is left out."""
+    for (condition, backend, repeat, attempt), rows in groupby(lines, key=lambda line: line[:4]):
+        values: list[Value] = [(flow, metric, _parsed(value)) for *_, flow, metric, value in rows]
+        texts = {metric: str(value) for _, metric, value in values if metric in (OUTCOME, REASON)}
+        outcome, _, digest = texts.get(OUTCOME, "").partition(" ")
+        if outcome in get_args(Outcome):
+            yield Record(
+                Key(condition, backend, int(repeat)),
+                int(attempt),
+                cast(Outcome, outcome),
+                texts.get(REASON, ""),
+                digest,
+                tuple(value for value in values if value[1] not in texts),
+            )
 
 
-def _lines(record: Record) -> Iterator[Sequence[str]]:
+def _rows(record: Record) -> Iterator[Sequence[str]]:
     """The rows of a try; the one of its outcome is the last."""
     group = [*map(str, record.key), str(record.attempt)]
     for flow, metric, value in record.values:
@@ -155,12 +133,6 @@ def _lines(record: Record) -> Iterator[Sequence[str]]:
     if record.reason:
         yield [*group, "", REASON, " ".join(record.reason.split())]
     yield [*group, "", OUTCOME, f"{record.outcome} {record.digest}".strip()]
-
-
-def _text(lines: Iterable[Sequence[str]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(lines)
-    return buffer.getvalue()
 
 
 def _parsed(value: str) -> float | str:

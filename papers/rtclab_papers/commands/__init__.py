@@ -52,8 +52,7 @@ def reproduce(
         int | None,
         typer.Option(
             min=1,
-            help="Number of processes; by default one per core. With live: calls at once, by default as many "
-            "as have a core per participant.",
+            help="Number of processes that simulate; by default one per core. Live calls run one at a time.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")] = RUNS,

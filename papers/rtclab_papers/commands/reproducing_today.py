@@ -11,15 +11,15 @@ import typer
 
 from rtclab.cli import EXIT_FAILED, EXIT_INTERRUPTED, print_json
 from rtclab.cli import count as number_of
-from rtclab.progress import progress
-from rtclab_papers.campaigns import Campaign, Item, Record, RowFile, Tally
+from rtclab.trace import Repeat
+from rtclab_papers.campaigns import Campaign, RowFile, Tally
 from rtclab_papers.reproduce import EVERY_PAPER, NAMES, paper
 from rtclab_papers.reproduce.measurements import results_path
 from rtclab_papers.reproduce.today import series
 from rtclab_papers.reproduce.today.conditions import read_plan
 from rtclab_papers.reproduce.today.numbers import Numbers
 from rtclab_papers.reproduce.today.page import write_page
-from rtclab_papers.reproduce.today.run import LIVE, How, campaigns, current
+from rtclab_papers.reproduce.today.run import FOLDERS, LIVE, How, campaigns, current
 
 PAGE = "then-and-now.md"
 TITLES = {"then": "simulating the past", "sim": "simulating today", "live": "calling live"}
@@ -52,13 +52,13 @@ def run_today(request: TodayRequest) -> int:
         paper(name)
     page = request.docs or results_path(request.out) / PAGE
     rows = RowFile(page.parent / "data" / f"{page.stem}.csv")
-    how = How(rows, results_path(request.out) / "live", request.repeats, request.jobs, request.retry_failed)
+    how = How(rows, results_path(request.out), request.repeats, request.jobs, request.retry_failed)
     tallies: dict[str, Tally] = {}
     try:
         if request.simulate:
             for campaign in campaigns(read_plan(names), how, live=request.live):
                 tallies[campaign.name] = _run(campaign)
-            series.renew(series.file_of(page), read_plan(names), rows.read(), how.out)
+            series.renew(series.file_of(page), read_plan(names), rows.read(), how.out / FOLDERS[LIVE])
     except KeyboardInterrupt:
         print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -72,16 +72,12 @@ def run_today(request: TodayRequest) -> int:
 
 
 def _run(campaign: Campaign) -> Tally:
-    todo = campaign.todo()
-    live = campaign.backend == "live"
-    with progress(TITLES[campaign.name], len(todo), "repeats", remaining=live) as advance:
+    def ended(name: str, one: Repeat) -> None:
+        if what := one.reason or one.disturbed:
+            outcome = "disturbed" if one.status == "finished" else "failed"
+            _say(f"{name}, repeat {one.repeat}: {outcome}: {what}")
 
-        def on_done(item: Item, record: Record | None) -> None:
-            advance(1)
-            if record is not None and record.outcome != "finished":
-                _say(f"{item.condition}, repeat {item.repeat}: {record.outcome}: {record.reason}")
-
-        return campaign.run(on_done)
+    return campaign.run(ended, TITLES[campaign.name])
 
 
 def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str, Tally]) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.experiment import Experiment, Results, stores
-from rtclab.metrics import compare_runs
+from rtclab.experiment import Experiment, Results, compare_runs, stores
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run, write_text
 
@@ -82,7 +81,8 @@ def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bo
     kept = _newest_live(scenario, runs) if keep_live else None
     live = kept or Experiment([scenario], repeats=repeats, backend="live").run(out=runs, progress=False).run
     window = (scenario.duration.s / 2, scenario.duration.s)
-    return Pair(scenario, live, sim, compare_runs(live, sim, window))
+    compared = compare_runs({"live": live, "sim": sim}, window).drop("label")
+    return Pair(scenario, live, sim, compared)
 
 
 def _newest_live(scenario: Scenario, runs: Path) -> Run | None:

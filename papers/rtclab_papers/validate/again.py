@@ -9,15 +9,15 @@ from statistics import median
 
 import numpy as np
 
+from rtclab.backend import backend
+from rtclab.experiment import Condition as Repeated
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS, holm
 from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Look
-from rtclab.trace import Trace
-from rtclab_papers.campaigns.order import Item
-from rtclab_papers.campaigns.rows import Record, RowFile, Value
-from rtclab_papers.campaigns.runner import Campaign, Tally
+from rtclab.trace import Repeat
+from rtclab_papers.campaigns import Campaign, RowFile, Tally
 from rtclab_papers.validate.conditions import Condition
-from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS, call_of
+from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS
 from rtclab_papers.validate.twin_plots import steps
 from rtclab_papers.validate.two_samples import POWER, ks_p, visible_shift
 
@@ -43,7 +43,7 @@ def run_again(
     run_live: bool,
     say: Callable[[str], None],
 ) -> list[Tally]:
-    """Runs conditions ten times live, one call at a time, and 39 times simulated; appends rows to ``file``.
+    """Runs conditions ten times live, one call at a time, and 39 times simulated; writes rows to ``file``.
 
     Repeats that have rows are not run again, simulated ones only if the code has not changed, so that this
     can be interrupted and continued. A live repeat that the machine disturbed is tried again.
@@ -51,42 +51,33 @@ def run_again(
     Args:
         conditions: what to run. Their names are in the rows.
         file: CSV file with the columns of ``RowFile``.
-        folder: directory of the traces of live calls.
+        folder: directory of the experiments.
         run_live: run live calls; otherwise only the simulations.
         say: called with a line after each repeat.
 
     Raises:
         BackendUnavailable: this machine cannot run live calls.
-        BadInput: another process writes the file or the traces.
+        BadInput: another process writes the file or the experiments.
     """
-    rows = RowFile(file)
+    tallies, code = [], code_digest()[:12]
+    for name, first, count in ((LIVE, FIRST_LIVE, LIVE_REPEATS), (SIM, FIRST_SIMULATED, SIMULATED_REPEATS)):
+        if name == LIVE and not run_live:
+            continue
 
-    def done(item: Item, record: Record | None) -> None:
-        outcome = "not run" if record is None else f"{record.key.backend}, {record.outcome} {record.reason}"
-        say(f"condition {item.condition}, repeat {item.repeat}: {outcome.strip()}")
+        def ended(condition: str, one: Repeat, name: str = name) -> None:
+            what = f"disturbed {one.disturbed}" if one.disturbed else f"{one.status} {one.reason}"
+            say(f"condition {condition}, repeat {one.repeat}: {name}, {what.strip()}")
 
-    tallies = []
-    if run_live:
-        items = _items(conditions, FIRST_LIVE, LIVE_REPEATS)
-        tallies.append(Campaign(items, LIVE, rows, measured, jobs=1, traces=folder).run(done))
-    items = _items(conditions, FIRST_SIMULATED, SIMULATED_REPEATS)
-    versions = {condition.name: code_digest()[:12] for condition in conditions}
-    tallies.append(Campaign(items, SIM, rows, measured, versions=versions).run(done))
+        repeats = range(first, first + count)
+        campaign = Campaign(
+            {one.name: Repeated(one.scenario, repeats, COMPARED) for one in conditions},
+            backend(name),
+            RowFile(file),
+            folder / name,
+            versions={one.name: code for one in conditions} if name == SIM else {},
+        )
+        tallies.append(campaign.run(ended))
     return tallies
-
-
-def _items(conditions: Sequence[Condition], first: int, count: int) -> list[Item]:
-    return [
-        Item(condition.name, condition.scenario, repeat)
-        for condition in conditions
-        for repeat in range(first, first + count)
-    ]
-
-
-def measured(item: Item, trace: Trace) -> Iterator[Value]:
-    """Every compared metric of every flow that could be measured in a repeat."""
-    for (metric, flow), value in call_of(trace, COMPARED).values.items():
-        yield flow, metric, value
 
 
 @dataclass(frozen=True)

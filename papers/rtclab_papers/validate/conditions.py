@@ -60,14 +60,12 @@ class Condition:
         words: the condition on one line.
         scenario: what is run.
         group: name of the conditions with which its errors are summed up.
-        folder: directory of its live runs, below the one of the page.
     """
 
     name: str
     words: str
     scenario: Scenario
     group: str
-    folder: str = ""
 
     @property
     def loses(self) -> bool:
@@ -117,7 +115,7 @@ def draw(seed: int) -> Condition:
     if audio:
         data["audio"] = {"bitrate": "32 kbit/s"}
     scenario = Scenario.read(data, f"condition {seed}")
-    return Condition(str(seed), words_of(scenario), scenario, group_of(seed), parity(seed))
+    return Condition(str(seed), words_of(scenario), scenario, group_of(seed))
 
 
 def words_of(scenario: Scenario) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import isnan, nan
 
 import numpy as np
+import polars as pl
 
-from rtclab import simulate
-from rtclab.backend import backend
+from rtclab import Results
 from rtclab.metrics import METRICS
-from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 from rtclab_papers.validate.conditions import Condition
 
@@ -54,8 +52,6 @@ MEANINGFUL_ABOVE = {"retransmission_share": 1.0}
 
 Key = tuple[str, str]
 """Metric and flow."""
-Values = dict[Key, float]
-"""The values of one call that could be measured."""
 
 
 @dataclass(frozen=True)
@@ -208,63 +204,42 @@ class Outcome:
         return live != simulated
 
 
-@dataclass(frozen=True)
-class Call:
-    """What is kept of one call: whether everybody connected, and its values."""
-
-    connected: bool = False
-    values: Values = field(default_factory=dict)
-
-
-def call_of(trace: Trace, metrics: Iterable[str]) -> Call:
-    """What is kept of a trace: those of the metrics that could be measured, of every flow."""
-    if trace.manifest.failure is not None:
-        return Call()
+def call_of(trace: Trace, metrics: Iterable[str]) -> dict[Key, float]:
+    """The metrics of a call that could be measured, of every flow."""
     found = {
         (name, flow): METRICS[name].function(trace, flow, None) for name in metrics for flow in trace.flows
     }
-    known = {key: float(value) for key, value in found.items() if not isnan(value)}
-    return Call(not trace.manifest.not_connected, known)
+    return {key: float(value) for key, value in found.items() if not isnan(value)}
 
 
-def gathered(calls: Iterable[Call]) -> dict[Key, list[float]]:
-    """The values of several calls by metric and flow."""
-    found: dict[Key, list[float]] = {}
-    for call in calls:
-        for key, value in call.values.items():
-            found.setdefault(key, []).append(value)
+def live_of(results: Results) -> Live:
+    """The live side of a condition, with all metrics of flows, from the results of its calls."""
+    names = {metric.name for metric in METRICS.values() if metric.scope == "flow"}
+    values = {key: [*found.values()] for key, found in _by_repeat(results.metrics()).items()}
+    calls = len(results.repeats)
+    connected = sum(not trace.manifest.not_connected for trace in results.traces)
+    return Live(calls, connected, {key: found for key, found in values.items() if key[0] in names})
+
+
+def simulated_of(results: Results) -> dict[str, Simulated]:
+    """What was simulated of each condition, by its label."""
+    outcomes = results.outcomes()
+    calls = dict(outcomes.group_by("condition").len().iter_rows())
+    # Of a finished simulation, the note names the pairs that did not connect.
+    connected = dict(outcomes.filter(status="finished", note="").group_by("condition").len().iter_rows())
+    values: dict[str, dict[Key, Expected]] = {label: {} for label in calls}
+    for (label,), rows in results.metrics().group_by("condition"):
+        repeats = outcomes.filter(condition=label)["repeat"].to_list()
+        for key, found in _by_repeat(rows).items():
+            by_chance = errors_by_chance(key[0], [found.get(repeat, nan) for repeat in repeats])
+            values[str(label)][key] = replace(expected([*found.values()]), by_chance=by_chance)
+    return {label: Simulated(calls[label], connected.get(label, 0), own) for label, own in values.items()}
+
+
+def _by_repeat(rows: pl.DataFrame) -> dict[Key, dict[int, float]]:
+    """The known values of flows by metric and flow, and by repeat."""
+    found: dict[Key, dict[int, float]] = {}
+    known = rows.filter(pl.col("flow") != "", pl.col("value").is_not_null())
+    for metric, flow, repeat, value in known.select("metric", "flow", "repeat", "value").iter_rows():
+        found.setdefault((metric, flow), {})[repeat] = value
     return found
-
-
-def live_of(traces: Sequence[Trace], *, failed: int = 0) -> Live:
-    """The live side of a condition, with all metrics of flows.
-
-    ``traces`` are those of its calls, ``failed`` is the number of calls that left none.
-    """
-    names = [metric.name for metric in METRICS.values() if metric.scope == "flow"]
-    calls = [*(call_of(trace, names) for trace in traces), *[Call()] * failed]
-    return Live(len(calls), sum(call.connected for call in calls), gathered(calls))
-
-
-def simulated_of(scenario: Scenario, executor: Executor, repeats: int = SIMULATED_REPEATS) -> Simulated:
-    """Simulates the repeats of a scenario in the processes of ``executor``; keeps only what is compared.
-
-    Raises:
-        UnsupportedScenario: the simulator cannot run the scenario.
-    """
-    backend("sim").check(scenario)
-    calls = [*executor.map(partial(_simulated_call, scenario), range(repeats))]
-    values = {
-        key: replace(expected(found), by_chance=errors_by_chance(key[0], _by_repeat(calls, key)))
-        for key, found in gathered(calls).items()
-    }
-    return Simulated(repeats, sum(call.connected for call in calls), values)
-
-
-def _by_repeat(calls: Iterable[Call], key: Key) -> list[float]:
-    """The value of each call, NaN if it is unknown."""
-    return [call.values.get(key, nan) for call in calls]
-
-
-def _simulated_call(scenario: Scenario, repeat: int) -> Call:
-    return call_of(simulate(scenario, repeat), COMPARED)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rtclab.errors import OtherSchema
-from rtclab.experiment import STORE_FILE
+from rtclab.experiment import MAX_TRIES, Experiment, Results, find_store
 from rtclab.processes import cores, process_pool
-from rtclab.trace import SCHEMA, only_writer
-from rtclab_papers.validate.campaign import LiveRun, live_run
+from rtclab.trace import SCHEMA, Repeat, only_writer
 from rtclab_papers.validate.chance import chance_file, chances, read_chances, write_chances
 from rtclab_papers.validate.conditions import Condition
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Live, Outcome, live_of, simulated_of
+from rtclab_papers.validate.outcomes import (
+    COMPARED,
+    SIMULATED_REPEATS,
+    Live,
+    Outcome,
+    Simulated,
+    live_of,
+    simulated_of,
+)
 
 Say = Callable[[str], None]
+LIVE, SIM = "live", "sim"
 
 
 def outcomes(
@@ -29,34 +37,41 @@ def outcomes(
     say: Say,
     repeats: int = SIMULATED_REPEATS,
 ) -> list[Outcome]:
-    """Runs conditions on both backends and writes their rows to ``file`` as they come.
+    """Runs conditions on both backends and writes their rows to ``file``.
 
     First come the live calls, one after another, then the simulations, on all cores: they would disturb the
-    calls. A live run is taken from ``folder``, or else its values from ``file``; if neither has it, it is
-    run, or with ``run_missing`` false the condition is left out.
+    calls. A call that does not connect, or fails, is a result. The values of a live call are taken from
+    ``folder``, or else from ``file``; if neither has it, it is run, or with ``run_missing`` false the
+    condition is left out.
 
     Args:
         conditions: what to run.
         file: the rows.
-        folder: directory of the live runs; each condition names its own in it.
+        folder: directory of the live and the simulated calls.
         run_missing: run live calls that are missing.
         say: called with a line on each condition.
         repeats: simulated calls of each condition.
 
     Raises:
-        BadInput: another process writes the file or the live runs.
+        BadInput: another process writes the file or the calls.
     """
     for place in (file.parent, folder):
         place.mkdir(parents=True, exist_ok=True)
     with only_writer(file), only_writer(folder):
         kept = read_kept(file)
-        for condition in conditions:
-            place = folder / condition.folder
-            _keep_live(condition, kept, place, run_missing=run_missing, say=say)
-            write_kept(file, kept)
+        if run_missing:
+            _call([one for one in conditions if one.name not in kept], folder / LIVE, say)
+        _keep_live(conditions, folder / LIVE, kept)
+        write_kept(file, kept)
         known = [condition for condition in conditions if condition.name in kept]
-        simulated = _simulate(known, kept, file, repeats, say)
-        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(simulated))
+        simulated = simulate(known, folder / SIM, repeats)
+        for name, said in simulated.items():
+            kept[name] = replace(kept[name], simulated=said)
+        write_kept(file, kept)
+        found = [Outcome(one, kept[one.name].live, simulated[one.name]) for one in known]
+        for outcome in found:
+            say(f"{outcome.condition.scenario.name}: {words(outcome)}")
+        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(found))
     return stored(known, file)
 
 
@@ -67,53 +82,63 @@ def stored(conditions: Sequence[Condition], file: Path) -> list[Outcome]:
     return [one for one in found if one is not None]
 
 
-def _keep_live(
-    condition: Condition, kept: dict[str, Kept], folder: Path, *, run_missing: bool, say: Say
-) -> None:
-    """Puts the live side of a condition into ``kept``: of its run, which may be newer than what is there."""
-    known = kept.get(condition.name)
+def _call(conditions: Sequence[Condition], folder: Path, say: Say) -> None:
+    """Runs the live call of each condition that has none, and again if the machine disturbed it."""
+    if not conditions:
+        return
+    told = {one.name: f"{one.scenario.name}: {one.words}" for one in conditions}
+
+    def ended(name: str, outcome: Repeat) -> None:
+        disturbed = f" (disturbed: {outcome.disturbed})" if outcome.disturbed else ""
+        say(f"{told[name]}: {outcome.status}{disturbed}")
+
+    experiment = Experiment({one.name: one.scenario for one in conditions}, repeats=1, backend=LIVE)
+    experiment.run(into=folder, tries=MAX_TRIES, progress=False, ended=ended)
+
+
+def _keep_live(conditions: Sequence[Condition], folder: Path, kept: dict[str, Kept]) -> None:
+    """Puts the live side of each condition into ``kept``: of its call, if it is there."""
+    results = Results(folder) if find_store(folder, folder) else None
+    called = set(results.conditions) if results else set()
+    for condition in conditions:
+        name, live = condition.name, None
+        if results is not None and name in called:
+            live = _live(results[name])
+        if live is not None:
+            kept[name] = Kept(condition.words, condition.group, live)
+        elif name in kept:
+            kept[name] = replace(kept[name], condition=condition.words, group=condition.group)
+
+
+def _live(results: Results) -> Live | None:
+    """The live side of a condition; None if its call has no outcome or a trace of another rtclab."""
+    outcome = next(iter(results.repeats), None)
+    if outcome is None or not outcome.about_the_call:
+        return None
     try:
-        run = live_run(condition, folder, run_missing=run_missing and known is None, say=say)
+        live = live_of(results)
     except OtherSchema:  # the file still has what was measured
-        if known is None:
-            raise
-        run = None
-    if run is not None:
-        kept[condition.name] = Kept(condition.words, condition.group, _live(run))
-    elif known is not None:
-        kept[condition.name] = replace(known, condition=condition.words, group=condition.group)
-
-
-def _live(found: LiveRun) -> Live:
-    """The live side of a condition, from its run."""
-    run, traces = found.run, found.run.traces
-    live = live_of(traces, failed=len(run.repeats) - len(traces))
-    written = (run.path / STORE_FILE).stat().st_mtime
+        return None
+    place = results.repeat_path(outcome.repeat)
+    ended_s = (place if place.exists() else results.path).stat().st_mtime
     return replace(
         live,
-        tries=found.tries,
-        disturbed=found.disturbed,
-        measured=datetime.fromtimestamp(written, UTC).date().isoformat(),
+        tries=outcome.attempt,
+        disturbed=outcome.disturbed,
+        measured=datetime.fromtimestamp(ended_s, UTC).date().isoformat(),
         schema=SCHEMA,
     )
 
 
-def _simulate(
-    conditions: Sequence[Condition], kept: dict[str, Kept], file: Path, repeats: int, say: Say
-) -> list[Outcome]:
-    """Simulates the conditions, adds what that gives to ``kept`` and the file, and returns it."""
-    found: list[Outcome] = []
+def simulate(conditions: Sequence[Condition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
+    """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again."""
     if not conditions:
-        return found
+        return {}
+    scenarios = {one.name: one.scenario for one in conditions}
+    experiment = Experiment(scenarios, repeats=repeats, traces=False, metrics=COMPARED, name="twin")
     with process_pool(cores()) as pool:
-        for condition in conditions:
-            simulated = simulated_of(condition.scenario, pool, repeats)
-            kept[condition.name] = replace(kept[condition.name], simulated=simulated)
-            write_kept(file, kept)
-            outcome = Outcome(condition, kept[condition.name].live, simulated)
-            found.append(outcome)
-            say(f"{condition.scenario.name}: {words(outcome)}")
-    return found
+        results = experiment.run(into=folder, executor=pool, renew=True)
+    return simulated_of(results)
 
 
 def words(outcome: Outcome) -> str:

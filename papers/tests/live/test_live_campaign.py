@@ -1,13 +1,13 @@
-"""A campaign of papers' conditions with real browsers: what is kept of a repeat, and of its interruption."""
+"""A campaign of papers' conditions with real browsers: what is kept of a repeat."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rtclab_papers.campaigns import MAX_TRIES, Campaign, RowFile
+from rtclab.experiment import MAX_TRIES, Results
+from rtclab_papers.campaigns import RowFile
 from rtclab_papers.reproduce.today.conditions import read_plan
 from rtclab_papers.reproduce.today.measured import BROWSER, ENCODER
 from rtclab_papers.reproduce.today.numbers import Numbers
@@ -36,7 +36,7 @@ def test_a_live_repeat_is_measured_kept_and_not_run_again(tmp_path: Path) -> Non
     (tmp_path / "conditions.toml").write_text(CONDITIONS)
     plan = read_plan(["iqbal"], tmp_path / "conditions.toml")
     rows = RowFile(tmp_path / "rows.csv")
-    live = campaigns(plan, How(rows, tmp_path / "traces", jobs=1), live=True)[2]
+    live = campaigns(plan, How(rows, tmp_path / "runs"), live=True)[2]
     tally = live.run()
     assert sum(tally.outcomes.values()) == 1
     assert not tally.failed
@@ -50,9 +50,10 @@ def test_a_live_repeat_is_measured_kept_and_not_run_again(tmp_path: Path) -> Non
     assert "Chrom" in record.texts(BROWSER)[""]
     line = plan.sections[0].lines[0]
     assert not number_of(line, Numbers(plan, rows.read()), LIVE).startswith(NOT_RUN)
-    assert again(live).todo() == []
-
-
-def again(campaign: Campaign) -> Campaign:
-    """The same campaign, as another process would continue it."""
-    return replace(campaign, rows=RowFile(campaign.rows.path))
+    assert live.todo() == {}
+    before = rows.path.read_bytes()
+    rows.path.unlink()
+    assert live.run().outcomes == tally.outcomes
+    assert rows.path.read_bytes() == before
+    (trace,) = Results(live.folder).traces
+    assert trace.manifest.repeat == 0

@@ -13,7 +13,7 @@ from typing import Protocol
 import polars as pl
 
 import rtclab
-from rtclab.backend.turns import turn
+from rtclab.backend.taking_turns import turn
 from rtclab.errors import BackendUnavailable, BadInput
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import route
@@ -24,7 +24,6 @@ from rtclab.trace import (
     FlowInfo,
     Machine,
     NotConnected,
-    RunManifest,
     Trace,
     TraceManifest,
 )
@@ -89,17 +88,6 @@ def backend(name: str) -> Backend:
             hint="`make setup-live` installs what live calls need" if name == "live" else "run `make setup`",
         ) from None
     return made
-
-
-def run_manifest(scenario: Scenario, backend: Backend) -> RunManifest:
-    """The manifest of a run before its first repeat."""
-    return RunManifest(
-        backend=backend.name,
-        capture=backend.capture,
-        scenario=scenario.model_dump(mode="json"),
-        versions=versions(),
-        machine=machine(),
-    )
 
 
 def manifest(

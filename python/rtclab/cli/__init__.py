@@ -5,6 +5,7 @@ Names other than ``main`` are imported on first use, so that the command line st
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
@@ -30,6 +31,8 @@ __all__ = [
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command line and exits with its status: 0 done, 1 a run failed, 2 bad input, 130 Ctrl-C."""
+    # By default, Python would look for cyclic garbage dozens of times while modules are imported.
+    gc.set_threshold(100_000)
     try:
         app(arguments)
     except RtclabError as error:

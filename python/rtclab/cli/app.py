@@ -316,14 +316,14 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import Output, limits_of, print_browser_arguments, run_and_report
+    from rtclab.cli.running import RunOutput, limits_of, print_browser_arguments, run_and_report
     from rtclab.lab import run
 
     print_browser_arguments(backend, scenario, changes or ())
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
-        Output(not no_report, all_metrics, as_json, quiet=quiet),
+        RunOutput(not no_report, all_metrics, as_json, quiet=quiet),
         lambda: run(
             scenario,
             backend=backend,
@@ -412,7 +412,7 @@ def sweep(
         renew=renew,
     )
     status = running.run_and_report(
-        running.Output(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
+        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
@@ -483,9 +483,9 @@ def measure(
 
     --from and --to need traces, which simulated sweeps keep with --traces.
     """
-    from rtclab.cli.measuring import Output, measure_and_show
+    from rtclab.cli.measuring import TableOutput, measure_and_show
 
-    output = Output(all_metrics, as_csv, as_json)
+    output = TableOutput(all_metrics, as_csv, as_json)
     measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
 
 
@@ -580,11 +580,11 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare runs with the first: what differs, differences of the metrics and whether they are chance."""
-    from rtclab.cli.measuring import CompareRequest, Output, compare_and_show
+    from rtclab.cli.measuring import CompareRequest, TableOutput, compare_and_show
 
     compare_and_show(
         CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], page),
-        Output(all_metrics, as_csv, as_json),
+        TableOutput(all_metrics, as_csv, as_json),
     )
 
 

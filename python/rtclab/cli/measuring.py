@@ -18,7 +18,7 @@ from rtclab.progress import busy
 
 
 @dataclass(frozen=True)
-class Output:
+class TableOutput:
     """The output options of ``rtclab measure`` and ``rtclab compare``."""
 
     all_metrics: bool
@@ -34,7 +34,7 @@ def measure_and_show(
     metrics: Sequence[str],
     by: Sequence[str],
     where: Sequence[str],
-    output: Output,
+    output: TableOutput,
 ) -> None:
     """Measures a run, a sweep or an import and prints the summary of its metrics."""
     _check(metrics, output)
@@ -120,7 +120,7 @@ class CompareRequest:
     page: Path | None
 
 
-def compare_and_show(request: CompareRequest, output: Output) -> None:
+def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
     """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
     _check(request.metrics, output)
     if len(request.runs) < 2:
@@ -159,14 +159,14 @@ def compare_and_show(request: CompareRequest, output: Output) -> None:
         print(f"page: {request.page}")
 
 
-def _check(metrics: Sequence[str], output: Output) -> None:
+def _check(metrics: Sequence[str], output: TableOutput) -> None:
     """Raises BadInput for a metric that does not exist, and for two formats at once."""
     if output.as_csv and output.as_json:
         raise BadInput("--json and --csv: expected one of them")
     check_names(metrics)
 
 
-def _print_for_programs(about: Mapping[str, object], rows: pl.DataFrame, output: Output) -> bool:
+def _print_for_programs(about: Mapping[str, object], rows: pl.DataFrame, output: TableOutput) -> bool:
     """Prints JSON or CSV if that was requested; returns whether it was. JSON has what ``about`` has, too."""
     if output.as_json:
         tables.print_json({**about, "metrics": rows.to_dicts()})

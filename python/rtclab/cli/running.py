@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -14,15 +15,16 @@ from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
 from rtclab.experiment import Interrupted, Results, essential, parse_vary
-from rtclab.gates.checks import Check, checks_table
-from rtclab.gates.limits import Limit, parse_options
-from rtclab.gates.result import lines_of
 from rtclab.lab import open_results
 from rtclab.phrases import field_trials
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run
+
+if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
+    from rtclab.gates.checks import Check
+    from rtclab.gates.limits import Limit
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -33,7 +35,7 @@ MAX_ROWS = 60
 
 
 @dataclass(frozen=True)
-class Output:
+class RunOutput:
     """The output options of the commands that run something."""
 
     report: bool
@@ -84,7 +86,7 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def run_and_report(output: Output, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
+def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
     """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
 
     If a limit does not hold, the status is the one of a failed run.
@@ -133,6 +135,8 @@ def limits_of(
         scenario = Scenario.read(dict(resumed.scenario), resumed.name)
     else:
         scenario = Scenario.load(str(name), changes)
+    from rtclab.gates.limits import parse_options
+
     return parse_options(texts, "--assert", scenario)
 
 
@@ -144,13 +148,15 @@ def _checks(limit: Limit, made: Results) -> list[Check]:
 
 
 def _show(
-    output: Output,
+    output: RunOutput,
     made: Results,
     measured: pl.DataFrame | None,
     page: Path | None,
     checks: Sequence[Check],
 ) -> None:
     if output.as_json:
+        from rtclab.gates.checks import checks_table
+
         rows = measured if measured is None or not output.metrics else chosen(measured, output.metrics)
         answer = {
             "run": str(made.path),
@@ -164,18 +170,28 @@ def _show(
         return
     if output.quiet:
         print(made.path)
+        for check in checks:
+            if check.fails:
+                print(f"FAILED: {check.sentence()}", file=sys.stderr)
         return
     if measured is not None:
         show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)
+    if checks:
+        _print_checks(checks)
+    print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
+    if page is not None:
+        print(f"report: {page}")
+
+
+def _print_checks(checks: Sequence[Check]) -> None:
+    from rtclab.gates.result import lines_of
+
     for line in lines_of(checks):
         for check in line.failing:
             print(f"FAILED: {check.sentence()}")
         if not line.failing:
             flows = len(line.checks)
             print(f"holds: {line.worst.sentence()}{f', the worst of {flows} flows' if flows > 1 else ''}")
-    print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
-    if page is not None:
-        print(f"report: {page}")
 
 
 def show_summary(

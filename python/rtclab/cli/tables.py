@@ -19,7 +19,7 @@ from rtclab.phrases import MOST_REPEATS, decimals, field_trials, names_in_words,
 if TYPE_CHECKING:
     import polars as pl
 
-    from rtclab.backend.live.doctor import Check
+    from rtclab.backend.live.doctor import MachineCheck
     from rtclab.experiment import Moment, Results
     from rtclab.lab import Comparison
     from rtclab.scenario import Scenario, Video
@@ -288,7 +288,7 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     ``compared`` is the comparison's table, and ``shown`` its rows to print. If the terminal is too narrow,
     each further run has a table of its own, and intervals are left out.
     """
-    from rtclab.metrics import MARGIN_PERCENT, paired_repeats
+    from rtclab.experiment import MARGIN_PERCENT, paired_repeats
     from rtclab.report import comparison_verdicts
 
     runs, labels, window = comparison.runs, comparison.labels, comparison.window
@@ -449,7 +449,7 @@ def terminal_width() -> int:
     return _console().width
 
 
-def show_checks(checks: Sequence[Check]) -> None:
+def show_checks(checks: Sequence[MachineCheck]) -> None:
     """Prints the checks of this machine, with hints on how to install missing parts."""
     table = new_table("", "part", "found")
     for check in checks:

@@ -3,26 +3,31 @@
 A run has one condition, a sweep has every combination of some values, and a list has any labelled scenarios.
 """
 
+from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats
 from rtclab.experiment.conditions import Condition, Conditions, Listed, Product, digest_of
-from rtclab.experiment.definitions import OtherVersion
+from rtclab.experiment.definitions import Definitions, Measure, OtherVersion
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
-from rtclab.experiment.results import Moment, Results, check_names, essential, metrics_of, window
+from rtclab.experiment.results import Moment, Results, check_names, essential, window
 from rtclab.experiment.runner import Stopped
 from rtclab.experiment.store import STORE_FILE, About, Number, Result, Store, find_store, open_store, stores
+from rtclab.experiment.summary import metrics_of, summary_of_run
 
 __all__ = [
+    "MARGIN_PERCENT",
     "MAX_TRIES",
     "STORE_FILE",
     "About",
     "Condition",
     "Conditions",
+    "Definitions",
     "Draw",
     "Experiment",
     "Interrupted",
     "Listed",
+    "Measure",
     "Moment",
     "Number",
     "OtherVersion",
@@ -32,6 +37,7 @@ __all__ = [
     "Stopped",
     "Store",
     "check_names",
+    "compare_runs",
     "digest_of",
     "disturbances",
     "encode_ms",
@@ -40,8 +46,10 @@ __all__ = [
     "keep_trace",
     "metrics_of",
     "open_store",
+    "paired_repeats",
     "parse_vary",
     "resumed",
     "stores",
+    "summary_of_run",
     "window",
 ]

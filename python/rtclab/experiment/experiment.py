@@ -329,7 +329,8 @@ def run_store(
     title = f"{store.conditions.scenario(0).name} on {about.backend}" if wanted is None else about.name
     size = store.planned if wanted is None else sum(map(len, wanted.values()))
     chosen = None if wanted is None else list(wanted)
-    with progress_bar(title, size, "repeats", show=show) as advance:
+    live = not backend.parallel
+    with progress_bar(title, size, "repeats", show=show, remaining=live) as advance:
         try:
             traces = runner.run(store, backend, replace(how, advance=advance), wanted)
         except KeyboardInterrupt:

@@ -10,16 +10,24 @@ from functools import cache
 from math import isnan
 from pathlib import Path
 
+import polars as pl
+
 import rtclab.metrics
 from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Window
-from rtclab.metrics.statistics import mean_within_sd
-from rtclab.trace import Repeat, Trace
+from rtclab.trace import Repeat, Run, Trace
 
 NOT_MEASURED = "not measured: "
 """Begin of the note of a finished repeat that could not be measured; the reason follows."""
+MEASURED: dict[str, pl.DataType] = {
+    "repeat": pl.Int64(),
+    "metric": pl.String(),
+    "flow": pl.String(),
+    "value": pl.Float64(),
+    "deviation": pl.Float64(),
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ def measured(
                 continue
             deviation = None
             if metric.samples is not None and of is not None:
-                deviation = mean_within_sd([metric.samples(of, flow, window)])
+                deviation = metric.samples(of, flow, window).deviation()
                 deviation = None if isnan(deviation) else deviation
             found.append(Number(metric.name, own_name(flow), float(value), deviation))
     return found
@@ -64,6 +72,18 @@ def _values(
     elif trace is not None:
         for flow in [""] if metric.scope == "trace" else trace.flows:
             yield flow, metric.function(trace, *([flow] if flow else []), window)
+
+
+def rows_of(run: Run, metrics: Iterable[Metric], window: Window | None) -> pl.DataFrame:
+    """The values of a run's repeats from their traces, with the columns of ``MEASURED``."""
+    metrics = list(metrics)
+    traces = {one.repeat: run.trace(one.repeat) for one in run.repeats if one.status == "finished"}
+    rows = [
+        (one.repeat, *number)
+        for one in run.repeats
+        for number in measured(one, traces.get(one.repeat), metrics, window)
+    ]
+    return pl.DataFrame(rows, schema=MEASURED, orient="row")
 
 
 def metrics_digest(names: Sequence[str]) -> str:

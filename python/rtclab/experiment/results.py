@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from rtclab.errors import BadInput, CallFailed, DiskFull, FieldError, LaboratoryFailed, TraceError
+from rtclab.errors import (
+    BadInput,
+    CallFailed,
+    DiskFull,
+    FieldError,
+    LaboratoryFailed,
+    OtherSchema,
+    TraceError,
+)
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
-from rtclab.experiment.measure import NOT_MEASURED, measured
-from rtclab.experiment.store import Result, Store, build, repeat_of
+from rtclab.experiment.measure import NOT_MEASURED, rows_of
+from rtclab.experiment.store import Number, Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
-from rtclab.metrics import METRICS, Metric, essentials
+from rtclab.metrics import METRICS, essentials
 from rtclab.metrics.series import Window
 from rtclab.scenario.table import closest
 from rtclab.scenario.units import Duration
@@ -29,13 +37,6 @@ if TYPE_CHECKING:
 
 Moment = str | float
 """A time as in a scenario (``"20 s"``), or in seconds."""
-MEASURED: dict[str, pl.DataType] = {
-    "repeat": pl.Int64(),
-    "metric": pl.String(),
-    "flow": pl.String(),
-    "value": pl.Float64(),
-    "deviation": pl.Float64(),
-}
 
 
 class Results:
@@ -546,20 +547,20 @@ class Results:
         for (code,), part in old.group_by("code", maintain_order=True):
             results = []
             for row in part.iter_rows(named=True):
-                number, outcome, trace = row["number"], repeat_of(row), None
-                if outcome.status == "finished" or store.about.measure:
-                    if not (
-                        store.keeps_trace(number, outcome.repeat) and runs[number].has_trace(outcome.repeat)
-                    ):
-                        continue
-                    trace = runs[number].trace(outcome.repeat)
-                try:
-                    numbers = definitions.values(outcome, trace, names[number])
-                except Exception:  # the note says why
+                number, outcome = row["number"], repeat_of(row)
+                of_trace = outcome.status == "finished" or store.about.measure
+                if of_trace and not store.keeps_trace(number, outcome.repeat):
                     continue
-                note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
-                outcome = replace(outcome, note=note)
-                results.append(Result(number, outcome, numbers, digests[number], row["processor_s"]))
+                try:
+                    numbers = _numbers(runs[number], outcome, definitions, names[number])
+                except OtherSchema:
+                    if not row["metrics"]:
+                        raise
+                    continue  # what was measured then stays
+                if numbers is not None:
+                    note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
+                    known = (digests[number], row["processor_s"])
+                    results.append(Result(number, replace(outcome, note=note), numbers, *known))
             try:
                 if results:
                     store.add(results, code=str(code), changed=False)
@@ -605,24 +606,23 @@ class Results:
         return f"<p>{escape(heading)}</p>{as_html(rows)}"
 
 
-def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
-    """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
-    label = str(run.scenario.get("name") or run.name)
-    table = rows_of(run, METRICS.values(), window).with_columns(condition=pl.lit(label))
-    about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
-    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
+def _numbers(
+    run: Run, outcome: Repeat, definitions: Definitions, names: Sequence[str]
+) -> list[Number] | None:
+    """The values of a repeat from its trace; None if the trace is gone or cannot be measured.
 
-
-def rows_of(run: Run, metrics: Iterable[Metric], window: Window | None) -> pl.DataFrame:
-    """The values of a run's repeats from their traces, with the columns of ``MEASURED``."""
-    metrics = list(metrics)
-    traces = {one.repeat: run.trace(one.repeat) for one in run.repeats if one.status == "finished"}
-    rows = [
-        (one.repeat, *number)
-        for one in run.repeats
-        for number in measured(one, traces.get(one.repeat), metrics, window)
-    ]
-    return pl.DataFrame(rows, schema=MEASURED, orient="row")
+    Raises:
+        TraceError: the trace cannot be read.
+    """
+    trace = None
+    if outcome.status == "finished" or definitions.function:
+        if not run.has_trace(outcome.repeat):
+            return None
+        trace = run.trace(outcome.repeat)
+    try:
+        return definitions.values(outcome, trace, names)
+    except Exception:  # the note of the outcome says why
+        return None
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:

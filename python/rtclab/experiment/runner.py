@@ -12,12 +12,12 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import thread_time
 from typing import Literal, get_args
 
 from rtclab.backend import Backend
-from rtclab.backend.turns import turn
+from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
@@ -263,9 +263,20 @@ class _Submitter:
                 self._collect_running()
             raise
 
-    def _collect(self, future: Future[Sequence[Result]]) -> None:
-        self._pending.discard(future)
-        self._keep(future.result())
+    def _collect(self, first: Future[Sequence[Result]]) -> None:
+        """Keeps the results of a call, and of all calls that have ended meanwhile, in one transaction."""
+        ended = [first]
+        with suppress(Empty):
+            while True:
+                ended.append(self._finished.get_nowait())
+        results: list[Result] = []
+        try:
+            for future in ended:
+                self._pending.discard(future)
+                results += future.result()
+        finally:
+            if results:
+                self._keep(results)
 
     def _collect_running(self) -> None:
         """Waits for the running calls and keeps their results. A second Ctrl-C ends the wait.
@@ -276,7 +287,7 @@ class _Submitter:
             for future in as_completed([future for future in self._pending if not future.cancelled()]):
                 # Polars passes Ctrl-C to whichever thread uses it, so a repeat may have been interrupted too.
                 if future.exception() is None:
-                    self._collect(future)
+                    self._keep(future.result())
 
 
 def _run_with_traces(

@@ -223,6 +223,8 @@ class Store:
         temporary.unlink(missing_ok=True)
         try:
             with _errors(path / STORE_FILE), closing(sqlite3.connect(temporary)) as database, database:
+                # Nobody reads the file before it is complete, so nothing has to be rolled back.
+                database.execute("PRAGMA journal_mode = OFF")
                 digests = _write_conditions(database, conditions)
                 _insert(database, digests, [Result(0, one) for one in repeats], "")
                 rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
@@ -526,7 +528,8 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> l
     types = {name: "REAL" if table[name].dtype == pl.Float64 else "TEXT" for name in columns}
     quoted = {name: '"' + name.replace('"', '""') + '"' for name in columns}
     database.executescript(
-        TABLES.format(
+        "BEGIN;"  # one transaction instead of one for each table
+        + TABLES.format(
             fields="".join(f", {quoted[name]} {types[name]}" for name in columns),
             names="".join(f", c.{quoted[name]}" for name in columns),
         )

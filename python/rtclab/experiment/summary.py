@@ -9,19 +9,26 @@ from math import inf
 import numpy as np
 import polars as pl
 
+from rtclab.experiment.measure import rows_of
 from rtclab.metrics import METRICS
+from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import Proportion, t_quantile
+from rtclab.trace import Run
 
 OF_METRIC = ("metric", "flow")
 
 
-def summary_of(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Mean, standard deviation and 95 % interval per condition, metric and flow; see ``metrics.statistics``.
+def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
+    label = str(run.scenario.get("name") or run.name)
+    table = rows_of(run, METRICS.values(), window).with_columns(condition=pl.lit(label))
+    about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
+    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
 
-    ``keys`` are the columns that tell conditions apart. The other columns of ``rows`` are ``repeat``,
-    ``metric``, ``flow``, ``value`` and ``deviation``.
-    """
-    return _statistics(rows, keys)
+
+def summary_of_run(run: Run, window: Window | None = None) -> pl.DataFrame:
+    """Statistics over a run's repeats from their traces, with the columns of :meth:`Results.summary`."""
+    return summary_of(metrics_of(run, window), ["condition"])
 
 
 def marginal_of(
@@ -37,7 +44,7 @@ def marginal_of(
     combination with too few values has no row.
     """
     if not others:
-        return _statistics(rows, fields), {}
+        return summary_of(rows, fields), {}
     parts, averaged = [], {}
     for (metric, flow), of_flow in rows.group_by("metric", "flow", maintain_order=True):
         part, averaged[str(metric), str(flow)] = _balanced(of_flow, fields, [*others, "repeat"])
@@ -45,7 +52,7 @@ def marginal_of(
     balanced = pl.concat(parts) if parts else rows
     keys = [*fields, "repeat", *OF_METRIC]
     averages = balanced.group_by(keys, maintain_order=True).agg(pl.col("value", "deviation").mean())
-    return _statistics(averages, fields), averaged
+    return summary_of(averages, fields), averaged
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,12 @@ def _balanced(
     return chosen.drop("drawn", "averaged"), Averaged(complete.size, present.shape[1])
 
 
-def _statistics(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def summary_of(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Mean, standard deviation and 95 % interval per condition, metric and flow; see ``metrics.statistics``.
+
+    ``keys`` are the columns that tell conditions apart. The other columns of ``rows`` are ``repeat``,
+    ``metric``, ``flow``, ``value`` and ``deviation``.
+    """
     value = pl.col("value")
     groups = (
         rows.lazy()
@@ -120,7 +132,7 @@ def of_metrics() -> pl.DataFrame:
 
 def _with_shares(groups: pl.DataFrame) -> pl.DataFrame:
     """Replaces the interval of metrics that are shares of independent trials by Wilson's."""
-    is_share = groups["metric"].is_in([name for name, metric in METRICS.items() if metric.trials is not None])
+    is_share = groups["metric"].is_in([name for name, metric in METRICS.items() if metric.share])
     shares = groups.filter(is_share)
     known = [Proportion(repeats, mean) for mean, repeats in shares.select("mean", "repeats").iter_rows()]
     wilson = shares.with_columns(

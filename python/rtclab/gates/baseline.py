@@ -15,7 +15,7 @@ import rtclab
 from rtclab.errors import BadInput, FieldError, RtclabError
 from rtclab.experiment import digest_of
 from rtclab.gates.measured import Measured
-from rtclab.gates.suite import Condition, Suite
+from rtclab.gates.suite import GatedScenario, Suite
 from rtclab.metrics import METRICS
 from rtclab.scenario.table import Table
 from rtclab.trace import write_text
@@ -168,7 +168,7 @@ def _outdated(file: Path, name: str, why: str) -> BadInput:
     return BadInput(f"{file}: {name}: {why}", hint=hint)
 
 
-def _kept(condition: Condition, measured: Measured, name: str) -> KeptScenario:
+def _kept(condition: GatedScenario, measured: Measured, name: str) -> KeptScenario:
     outcomes = measured.outcomes.filter(pl.col("condition") == name)
     numbers, seeds = outcomes["repeat"].to_list(), outcomes["seed"].to_list()
     metrics = {}

@@ -10,7 +10,7 @@ from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
 from rtclab.gates.checks import Check
 from rtclab.gates.measured import SIM, Measured
 from rtclab.gates.result import GateResult
-from rtclab.gates.suite import Condition, Margin, Suite
+from rtclab.gates.suite import GatedScenario, Margin, Suite
 from rtclab.metrics import METRICS
 from rtclab.metrics.statistics import Difference, holm, paired, summarise, welch
 
@@ -56,7 +56,7 @@ class _Comparison:
 
 
 def _comparisons(
-    name: str, condition: Condition, measured: Measured, kept: KeptScenario
+    name: str, condition: GatedScenario, measured: Measured, kept: KeptScenario
 ) -> Iterator[_Comparison]:
     seeds = dict(measured.outcomes.filter(condition=name).select("repeat", "seed").iter_rows())
     for metric, margin in condition.margins.items():

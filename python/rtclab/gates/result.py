@@ -21,7 +21,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
-class Line:
+class CheckRow:
     """The outcomes of one limit or comparison of a scenario for all flows; ``worst`` is the worst of them."""
 
     checks: Sequence[Check]
@@ -53,12 +53,12 @@ class Line:
         return worst.scenario, worst.check, worst.flow, before, now, change, allowed, worst.verdict
 
 
-def lines_of(checks: Sequence[Check]) -> list[Line]:
+def lines_of(checks: Sequence[Check]) -> list[CheckRow]:
     """The checks by scenario and limit or comparison, in the given order."""
     groups: dict[tuple[str, str], list[Check]] = {}
     for check in checks:
         groups.setdefault((check.scenario, check.check), []).append(check)
-    return [Line(of) for of in groups.values()]
+    return [CheckRow(of) for of in groups.values()]
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class GateResult:
         return not self.failed_scenarios and not any(check.fails for check in self.checks)
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[CheckRow]:
         """The checks by scenario and limit or comparison, in the order of the suite."""
         return lines_of(self.checks)
 
@@ -173,7 +173,7 @@ class GateResult:
             [],
             result=self,
             headings=HEADINGS,
-            every=[Line([check]) for check in self.checks],
+            every=[CheckRow([check]) for check in self.checks],
             metrics=[METRICS[name] for name in metrics],
             flow_in_words=flow_in_words,
         )
@@ -202,7 +202,7 @@ def _count_tests(element: ElementTree.Element) -> None:
     element.set("errors", "0")
 
 
-def _marked(line: Line) -> tuple[str, ...]:
+def _marked(line: CheckRow) -> tuple[str, ...]:
     """The cells of a row in Markdown."""
     scenario, check, flow, *figures, result = line.cells
     code = [f"`{text}`" if text else "" for text in (check, flow)]

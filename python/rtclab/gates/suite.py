@@ -108,7 +108,7 @@ class _Suite(_Common):
 
 
 @dataclass(frozen=True)
-class Condition:
+class GatedScenario:
     """One scenario of a suite, with the limits and comparisons that apply to it."""
 
     scenario: Scenario
@@ -146,7 +146,7 @@ class Suite:
     """
 
     name: str
-    conditions: Mapping[str, Condition]
+    conditions: Mapping[str, GatedScenario]
     baseline: Path
     require_baseline: bool = False
 
@@ -183,7 +183,7 @@ class Suite:
         )
 
 
-def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> Condition:
+def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> GatedScenario:
     duration = entry.duration or suite.duration
     changes = [Change(field, value, "set") for field, value in entry.set.items()]
     changes += [] if duration is None else [Change("duration", duration, "duration")]
@@ -195,7 +195,7 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> Co
         raise
     except BadInput as error:
         raise BadInput(f"{origin}: {error.message}", hint=error.hint) from None
-    return Condition(
+    return GatedScenario(
         scenario,
         made.name,
         entry.repeats or suite.repeats or scenario.repeats,
@@ -215,7 +215,7 @@ def _where(name: str, directory: Path) -> str | Path:
     )
 
 
-def _problems(name: str, suite: _Suite, entry: _Scenario, loaded: Condition) -> list[Problem]:
+def _problems(name: str, suite: _Suite, entry: _Scenario, loaded: GatedScenario) -> list[Problem]:
     """What does not fit together: limits and flows, comparisons and repeats, nothing to check at all."""
     below = f"scenarios.{name}"
     problems = _unknown_flows("limits", suite.limits, loaded.scenario)

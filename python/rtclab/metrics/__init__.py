@@ -9,15 +9,6 @@ a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
 from rtclab.metrics import fairness, tcp  # isort: skip
 from rtclab.metrics.flows import media_flows
-from rtclab.metrics.measure import (
-    MARGIN_PERCENT,
-    compare_runs,
-    compare_with,
-    flows_of,
-    measure_run,
-    paired_repeats,
-    totals_per_minute,
-)
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
@@ -36,7 +27,6 @@ from rtclab.metrics.statistics import Proportion, Summary, holm, mean_within_sd,
 
 __all__ = [
     "ESSENTIAL",
-    "MARGIN_PERCENT",
     "METRICS",
     "NO_SAMPLES",
     "SOURCES",
@@ -48,13 +38,10 @@ __all__ = [
     "Window",
     "arrivals",
     "audio",
-    "compare_runs",
-    "compare_with",
     "counter",
     "delay",
     "essentials",
     "fairness",
-    "flows_of",
     "gauge",
     "holm",
     "host",
@@ -62,11 +49,9 @@ __all__ = [
     "loss",
     "mean_slope",
     "mean_within_sd",
-    "measure_run",
     "media",
     "media_flows",
     "metric",
-    "paired_repeats",
     "rate",
     "repair",
     "samples_in_window",
@@ -76,6 +61,5 @@ __all__ = [
     "summarise",
     "t_quantile",
     "tcp",
-    "totals_per_minute",
     "wire",
 ]

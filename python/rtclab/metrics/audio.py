@@ -52,5 +52,6 @@ def _counted(trace: Trace, flow: str, column: str) -> Samples:
 
 
 def _counters(trace: Trace, column: str) -> dict[str, Samples]:
-    rows = trace.table("inbound_rtp").filter(pl.col("kind") == "audio").drop_nulls(column)
+    counters = trace.table("inbound_rtp").select("flow", "kind", "at_ns", column)
+    rows = counters.filter(pl.col("kind") == "audio").drop_nulls(column)
     return samples_by(rows.group_by("flow", "at_ns").agg(pl.col(column).sum()), "flow", column)

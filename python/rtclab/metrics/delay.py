@@ -9,18 +9,20 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.registry import ANY, OF_DELAYS, OF_MODEL, OF_REPORTS, metric
-from rtclab.metrics.series import Array, Samples, Window, before_end, flow_seconds, gauge, window_ns
+from rtclab.metrics.series import Array, Samples, Window, before_end, flow_seconds, gauge, once, window_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 HISTOGRAM_BIN_MS = 0.1
 NS_PER_BIN = 100_000
 
 
+@once
 def rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Round-trip time in ms, at every receiver report about the sender's streams."""
     return gauge(trace, "remote_inbound_rtp", flow, "roundTripTime", window, scale=1e3)
 
 
+@once
 def one_way_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Mean one-way delay of each second in which a packet arrived, in ms."""
     return _delay_of_seconds(trace, flow, window, "one_way_delay_mean_ms")
@@ -135,7 +137,7 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
             return nan
         percentile_ns = np.percentile(waited_ns, percent, method="inverted_cdf")
         return float(percentile_ns // NS_PER_BIN) * HISTOGRAM_BIN_MS
-    lower_ms, packets = _histogram([trace], flow, "queuing_histogram")
+    lower_ms, packets = trace.cached(_bins, flow, "queuing_histogram")
     if not packets.size:
         return nan
     return float(lower_ms[_bin_of(packets, percent)])
@@ -148,7 +150,7 @@ def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: fl
             return nan
         base_ns = float(trace.cached(_packets_of_flows)[flow]["delay_ns"].to_numpy().min())
         return float((np.percentile(delays_ns, percent) - base_ns) / NS_PER_MS)
-    lower_ms, packets = trace.cached(_delays_of, flow)
+    lower_ms, packets = trace.cached(_bins, flow, "delay_histogram")
     if not packets.size:
         return nan
     reached = np.cumsum(packets)
@@ -205,15 +207,17 @@ def one_way_delay_cdf(
     return delay_ms, share
 
 
-def _delays_of(trace: Trace, flow: str) -> tuple[Array, Array]:
-    return _histogram([trace], flow, "delay_histogram")
+def _bins(trace: Trace, flow: str, name: str) -> tuple[Array, Array]:
+    return _histogram([trace], flow, name)
 
 
 def _histogram(traces: Sequence[Trace], flow: str, name: str) -> tuple[Array, Array]:
     """The occupied bins by delay: lower edges in ms and numbers of packets, each of shape (bins,)."""
     tables = [trace.rows_of_flow(name, flow) for trace in traces]
-    edges_ms = np.concatenate([table[:, 1].to_numpy() for table in tables])
-    counts = np.concatenate([table["packets"].to_numpy() for table in tables])
-    lower_ms, index = np.unique(edges_ms, return_inverse=True)
-    packets: Array = np.bincount(index, weights=counts).astype(np.float64)
-    return lower_ms[packets > 0], packets[packets > 0]
+    lower_ms: Array = np.concatenate([table.to_series(1).to_numpy() for table in tables])
+    packets: Array = np.concatenate([table["packets"].to_numpy() for table in tables]).astype(np.float64)
+    if not (lower_ms[1:] > lower_ms[:-1]).all():  # several repeats
+        lower_ms, index = np.unique(lower_ms, return_inverse=True)
+        packets = np.bincount(index, weights=packets).astype(np.float64)
+    occupied = packets > 0
+    return lower_ms[occupied], packets[occupied]

@@ -156,7 +156,8 @@ NO_SECONDS_UNFINISHED = NO_SECONDS.with_columns(stuck=pl.lit(0), unheard_of=pl.l
 def _known_to_receivers(trace: Trace) -> pl.DataFrame:
     """By flow, ``known``: the first transmissions that the receiver knows of, received or missing."""
     lost, received, repaired = (pl.col(name).fill_null(0) for name in _COUNTERS)
-    rows = trace.table("inbound_rtp").sort("at_ns", maintain_order=True)
+    reports = trace.table("inbound_rtp").select("flow", "ssrc", "at_ns", *_COUNTERS)
+    rows = reports.sort("at_ns", maintain_order=True)
     last = rows.group_by("flow", "ssrc").agg((received - repaired + lost).last().alias("known"))
     return last.group_by("flow").agg(pl.col("known").sum())
 
@@ -176,7 +177,8 @@ _COUNTERS = ("packetsLost", "packetsReceived", "retransmittedPacketsReceived")
 
 def _counters_of_streams(trace: Trace) -> dict[object, list[tuple[Samples, ...]]]:
     """By flow, the counters of lost, received and retransmitted packets of every received stream."""
-    rows = trace.table("inbound_rtp").with_columns(pl.col(_COUNTERS).cast(pl.Float64).fill_null(0.0))
+    known = pl.col(_COUNTERS).cast(pl.Float64).fill_null(0.0)
+    rows = trace.table("inbound_rtp").select("flow", "ssrc", "at_ns", known)
     streams = rows_by(rows.sort("at_ns", maintain_order=True), "flow", "ssrc")
     found: dict[object, list[tuple[Samples, ...]]] = {}
     for (flow, _), stream in streams.items():

@@ -17,7 +17,7 @@ from rtclab.metrics.series import (
     counter,
     gauge,
     increase,
-    mean_slope,
+    once,
     samples_by,
     samples_in_window,
     slopes,
@@ -33,9 +33,11 @@ FREEZE_MIN_INTERVALS = 5
 FREEZE_MARGIN_S = 0.150
 
 
+@once
 def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Frames decoded per second between consecutive reports."""
-    return slopes(_decoded(trace, flow), window)
+    decoded = counter(trace, "inbound_rtp", flow, "framesDecoded")
+    return slopes(until_end(trace, flow, decoded), window)
 
 
 @metric(
@@ -50,11 +52,7 @@ def frame_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
 
     If the stream stops before the flow ends, the time without frames counts too.
     """
-    return mean_slope(_decoded(trace, flow), window)
-
-
-def _decoded(trace: Trace, flow: str) -> Samples:
-    return until_end(trace, flow, counter(trace, "inbound_rtp", flow, "framesDecoded"))
+    return decoded_fps(trace, flow, window).mean()
 
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameWidth", known=OF_REPORTS)
@@ -78,7 +76,8 @@ def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float
     is applied to the frames that were shown. Without them, as in dumps, the receiver's counters tell how many
     freezes ended in the window.
     """
-    if window is not None and (frozen := trace.cached(_freezes).get(flow)) is not None:
+    if window is not None and flow in trace.cached(_shown):
+        frozen = trace.cached(_freezes, flow)
         return float(np.count_nonzero(_inside_ns(frozen, span_ns(trace, flow, window))))
     counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), window)
     return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
@@ -93,7 +92,8 @@ def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> fl
     A freeze that is still open when the flow ends counts until then. Of a freeze that begins before a window
     or ends after it, the part in the window counts; without frames, as in dumps, freezes count when they end.
     """
-    if window is not None and (frozen := trace.cached(_freezes).get(flow)) is not None:
+    if window is not None and flow in trace.cached(_shown):
+        frozen = trace.cached(_freezes, flow)
         return float(_inside_ns(frozen, span_ns(trace, flow, window)).sum() / NS_PER_S)
     counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), window)
     return _plus(counted, _open_freeze_s(trace, flow, window))
@@ -122,7 +122,7 @@ def jitter_buffer_delay(trace: Trace, flow: str, window: Window | None = None) -
 
 def picture_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Mean time in ms from capture to display of the frames of each second; their number is the weight."""
-    return samples_in_window(trace.cached(_picture_delays_ms).get(flow, NO_SAMPLES), window)
+    return samples_in_window(trace.cached(_picture_delays_ms, flow), window)
 
 
 @metric(
@@ -145,29 +145,29 @@ def picture_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
     return picture_delay_ms(trace, flow, window).mean()
 
 
-def _picture_delays_ms(trace: Trace) -> dict[str, Samples]:
-    shown = trace.table("frames").drop_nulls(["captured_ns", "rendered_ns"])
-    delay_ms = (pl.col("rendered_ns") - pl.col("captured_ns")) / NS_PER_MS
-    second = pl.col("rendered_ns") // NS_PER_S
-    of_seconds = (
-        shown.filter(before_end(trace, "rendered_ns"))
-        .group_by("flow", second=second)
-        .agg(delay_ms=delay_ms.mean(), frames=pl.len())
-        .sort("flow", "second")
-    )
-    return {
-        flow: Samples(
-            rows["second"].to_numpy() + 0.5,
-            rows["delay_ms"].to_numpy(),
-            rows["frames"].cast(pl.Float64).to_numpy(),
-        )
-        for flow, rows in rows_by(of_seconds, "flow").items()
-    }
+def _picture_delays_ms(trace: Trace, flow: str) -> Samples:
+    shown = trace.cached(_shown).get(flow)
+    if shown is None:
+        return NO_SAMPLES
+    rendered_ns, captured_ns = shown["rendered_ns"], shown["captured_ns"]
+    if captured_ns.has_nulls():
+        known = captured_ns.is_not_null()
+        rendered_ns, captured_ns = rendered_ns.filter(known), captured_ns.filter(known)
+    if rendered_ns.is_empty():
+        return NO_SAMPLES
+    second = rendered_ns.to_numpy() // NS_PER_S
+    first = second.min()
+    delay_ms = (rendered_ns.to_numpy() - captured_ns.to_numpy()) / NS_PER_MS
+    frames = np.bincount(second - first)
+    totals_ms = np.bincount(second - first, weights=delay_ms)
+    some = np.flatnonzero(frames)
+    return Samples(some + first + 0.5, totals_ms[some] / frames[some], frames[some].astype(np.float64))
 
 
 def _jitter_buffer_ms(trace: Trace) -> dict[str, Samples]:
     columns = ["jitterBufferDelay", "jitterBufferEmittedCount"]
-    rows = trace.table("inbound_rtp").filter(pl.col("kind") == "video").drop_nulls(columns)
+    counters = trace.table("inbound_rtp").select("flow", "kind", "at_ns", *columns)
+    rows = counters.filter(pl.col("kind") == "video").drop_nulls(columns)
     sums = rows.group_by("flow", "at_ns").agg(pl.col(columns).sum())
     waited, frames = (samples_by(sums, "flow", column) for column in columns)
     samples: dict[str, Samples] = {}
@@ -190,8 +190,12 @@ def _plus(counted: float, still_open: float) -> float:
 
 def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
     """Time in s, within the window, for which the last frame is frozen at the flow's end; 0 if it is not."""
-    frozen = trace.cached(_freezes).get(flow)
-    if frozen is None or not frozen.size or frozen[-1, 1] < span_ns(trace, flow)[1]:
+    shown, end_ns = trace.cached(_shown).get(flow), span_ns(trace, flow)[1]
+    # All freezes are longer than the margin, and few flows end with an interval that long.
+    if shown is None or end_ns - shown["rendered_ns"].to_numpy().max() < FREEZE_MARGIN_S * NS_PER_S:
+        return 0.0
+    frozen = trace.cached(_freezes, flow)
+    if not frozen.size or frozen[-1, 1] < end_ns:
         return 0.0
     return float(_inside_ns(frozen[-1:], span_ns(trace, flow, window)).sum() / NS_PER_S)
 
@@ -203,28 +207,24 @@ def _inside_ns(frozen: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     return inside_ns.clip(min=0)
 
 
-def _freezes(trace: Trace) -> dict[str, IntegerArray]:
-    """Begin and end in ns of the freezes of each flow with frames, in order, of shape (freezes, 2).
+def _freezes(trace: Trace, flow: str) -> IntegerArray:
+    """Begin and end in ns of the freezes of a flow, in order, of shape (freezes, 2).
 
     Those of a flow with several streams, such as two cameras, follow each other stream by stream. The last
     interval lasts from the last frame of any of them to the end of the flow.
     """
-    shown = trace.table("frames").drop_nulls("rendered_ns").sort("rendered_ns")
-    found: dict[str, list[IntegerArray]] = {}
-    last_of: dict[str, int] = {}
-    streams = shown.group_by("flow", "ssrc", maintain_order=True).agg("rendered_ns")
-    for flow, times in zip(streams["flow"], streams["rendered_ns"], strict=True):
-        times_ns = times.to_numpy()
-        in_time = times_ns[: np.searchsorted(times_ns, span_ns(trace, flow)[1])]
-        if in_time.size:
-            found.setdefault(flow, []).append(in_time)
-            last_of[flow] = max(last_of.get(flow, 0), int(in_time[-1]))
-    freezes = {}
-    for flow, shown_ns in found.items():
-        latest = [np.append(one, span_ns(trace, flow)[1]) for one in shown_ns if one[-1] == last_of[flow]]
-        earlier = [one for one in shown_ns if one[-1] != last_of[flow]]
-        freezes[flow] = np.concatenate([_frozen(one) for one in (*earlier, *latest[:1])])
-    return freezes
+    shown = trace.cached(_shown)[flow].sort("rendered_ns")
+    shown_ns, ssrc = (shown[column].to_numpy() for column in ("rendered_ns", "ssrc"))
+    streams = [shown_ns[ssrc == one] for one in dict.fromkeys(ssrc.tolist())]
+    latest = [np.append(one, span_ns(trace, flow)[1]) for one in streams if one[-1] == shown_ns[-1]]
+    earlier = [one for one in streams if one[-1] != shown_ns[-1]]
+    return np.concatenate([_frozen(one) for one in (*earlier, *latest[:1])])
+
+
+def _shown(trace: Trace) -> dict[str, pl.DataFrame]:
+    """By flow, its frames that were shown before its end."""
+    frames = trace.table("frames").select("flow", "ssrc", "captured_ns", "rendered_ns")
+    return rows_by(frames.filter(before_end(trace, "rendered_ns")), "flow")
 
 
 def _frozen(moments_ns: IntegerArray) -> IntegerArray:

@@ -19,6 +19,7 @@ from rtclab.metrics.series import (
     from_begin,
     gauge_of_streams,
     mean_slope,
+    once,
     per_second,
     samples_by,
     samples_in_window,
@@ -32,16 +33,19 @@ REACHED = 0.9
 """A rise ends when the rate reaches this share of the later rate."""
 
 
+@once
 def sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """IP bytes sent in each second, divided by the time in it that the flow was active, in kbit/s."""
     return per_second(trace, flow, "sent_bytes", window).scaled(KBIT_PER_BYTE)
 
 
+@once
 def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """IP bytes delivered in each second, divided by the time in it that the flow was active, in kbit/s."""
     return per_second(trace, flow, "delivered_bytes", window).scaled(KBIT_PER_BYTE)
 
 
+@once
 def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """The encoders' target bitrate at every report, summed over the flow's streams, in kbit/s."""
     return gauge_of_streams(trace, "outbound_rtp", flow, "targetBitrate", window).scaled(1e-3)
@@ -123,7 +127,8 @@ def _media_bytes(trace: Trace) -> dict[str, Samples]:
     first packet on the stream of repairs.
     """
     repair = ("retransmittedBytesReceived", "fecBytesReceived")
-    rows = trace.table("inbound_rtp").sort("at_ns", maintain_order=True)
+    reports = trace.table("inbound_rtp").select("flow", "ssrc", "kind", "at_ns", "bytesReceived", *repair)
+    rows = reports.sort("at_ns", maintain_order=True)
     known = [
         pl.when(pl.col(name).is_not_null().any().over("flow", "ssrc"))
         .then(pl.col(name).forward_fill().over("flow", "ssrc").fill_null(0))

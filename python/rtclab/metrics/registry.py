@@ -84,11 +84,10 @@ class Metric:
     """One entry of the registry.
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
-    ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or all repeats together ``(run)``.
+    ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or a repeat that may have failed ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
-    confidence intervals. ``total`` says that the value grows with the measured time. ``trials``, if present,
-    gives the number of independent trials behind a value of a whole run that is a share in %. ``known`` says
-    how well each source knows the metric.
+    confidence intervals. ``total`` says that the value grows with the measured time. ``share`` says that the
+    mean over repeats is a share of them in %. ``known`` says how well each source knows the metric.
     """
 
     name: str
@@ -100,7 +99,7 @@ class Metric:
     samples: Callable[..., Samples] | None
     bounds: Bounds
     total: bool
-    trials: Callable[..., int] | None
+    share: bool
     known: Sources | None
 
     @property
@@ -179,7 +178,7 @@ def metric(
     samples: Callable[..., Samples] | None = None,
     bounds: Bounds = NOT_NEGATIVE,
     total: bool = False,
-    trials: Callable[..., int] | None = None,
+    share: bool = False,
     known: Sources | None = None,
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
@@ -195,7 +194,7 @@ def metric(
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
         METRICS[name] = Metric(
-            name, unit, better, source, scope, function, samples, bounds, total, trials, known
+            name, unit, better, source, scope, function, samples, bounds, total, share, known
         )
         return function
 

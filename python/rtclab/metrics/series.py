@@ -6,8 +6,11 @@ says. Neither the time before set-up nor the time after a participant has left c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from math import isnan, nan, sqrt
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -63,14 +66,35 @@ class Samples:
         """
         if self.values.size < 2:
             return nan
-        weights = np.ones(self.values.size) if self.lasts_s is None else self.lasts_s
-        total = float(weights.sum())
-        squares = float((weights * (self.values - self.mean()) ** 2).sum())
-        return sqrt(squares / (total - float((weights**2).sum()) / total))
+        squares = (self.values - self.mean()) ** 2
+        if self.lasts_s is None:
+            return sqrt(float(squares.sum()) / (self.values.size - 1))
+        total = float(self.lasts_s.sum())
+        spread = float((self.lasts_s * squares).sum())
+        return sqrt(spread / (total - float((self.lasts_s**2).sum()) / total))
+
+
+class SamplesOf(Protocol):
+    """The samples of a flow, in the window if there is one."""
+
+    def __call__(self, trace: Trace, flow: str, window: Window | None = None) -> Samples: ...
 
 
 NO_SAMPLES = Samples(np.empty(0), np.empty(0))
 NO_SECONDS = pl.DataFrame(schema={**SCHEMAS["flow_seconds"], "end_ns": pl.Int64(), "share": pl.Float64()})
+
+
+def once(make: Callable[[Trace, str, Window | None], Samples]) -> SamplesOf:
+    """Makes a function compute the samples of a flow in a window only once for each trace.
+
+    The value of a metric and the deviation of its samples come from the same samples.
+    """
+
+    @wraps(make)
+    def cached(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+        return trace.cached(make, flow, window)
+
+    return cached
 
 
 def window_ns(window: Window) -> tuple[int, int]:

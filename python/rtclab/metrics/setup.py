@@ -50,11 +50,6 @@ def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> 
     return _between(trace, flow, "dtls_connected", "first_frame", window)
 
 
-def calls_made(run: Run) -> int:
-    """Number of repeats that finished, or in which the call failed."""
-    return sum(repeat.about_the_call for repeat in run.repeats)
-
-
 @metric(
     unit="%",
     better="lower",
@@ -62,7 +57,7 @@ def calls_made(run: Run) -> int:
     source="status of each repeat; events `dtls_connected`",
     known=OF_MODEL,
     bounds=(0, 100),
-    trials=calls_made,
+    share=True,
 )
 def call_failures(run: Run) -> float:
     """Connections that failed, in % of all planned connections.
@@ -73,7 +68,8 @@ def call_failures(run: Run) -> float:
     """
     if any(trace.manifest.capture is not None for trace in run.traces):
         return float("nan")  # captures and logs are of calls that somebody else planned
-    calls, failed = calls_made(run), float(sum(repeat.status == "failed" for repeat in run.repeats))
+    calls = sum(repeat.about_the_call for repeat in run.repeats)
+    failed = float(sum(repeat.status == "failed" for repeat in run.repeats))
     for trace in run.traces:
         failed += len(trace.manifest.not_connected) / max(trace.manifest.connections, 1)
     return 100 * failed / calls if calls else float("nan")

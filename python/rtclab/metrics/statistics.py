@@ -79,7 +79,7 @@ class Proportion:
     without trials.
 
     Source: E. B. Wilson, JASA 22 (1927); recommended for few trials by Brown, Cai and DasGupta, Statistical
-    Science 16 (2001), section 5.
+    Science 16 (2001), pages 101 to 133.
     """
 
     repeats: int
@@ -217,7 +217,7 @@ class ShareDifference:
     either has no trials.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998), pages 873 to 890, method 10, which combines two
-    Wilson intervals; R. A. Fisher, Statistical Methods for Research Workers (1934), section 21.02.
+    Wilson intervals; R. A. Fisher, Statistical Methods for Research Workers (1934).
     """
 
     a: Proportion

@@ -22,7 +22,6 @@ from rtclab.metrics.series import (
     before_end,
     counter,
     from_begin,
-    mean_slope,
     rates_of,
     samples_by,
     slopes,
@@ -41,16 +40,14 @@ _COUNTERS = {
 
 def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """RTP headers and payload sent between consecutive reports, in kbit/s."""
-    sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
-    return slopes(sent, window).scaled(KBIT_PER_BYTE)
+    return trace.cached(_bytes_per_second, flow, window, "outbound_rtp", None).scaled(KBIT_PER_BYTE)
 
 
 def stats_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """RTP headers and payload received between consecutive reports, in kbit/s; of one kind, if given."""
-    received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow, kind))
-    return slopes(received, window).scaled(KBIT_PER_BYTE)
+    return trace.cached(_bytes_per_second, flow, window, "inbound_rtp", kind).scaled(KBIT_PER_BYTE)
 
 
 def wire_received_kbps(
@@ -80,8 +77,7 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
     The time is from the flow's first packet to the last report. Unlike sending_rate, it does not count IP,
     UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    sent = from_begin(trace, flow, stats_bytes(trace, "outbound_rtp", flow))
-    return mean_slope(sent, window) * KBIT_PER_BYTE
+    return trace.cached(_bytes_per_second, flow, window, "outbound_rtp", None).mean() * KBIT_PER_BYTE
 
 
 @metric(
@@ -97,8 +93,14 @@ def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) 
     The time is from the flow's first packet to the last report. Unlike receiving_rate, it does not count IP,
     UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    received = from_begin(trace, flow, stats_bytes(trace, "inbound_rtp", flow))
-    return mean_slope(received, window) * KBIT_PER_BYTE
+    return trace.cached(_bytes_per_second, flow, window, "inbound_rtp", None).mean() * KBIT_PER_BYTE
+
+
+def _bytes_per_second(
+    trace: Trace, flow: str, window: Window | None, table: str, kind: str | None
+) -> Samples:
+    counted = from_begin(trace, flow, stats_bytes(trace, table, flow, kind))
+    return slopes(counted, window)
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rtclab.replays.arrivals import ArrivalReplay, replay_capture
-from rtclab.replays.choice import Bounds, Choice
 from rtclab.replays.log import LogReplay, replay_event_log
+from rtclab.replays.settings import Choice, RateBounds
 
-__all__ = ["ArrivalReplay", "Bounds", "Choice", "LogReplay", "replay_capture", "replay_event_log"]
+__all__ = ["ArrivalReplay", "Choice", "LogReplay", "RateBounds", "replay_capture", "replay_event_log"]

@@ -11,7 +11,7 @@ import polars as pl
 
 from rtclab import _native, monitor
 from rtclab.errors import BadInput
-from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.settings import Choice, RateBounds
 from rtclab.replays.tables import frame
 from rtclab.report.drawing import Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
@@ -74,7 +74,7 @@ class ArrivalReplay:
         )
 
 
-def replay_capture(path: Path, choice: Choice, bounds: Bounds) -> ArrivalReplay:
+def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalReplay:
     """Feeds the RTP packets of every flow of a capture to an estimator of its own.
 
     A packet that the capture has twice, entering and leaving, counts where it leaves: at its receiver.

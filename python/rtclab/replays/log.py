@@ -14,12 +14,13 @@ from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog, event_log
 from rtclab.importers.logs.text import read_log
-from rtclab.replays.choice import Bounds, Choice
+from rtclab.replays.agreement import AGREE, Agreement, agreement, first_divergence
+from rtclab.replays.settings import Choice, RateBounds
 from rtclab.replays.sockets import socket_times
-from rtclab.replays.steps import AGREE, Agreement, Steps, agreement, first_divergence
 from rtclab.replays.tables import frame
 from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
+from rtclab.report.plot_kinds import Steps
 
 SETTLED_S = 5.0
 """Figures count from this time after the control began."""
@@ -40,7 +41,7 @@ class LogReplay:
 
     log: Path
     choice: Choice
-    bounds: Bounds
+    bounds: RateBounds
     target: pl.DataFrame
     values: pl.DataFrame
     probes: pl.DataFrame
@@ -127,7 +128,8 @@ class LogReplay:
 
     @property
     def _own(self) -> Steps:
-        return Steps(self.target["at_s"].to_numpy(), self.target["target_bps"].cast(pl.Float64).to_numpy())
+        at_s, target_bps = self.target["at_s"].to_numpy(), self.target["target_bps"].cast(pl.Float64)
+        return Steps(str(self.choice), at_s, target_bps.to_numpy())
 
     @property
     def _browsers(self) -> Steps:
@@ -135,10 +137,10 @@ class LogReplay:
 
     def _of_browser(self, name: str) -> Steps:
         rows = self.browser.filter(pl.col("name") == name)
-        return Steps(rows["at_s"].to_numpy(), rows["value"].to_numpy())
+        return Steps(name, rows["at_s"].to_numpy(), rows["value"].to_numpy())
 
 
-def replay_event_log(path: Path, choice: Choice, bounds: Bounds) -> LogReplay:
+def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogReplay:
     """Feeds the packets and feedback of an event log to a control.
 
     A control that estimates at the receiver gets the arrivals that the feedback reports, in its receiving

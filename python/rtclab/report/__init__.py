@@ -25,8 +25,10 @@ from rtclab.report.drawing import (
     Mark,
     largest,
 )
-from rtclab.report.format import NARROW
-from rtclab.report.forms import (
+from rtclab.report.page import load_template, render
+from rtclab.report.picture_sizes import NARROW
+from rtclab.report.plot import Plot
+from rtclab.report.plot_kinds import (
     Bars,
     Curve,
     Distribution,
@@ -37,8 +39,6 @@ from rtclab.report.forms import (
     over_time,
     per_repeat,
 )
-from rtclab.report.page import load_template, render
-from rtclab.report.plot import Plot
 from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot, run_plots
 from rtclab.report.runs import comparison_verdicts, write_comparison, write_report
 from rtclab.report.sweep_plots import sweep_plot

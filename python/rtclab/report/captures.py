@@ -11,12 +11,12 @@ import polars as pl
 
 from rtclab.metrics.series import BITS_PER_BYTE, NO_SAMPLES, SECOND_NS, Array, Samples
 from rtclab.monitor import Tables
-from rtclab.report import forms
+from rtclab.report import plot_kinds
 from rtclab.report.bands import band, points_per_line, thinned
 from rtclab.report.drawing import Look
-from rtclab.report.forms import Curve, Distribution, Panel
 from rtclab.report.page import write_plot_page
 from rtclab.report.plot import Plot
+from rtclab.report.plot_kinds import Curve, Distribution, Panel
 
 MOST_PANELS = 6
 MOST_CURVES = 6
@@ -63,7 +63,7 @@ def rates(seen: Tables) -> Plot:
             rate = _stream_rate(seen["seconds"], row["stream"], begin_ns, end_ns)
             curves.append(_curve(look, rate, len(streams)))
         panels.append(Panel(way, curves))
-    return forms.over_time(
+    return plot_kinds.over_time(
         "rates",
         "Rate of each stream",
         f"IP bytes in each second of the capture. Each panel shows up to {MOST_CURVES} streams, those with "
@@ -85,7 +85,7 @@ def rates_at_both(compared: Tables) -> Plot:
             for index, (point, column) in enumerate(points)
         ]
         panels.append(Panel(_name(row), curves))
-    return forms.over_time(
+    return plot_kinds.over_time(
         "rates",
         "Rate of each stream at both points",
         "IP bytes in each second. Time starts at the stream's first packet at each point.",
@@ -111,14 +111,14 @@ def delays(compared: Tables) -> list[Plot]:
                 packets = compared["packets"].filter(pl.col("stream") == row["stream"])
                 corrected.append(_distribution(look, _corrected_bins(packets, row["direction"], clock)))
     caption = "Cumulative share of the packets seen at both points. "
-    as_seen = forms.distributions(
+    as_seen = plot_kinds.distributions(
         "delays",
         "Distribution of the one-way delay",
         caption + "Delays are as captured; they can be negative if the two clocks differ.",
         [("", seen)],
         "One-way delay (ms)",
     )
-    without = forms.distributions(
+    without = plot_kinds.distributions(
         "corrected-delays",
         "Distribution of the one-way delay, clocks corrected",
         caption + "Delays are corrected for the clock offset, which is estimated from both directions.",

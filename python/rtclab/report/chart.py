@@ -32,7 +32,7 @@ from rtclab.report.drawing import (
     largest,
     shared_labels,
 )
-from rtclab.report.outline import MARKER_PATHS, outline
+from rtclab.report.static_svg import MARKER_PATHS, static_svgs
 
 DIGITS = 4
 """Significant digits of the largest value of a curve; more would only make the page larger."""
@@ -63,7 +63,7 @@ class Chart:
 
 def chart(plot: Drawing) -> Chart:
     """Prepares a plot for a template."""
-    return Chart(plot, legend(plot), outline(plot))
+    return Chart(plot, legend(plot), static_svgs(plot))
 
 
 def legend(plot: Drawing) -> list[Entry]:

@@ -31,7 +31,7 @@ from rtclab.report.drawing import (
     Line,
     shared_labels,
 )
-from rtclab.report.format import (
+from rtclab.report.picture_sizes import (
     BETWEEN_COLUMNS_EM,
     BETWEEN_ROWS_EM,
     BOTTOM_EM,

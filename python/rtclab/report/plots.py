@@ -14,14 +14,13 @@ from itertools import chain, islice
 import numpy as np
 
 from rtclab.errors import BadInput
-from rtclab.metrics import flows_of, media, rate, wire
+from rtclab.metrics import media, rate, wire
 from rtclab.metrics.series import Window
 from rtclab.phrases import names_in_words
-from rtclab.report import forms
+from rtclab.report import plot_kinds
 from rtclab.report.bands import Band
 from rtclab.report.drawing import COLOURS, Dots, Line, Look
-from rtclab.report.forms import Curve, Panel, Steps
-from rtclab.report.lines import (
+from rtclab.report.flow_lines import (
     FlowLine,
     Series,
     band_of,
@@ -35,6 +34,7 @@ from rtclab.report.lines import (
     rate_per_repeat,
 )
 from rtclab.report.plot import Plot
+from rtclab.report.plot_kinds import Curve, Panel, Steps
 from rtclab.report.words import flow_in_words
 from rtclab.trace import FlowInfo, Run
 
@@ -66,7 +66,7 @@ def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
     Raises:
         BadInput: there is no plot or no flow with that name, or the run has no data for it.
     """
-    flows = main_flows(run) if flow is None else _chosen(flow, flows_of(run))
+    flows = main_flows(run) if flow is None else _chosen(flow, run.flows)
     return _one(RUN_PLOTS, _panels(run, flows), name, run.name)
 
 
@@ -90,7 +90,7 @@ def comparison_plot(
     """
     flows = _common([main_flows(run) for run in runs.values()])
     if flow is not None:
-        flows = _chosen(flow, _common([flows_of(run) for run in runs.values()]))
+        flows = _chosen(flow, _common([run.flows for run in runs.values()]))
     panels = _panels_of_runs(runs, flows, window)
     return _cut(_one(COMPARISON_PLOTS, panels, name, names_in_words([*runs], len(runs))), window)
 
@@ -224,7 +224,7 @@ def _rate(panels: Panels, condition: str = "") -> Plot:
         caption += f" The capacity is the capacity of the narrowest path of the route{condition}."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the target of the sender's congestion control."
-    return forms.over_time("rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
+    return plot_kinds.over_time("rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
 
 
 def _control_targets(lines: list[FlowLine]) -> list[tuple[str, Band]]:
@@ -251,7 +251,7 @@ def _target(panels: Panels) -> Plot | None:
     if any(panel.guides for panel in drawn):
         title += " and target bitrate"
         caption += ", and the bitrate that congestion control asked of the encoder"
-    return forms.over_time(
+    return plot_kinds.over_time(
         "target", title, f"{caption}; means over repeats.", drawn, "Rate (kbit/s)", OVER_REPEATS
     )
 
@@ -273,7 +273,8 @@ def _stats_rate(panels: Panels) -> Plot | None:
     caption = "RTP headers and payload that the browser sent or received between two reports of getStats."
     if any(panel.guides for panel in drawn):
         caption += " Dotted: the bitrate that congestion control asked of the encoder."
-    return forms.over_time("stats-rate", "Rate in getStats", caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
+    title = "Rate in getStats"
+    return plot_kinds.over_time("stats-rate", title, caption, drawn, "Rate (kbit/s)", OVER_REPEATS)
 
 
 def _stats_curves(lines: list[FlowLine]) -> list[Curve]:
@@ -296,7 +297,7 @@ def _wire_and_stats(panels: Panels) -> Plot | None:
     drawn = [panel for panel in drawn if panel.curves[0].band.at_s.size]
     if not drawn:
         return None
-    return forms.over_time(
+    return plot_kinds.over_time(
         "wire-and-stats",
         "Rate on the wire and in getStats",
         "Solid: IP bytes of the RTP packets that reached the receiver in each second. Dotted: RTP headers "
@@ -325,7 +326,7 @@ def _delay(panels: Panels) -> Plot:
     drawn = [
         Panel(_title(lines), [delay_curve(line, filled=_filled(lines)) for line in lines]) for lines in panels
     ]
-    return forms.over_time(
+    return plot_kinds.over_time(
         "delay",
         "One-way delay over time",
         "Mean over the packets of each second, and over repeats.",
@@ -336,7 +337,7 @@ def _delay(panels: Panels) -> Plot:
 
 
 def _distribution(panels: Panels) -> Plot:
-    return forms.distributions(
+    return plot_kinds.distributions(
         "delay-distribution",
         "Distribution of the one-way delay",
         "Cumulative share of the packets received in all repeats.",
@@ -355,7 +356,7 @@ def _lines(panels: Panels) -> list[FlowLine]:
 
 def _repeats(panels: Panels) -> Plot:
     lines = _lines(panels)
-    return forms.per_repeat(
+    return plot_kinds.per_repeat(
         "repeats",
         "Receiving rate of each repeat",
         "Mean of each repeat with the standard deviation of its one-second samples. The hollow markers on "
@@ -378,7 +379,7 @@ def _frame_rate(panels: Panels) -> Plot | None:
     ]
     if not with_frames:
         return None
-    return forms.over_time(
+    return plot_kinds.over_time(
         "frame-rate",
         "Frame rate",
         "Frames decoded by the receiver in each second, mean over repeats.",

@@ -11,22 +11,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import (
-    MARGIN_PERCENT,
-    METRICS,
-    Metric,
-    compare_with,
-    flows_of,
-    measure_run,
-    paired_repeats,
-    totals_per_minute,
-)
+from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats, totals_per_minute
+from rtclab.experiment.summary import summary_of_run
+from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
 from rtclab.report.differences import scenario_differences
-from rtclab.report.lines import main_flows
+from rtclab.report.flow_lines import main_flows
 from rtclab.report.page import render
 from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
@@ -41,7 +34,7 @@ MOST_FLOWS = 20
 
 
 @dataclass(frozen=True)
-class Row:
+class MeasuredRow:
     """A metric, and for each column its row of the measured table, or None if it has none."""
 
     metric: Metric
@@ -91,10 +84,10 @@ class Spread:
 def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | None = None) -> Path:
     """Writes the report of a run to ``page``, by default ``report.html`` in its directory; returns the path.
 
-    ``measured`` is the result of ``measure_run``, if the caller already has it. If no repeat finished, the
+    ``measured`` is the result of ``summary_of_run``, if the caller already has it. If no repeat finished, the
     page says why.
     """
-    measured = measure_run(run) if measured is None else measured
+    measured = summary_of_run(run) if measured is None else measured
     flows = _in_order(run)
     shown = flows[:MOST_FLOWS]
     text = render(
@@ -132,10 +125,9 @@ def write_comparison(
 
     If there is a window, the whole page describes it.
     """
-    baseline, *others = runs
-    of_others = {label: runs[label] for label in others}
-    compared = compare_with(runs[baseline], of_others, window, pair_repeats=pair_repeats)
-    pairs = [len(paired_repeats(runs[baseline], run)) if pair_repeats else 0 for run in of_others.values()]
+    baseline, *others = runs.values()
+    compared = compare_runs(runs, window, pair_repeats=pair_repeats)
+    pairs = [len(paired_repeats(baseline, run)) if pair_repeats else 0 for run in others]
     sentences = comparison_verdicts(runs, compared, window)
     flows = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))[:MOST_FLOWS]
     text = render(
@@ -173,7 +165,7 @@ def write_comparison(
 def comparison_verdicts(
     runs: Mapping[str, Run], compared: pl.DataFrame, window: Window | None = None
 ) -> list[str]:
-    """The verdict on each of the compared runs; ``compared`` is the result of ``compare_with``."""
+    """The verdict on each of the compared runs; ``compared`` is the result of ``compare_runs``."""
     of_others = [_means(compared.filter(label=label), "mean_b") for label in [*runs][1:]]
     means = [_means(compared, "mean_a"), *of_others]
     return [verdict(findings(run, of_run, window)) for run, of_run in zip(runs.values(), means, strict=True)]
@@ -188,20 +180,20 @@ def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:
     return [row for row in rows if row.like is not None]
 
 
-def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[Row]:
+def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[MeasuredRow]:
     """A row for each metric that has a value for any of the flows, in the order of the registry."""
     known = {(row["metric"], row["flow"]): row for row in table.iter_rows(named=True)}
     rows = []
     for metric in METRICS.values():
         cells = [known.get((metric.name, flow)) for flow in flows]
         if any(cell is not None and cell["mean"] is not None for cell in cells):
-            rows.append(Row(metric, cells))
+            rows.append(MeasuredRow(metric, cells))
     return rows
 
 
 def _in_order(run: Run) -> list[str]:
     """All flows of a run, beginning with the main flows."""
-    return list(dict.fromkeys([*main_flows(run), *flows_of(run)]))
+    return list(dict.fromkeys([*main_flows(run), *run.flows]))
 
 
 def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:

@@ -11,7 +11,7 @@ import numpy as np
 from rtclab.metrics import media_flows, rate
 from rtclab.metrics.series import Window, span_ns
 from rtclab.phrases import names_in_words
-from rtclab.report.lines import flows_in, main_flows
+from rtclab.report.flow_lines import flows_in, main_flows
 from rtclab.report.words import flow_in_words
 from rtclab.trace import Run
 

@@ -2,7 +2,6 @@
 
 from rtclab.trace.files import (
     new_directory,
-    read_json,
     replace_file,
     subdirectories,
     write_bytes,
@@ -26,7 +25,7 @@ from rtclab.trace.manifest import (
     read_manifest,
 )
 from rtclab.trace.run import Run
-from rtclab.trace.schema import NULLABLE, OPTIONAL_TABLES, SCHEMAS, conform
+from rtclab.trace.schema import NULLABLE, SCHEMAS
 from rtclab.trace.sums import (
     delay_histogram_table,
     flow_seconds_table,
@@ -43,7 +42,6 @@ __all__ = [
     "NS_PER_MS",
     "NS_PER_S",
     "NULLABLE",
-    "OPTIONAL_TABLES",
     "SCHEMA",
     "SCHEMAS",
     "CallInfo",
@@ -58,7 +56,6 @@ __all__ = [
     "Status",
     "Trace",
     "TraceManifest",
-    "conform",
     "delay_histogram_table",
     "flattened",
     "flow_seconds_table",
@@ -66,7 +63,6 @@ __all__ = [
     "one_after_another",
     "only_writer",
     "queuing_histogram_table",
-    "read_json",
     "read_manifest",
     "replace_file",
     "rows_by",

@@ -15,7 +15,7 @@ class Column(NamedTuple):
     nullable: bool = False
 
 
-class Table(NamedTuple):
+class TableDescription(NamedTuple):
     """A table: what one row is, and the columns in order."""
 
     row: str
@@ -55,8 +55,8 @@ _PICTURE = {
     "framesPerSecond": _maybe(_number("Frames in the last second")),
 }
 
-TABLES: dict[str, Table] = {
-    "packets": Table(
+TABLES: dict[str, TableDescription] = {
+    "packets": TableDescription(
         "one packet",
         {
             "sent_ns": _integer("When the sender sent it"),
@@ -82,7 +82,7 @@ TABLES: dict[str, Table] = {
             "marker": _maybe(Column(pl.Boolean(), "RTP: marker bit, set on the last packet of a frame")),
         },
     ),
-    "flow_seconds": Table(
+    "flow_seconds": TableDescription(
         "one second of a flow; packets sent after the flow's end do not count",
         {
             "at_ns": _integer("Start of the second"),
@@ -103,7 +103,7 @@ TABLES: dict[str, Table] = {
             "one_way_delay_max_ms": _maybe(_number("Largest one-way delay")),
         },
     ),
-    "delay_histogram": Table(
+    "delay_histogram": TableDescription(
         "the packets of a flow whose one-way delay is in a bin of 0.1 ms",
         {
             "flow": _text("The flow"),
@@ -111,7 +111,7 @@ TABLES: dict[str, Table] = {
             "packets": _integer("Packets delivered with this delay"),
         },
     ),
-    "queuing_histogram": Table(
+    "queuing_histogram": TableDescription(
         "the packets of a flow whose queuing delay is in a bin of 0.1 ms; none in captures and logs",
         {
             "flow": _text("The flow"),
@@ -119,7 +119,7 @@ TABLES: dict[str, Table] = {
             "packets": _integer("Packets delivered with this queuing delay"),
         },
     ),
-    "outbound_rtp": Table(
+    "outbound_rtp": TableDescription(
         "a report of a sender on one of its streams, once a second",
         _OF_STREAM
         | {
@@ -163,7 +163,7 @@ TABLES: dict[str, Table] = {
             "pliCount": _maybe(_integer("Requests for a key frame (PLI) received")),
         },
     ),
-    "inbound_rtp": Table(
+    "inbound_rtp": TableDescription(
         "a report of a receiver on one stream, once a second",
         _OF_STREAM
         | {
@@ -235,7 +235,7 @@ TABLES: dict[str, Table] = {
             "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
         },
     ),
-    "remote_inbound_rtp": Table(
+    "remote_inbound_rtp": TableDescription(
         "a report of a sender on what RTCP said about one of its streams",
         _OF_STREAM
         | {
@@ -245,7 +245,7 @@ TABLES: dict[str, Table] = {
             "jitter": _maybe(_number("Interarrival jitter in seconds, as reported")),
         },
     ),
-    "candidate_pair": Table(
+    "candidate_pair": TableDescription(
         "a report of a participant on a connection, once a second",
         {
             "at_ns": _integer("When the report was made"),
@@ -259,7 +259,7 @@ TABLES: dict[str, Table] = {
             "packetsReceived": _maybe(_integer("Packets received")),
         },
     ),
-    "frames": Table(
+    "frames": TableDescription(
         "one frame of video that was shown",
         {
             "flow": _text("Flow that it belongs to"),
@@ -277,7 +277,7 @@ TABLES: dict[str, Table] = {
             "size_bytes": _maybe(_integer("Size of the encoded frame")),
         },
     ),
-    "controller": Table(
+    "controller": TableDescription(
         "one internal value of a congestion control",
         {
             "at_ns": _integer("When"),
@@ -291,7 +291,7 @@ TABLES: dict[str, Table] = {
             "value": _number("The value"),
         },
     ),
-    "tcp": Table(
+    "tcp": TableDescription(
         "the state of a TCP flow, once a second",
         {
             "at_ns": _integer("When"),
@@ -305,7 +305,7 @@ TABLES: dict[str, Table] = {
             "objects": _integer("Objects finished so far"),
         },
     ),
-    "host": Table(
+    "host": TableDescription(
         "the load of a machine in the last second: live, of a browser's or MCU's processes; simulated, of a "
         "`host`",
         {
@@ -315,7 +315,7 @@ TABLES: dict[str, Table] = {
             "memory_bytes": _maybe(_integer("Live: memory in use")),
         },
     ),
-    "events": Table(
+    "events": TableDescription(
         "something that happened once",
         {
             "at_ns": _integer("When"),
@@ -331,7 +331,7 @@ TABLES: dict[str, Table] = {
             "detail": _text("Details, or empty"),
         },
     ),
-    "paths": Table(
+    "paths": TableDescription(
         "the state of a path at each change, and at each second of a ramp or a recorded capacity",
         {
             "at_ns": _integer("Time of the change"),

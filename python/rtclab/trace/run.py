@@ -52,6 +52,11 @@ class Run:
         """
         return self.planned - sum(entry.about_the_call for entry in self.repeats)
 
+    @property
+    def flows(self) -> list[str]:
+        """Names of the flows of media and data in any repeat, in order of first appearance."""
+        return list(dict.fromkeys(flow for trace in self.traces for flow in trace.flows))
+
     @cached_property
     def traces(self) -> list[Trace]:
         """The traces of the finished repeats, in order, without repeats that leave no traces.

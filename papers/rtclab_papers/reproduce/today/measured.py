@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import isnan, nan
@@ -10,11 +10,9 @@ from typing import Literal
 
 import polars as pl
 
-from rtclab.experiment import encode_ms
+from rtclab.experiment import Number, encode_ms
 from rtclab.metrics import METRICS
 from rtclab.trace import Trace
-from rtclab_papers.campaigns import Item
-from rtclab_papers.campaigns.rows import Value
 from rtclab_papers.reproduce.measurements import EVERY_FLOW
 from rtclab_papers.reproduce.measures import MEDIA, measure
 
@@ -57,6 +55,9 @@ CONNECTIONS, NOT_CONNECTED, LATE_MS, BROWSER = "connections", "not_connected", "
 More = Literal["none", "compared", "live"]
 """Values kept of a repeat beyond the papers' numbers; see :func:`measured`."""
 
+FLOW, MORE = "flow:", "more:"
+"""Begins of names that say of which flows to measure the papers' numbers, and which further values."""
+
 NOT_MEDIA = "not_media"
 """1 for a flow that carries no media between participants: legs of a server, feedback and cross traffic."""
 
@@ -68,39 +69,45 @@ class Need:
     measures: tuple[str, ...]
     flows: tuple[str, ...]
 
+    def names(self, more: More) -> tuple[str, ...]:
+        """The names for :func:`measured`."""
+        return (*self.measures, *(f"{FLOW}{flow}" for flow in self.flows), f"{MORE}{more}")
 
-def measured(item: Item, trace: Trace, *, needs: Mapping[str, Need], more: More) -> list[Value]:
+
+def measured(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
     """The values of a repeat.
 
     Args:
-        item: the repeat.
         trace: the trace of the repeat.
-        needs: the needs of the papers' numbers, by condition. Measures by which backends are compared are
-            kept of all flows of media.
-        more: further values to keep: none, the measures by which simulated and live calls are compared, or
-            also values that only live calls have, per flow, participant and repeat.
+        names: the names of the papers' measures; patterns of the flows that they are kept of, after ``FLOW``;
+            and, after ``MORE``, further values to keep: none, the measures by which simulated and live calls
+            are compared, or also values that only live calls have, per flow, participant and repeat. Measures
+            by which backends are compared are kept of all flows of media.
     """
-    need = needs[item.condition]
-    found = measure(trace, dict.fromkeys((MEDIA, *need.measures)))
-    media = {flow for flow, (is_media, _) in found.pop(MEDIA).items() if is_media}
-    wanted = {flow for flow in trace.flows if _is_wanted(flow, need.flows, is_media=flow in media)}
-    values: list[Value] = [(flow, NOT_MEDIA, 1.0) for flow in sorted(wanted - media)]
-    values += [
-        (flow, name, value)
-        for name, of_flows in found.items()
-        for flow, (value, _) in of_flows.items()
-        if value is not None and flow in (wanted | media if name in COMPARED else wanted)
-    ]
-    if more == "compared":
-        values += [*_of_flows(trace, (ONE_WAY_DELAY,)), *_shares(trace)]
-    if more == "live":
-        values += [
-            *_of_flows(trace, OF_A_FLOW),
-            *_of_participants(trace),
-            *_shares(trace),
-            *_of_the_repeat(trace),
-        ]
-    return [value for value in values if isinstance(value[2], str) or not isnan(value[2])]
+    patterns = [name.removeprefix(FLOW) for name in names if name.startswith(FLOW)]
+    found = measure(trace, (MEDIA, *(name for name in names if not name.startswith((FLOW, MORE)))))
+    flows = {flow: is_media is not None for flow, (is_media, _) in found.pop(MEDIA).items()}
+    media = {flow for flow, is_media in flows.items() if is_media}
+    wanted = {flow for flow in flows if _is_wanted(flow, patterns, is_media=flow in media)}
+    for flow in wanted - media:
+        yield Number(NOT_MEDIA, flow, 1.0)
+    for name, of_flows in found.items():
+        for flow, (value, _) in of_flows.items():
+            if value is not None and flow in (wanted | media if name in COMPARED else wanted):
+                yield Number(name, flow, value)
+    if f"{MORE}compared" in names:
+        yield from _of_flows(trace, (ONE_WAY_DELAY,))
+        yield from _shares(trace)
+    if f"{MORE}live" in names:
+        yield from _of_flows(trace, OF_A_FLOW)
+        yield from _of_participants(trace)
+        yield from _shares(trace)
+        yield from _of_the_repeat(trace)
+
+
+def _text(metric: str, flow: str, text: str) -> Number:
+    """A value that is a text, which a campaign writes into the rows as such."""
+    return Number(f"{metric}={text}", flow, 1.0)
 
 
 def _is_wanted(flow: str, patterns: Sequence[str], *, is_media: bool) -> bool:
@@ -108,39 +115,39 @@ def _is_wanted(flow: str, patterns: Sequence[str], *, is_media: bool) -> bool:
     return any(is_media if pattern == EVERY_FLOW else fnmatchcase(flow, pattern) for pattern in patterns)
 
 
-def _of_flows(trace: Trace, names: Sequence[str]) -> Iterator[Value]:
+def _of_flows(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
     for flow in trace.flows:
         for name in names:
-            yield flow, name, METRICS[name].function(trace, flow, None)
+            yield Number(name, flow, METRICS[name].function(trace, flow, None))
 
 
-def _of_participants(trace: Trace) -> Iterator[Value]:
+def _of_participants(trace: Trace) -> Iterator[Number]:
     host = trace.table("host").group_by("participant").agg(pl.col("cpu_percent", "memory_bytes").mean())
     for name, cpu, memory in host.sort("participant").iter_rows():
-        yield name, CPU, nan if cpu is None else cpu
-        yield name, MEMORY, nan if memory is None else memory / 1e6
+        yield Number(CPU, name, nan if cpu is None else cpu)
+        yield Number(MEMORY, name, nan if memory is None else memory / 1e6)
     video = trace.table("outbound_rtp").filter(pl.col("kind") == "video")
     for name, mean_ms in encode_ms(trace).items():
-        yield name, ENCODE_MS, mean_ms
+        yield Number(ENCODE_MS, name, mean_ms)
     last = video.group_by("participant", maintain_order=True).last()
     for name, encoder in last.select("participant", "encoderImplementation").iter_rows():
         if encoder:
-            yield name, ENCODER, encoder
+            yield _text(ENCODER, name, encoder)
 
 
-def _shares(trace: Trace) -> Iterator[Value]:
-    yield "", FAIRNESS, METRICS["fairness"].function(trace, None)
-    yield "", TCP_SHARE, _tcp_share(trace)
+def _shares(trace: Trace) -> Iterator[Number]:
+    yield Number(FAIRNESS, "", METRICS["fairness"].function(trace, None))
+    yield Number(TCP_SHARE, "", _tcp_share(trace))
 
 
-def _of_the_repeat(trace: Trace) -> Iterator[Value]:
+def _of_the_repeat(trace: Trace) -> Iterator[Number]:
     manifest = trace.manifest
-    yield "", CONNECTIONS, float(manifest.connections)
-    yield "", NOT_CONNECTED, float(len(manifest.not_connected))
+    yield Number(CONNECTIONS, "", float(manifest.connections))
+    yield Number(NOT_CONNECTED, "", float(len(manifest.not_connected)))
     if manifest.lateness is not None:
-        yield "", LATE_MS, manifest.lateness.p99_ns / 1e6
+        yield Number(LATE_MS, "", manifest.lateness.p99_ns / 1e6)
     if manifest.browser is not None:
-        yield "", BROWSER, manifest.browser
+        yield _text(BROWSER, "", manifest.browser)
 
 
 def _tcp_share(trace: Trace) -> float:

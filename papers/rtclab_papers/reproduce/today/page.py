@@ -12,9 +12,10 @@ from statistics import median
 
 from rtclab.backend import backend
 from rtclab.errors import UnsupportedScenario
+from rtclab.experiment import MAX_TRIES
 from rtclab.report import Drawing, as_svg, janus_caution, number
 from rtclab.trace import write_text
-from rtclab_papers.campaigns import MAX_TRIES, Record
+from rtclab_papers.campaigns import Record
 from rtclab_papers.reproduce.cells import UNUSABLE
 from rtclab_papers.reproduce.measures import DELAY, MEASURES, RATE
 from rtclab_papers.reproduce.today import agreement, costs, series

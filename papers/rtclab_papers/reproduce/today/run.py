@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
+from rtclab.backend import backend
+from rtclab.experiment import Condition, digest_of
 from rtclab.fingerprint import code_digest
 from rtclab.scenario import Scenario
-from rtclab_papers.campaigns import Campaign, Item, Key, Record, RowFile, items_of
+from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
 from rtclab_papers.reproduce.measures import MEASURING
 from rtclab_papers.reproduce.today.conditions import Plan
-from rtclab_papers.reproduce.today.measured import More, Need, measured
+from rtclab_papers.reproduce.today.measured import More, measured
 
 THEN, SIM, LIVE = "then", "sim", "live"
 """The three campaigns, as the column ``backend`` of the rows names them."""
+FOLDERS = {THEN: "then", SIM: "2026", LIVE: "live"}
+"""The directory of the experiment of each campaign."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,9 @@ class How:
 
     Attributes:
         rows: the file of the rows.
-        out: directory of the traces of live calls.
+        out: directory of the experiments.
         repeats: live repeats, instead of the plan's.
-        jobs: repeats at once, instead of what the machine allows.
+        jobs: number of processes that simulate, by default one per core.
         retry_failed: whether live repeats that failed earlier run again.
     """
 
@@ -43,53 +46,50 @@ def campaigns(plan: Plan, how: How, *, live: bool) -> list[Campaign]:
 
     Simulated repeats run again if rtclab's code has changed, and all if the papers need other numbers.
     """
-    chosen, code = plan.conditions, code_digest((*MEASURING, Path(__file__).with_name("measured.py")))
-    needs = {
-        today: {name: plan.need(name, today=today) for name in plan.scenarios} for today in (False, True)
-    }
-    then = [(name, Scenario.load(name)) for name in plan.scenarios]
-    today = [(name, plan.today[name].scenario) for name in plan.scenarios]
-    simulated: list[tuple[str, list[tuple[str, Scenario]], int, More]] = [
-        (THEN, then, chosen.then_repeats, "none"),
-        (SIM, today, chosen.simulated_repeats, "compared"),
-    ]
-    found = [
-        Campaign(
-            items_of(scenarios, repeats),
-            "sim",
-            how.rows,
-            partial(measured, needs=needs[label == SIM], more=more),
-            versions=_versions(needs[label == SIM], code),
-            label=label,
-        )
-        for label, scenarios, repeats, more in simulated
+    chosen = plan.conditions
+    kinds: list[tuple[str, int, More]] = [
+        (THEN, chosen.then_repeats, "none"),
+        (SIM, chosen.simulated_repeats, "compared"),
     ]
     if live:
-        calls = Campaign(
-            items_of(today, how.repeats or chosen.repeats),
-            "live",
-            how.rows,
-            partial(measured, needs=needs[True], more="live"),
-            jobs=how.jobs,
-            traces=how.out,
-            versions=_versions(needs[True]),
-            retry_failed=how.retry_failed,
-            label=LIVE,
-        )
-        found.append(calls)
-    return found
+        kinds.append((LIVE, how.repeats or chosen.repeats, "live"))
+    return [_campaign(plan, how, *kind) for kind in kinds]
 
 
-def _versions(needs: Mapping[str, Need], code: str = "") -> dict[str, str]:
-    """By condition, what its rows depend on besides the scenario: the measures and the code."""
-    return {name: hashlib.sha256(f"{code} {need}".encode()).hexdigest()[:8] for name, need in needs.items()}
+def _campaign(plan: Plan, how: How, label: str, repeats: int, more: More) -> Campaign:
+    """A campaign. Rows depend on the measures besides the scenario, and simulated ones on the code."""
+    code = "" if label == LIVE else code_digest((*MEASURING, Path(__file__).with_name("measured.py")))
+    needs = {name: plan.need(name, today=label != THEN) for name in plan.scenarios}
+    return Campaign(
+        {
+            name: Condition(scenario, range(repeats), needs[name].names(more))
+            for name, scenario in scenarios(plan, label).items()
+        },
+        backend("live" if label == LIVE else "sim"),
+        how.rows,
+        how.out / FOLDERS[label],
+        measured,
+        {name: hashlib.sha256(f"{code} {need}".encode()).hexdigest()[:8] for name, need in needs.items()},
+        label,
+        how.jobs,
+        how.retry_failed and label == LIVE,
+    )
+
+
+def scenarios(plan: Plan, campaign: str) -> dict[str, Scenario]:
+    """The scenarios of a campaign by the names of their conditions."""
+    if campaign == THEN:
+        return {name: Scenario.load(name) for name in plan.scenarios}
+    return {name: plan.today[name].scenario for name in plan.scenarios}
 
 
 def current(plan: Plan, records: Mapping[Key, Record]) -> dict[Key, Record]:
     """The records of scenarios as they are now, including simulations of an older rtclab."""
-    digests = {(THEN, name): Item(name, Scenario.load(name), 0).digest for name in plan.scenarios}
-    for name in plan.scenarios:
-        digests[SIM, name] = digests[LIVE, name] = Item(name, plan.today[name].scenario, 0).digest
+    digests = {
+        (campaign, name): digest_of(scenario)
+        for campaign in FOLDERS
+        for name, scenario in scenarios(plan, campaign).items()
+    }
     return {
         key: record
         for key, record in records.items()

@@ -15,12 +15,13 @@ import numpy as np
 import polars as pl
 
 from rtclab import simulate
-from rtclab.errors import TraceError
+from rtclab.errors import BadInput, TraceError
+from rtclab.experiment import Results, digest_of
 from rtclab.metrics import Array, Samples
 from rtclab.report import Axes, Axis, Drawing, Line, largest
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, write_text
-from rtclab_papers.campaigns import Item, Key, Record
+from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.reproduce import paper
 from rtclab_papers.reproduce.figures import Figure
 from rtclab_papers.reproduce.figures import Line as FigureLine
@@ -97,6 +98,8 @@ def figures(plan: Plan) -> Iterator[tuple[str, Figure]]:
 def renew(file: Path, plan: Plan, records: Mapping[Key, Record], traces: Path) -> None:
     """Simulates the curves of the past anew, and takes live ones from the traces that are still there.
 
+    ``traces`` is the directory of the experiment with the live calls.
+
     Curves of live calls whose traces are gone are kept, unless the scenario has changed.
     """
     known = {curve.key: curve for curve in read(file)}
@@ -105,8 +108,8 @@ def renew(file: Path, plan: Plan, records: Mapping[Key, Record], traces: Path) -
     def calls(campaign: str, scenario: str, repeats: int) -> tuple[str, list[Trace]]:
         """The scenario's digest and its calls, which several figures may need."""
         if campaign == THEN:
-            return Item(scenario, Scenario.load(scenario), 0).digest, list(_simulated(scenario, repeats))
-        digest = Item(scenario, plan.today[scenario].scenario, 0).digest
+            return digest_of(Scenario.load(scenario)), list(_simulated(scenario, repeats))
+        digest = digest_of(plan.today[scenario].scenario)
         return digest, list(_live(scenario, digest, records, traces))
 
     found: list[Curve] = []
@@ -174,13 +177,17 @@ def _simulated(name: str, repeats: int) -> Iterator[Trace]:
 
 def _live(name: str, digest: str, records: Mapping[Key, Record], traces: Path) -> Iterator[Trace]:
     """The kept traces of finished live calls of a scenario with this digest."""
+    try:
+        run = Results(traces)[name].run
+    except (TraceError, BadInput):  # no calls, or none of this scenario
+        return
     for key, record in sorted(records.items()):
         if (key.condition, key.backend, record.outcome) != (name, LIVE, "finished"):
             continue
         if record.digest.partition("-")[0] != digest:
             continue
         try:
-            trace = Trace(traces / name / f"repeat-{key.repeat}-try-{record.attempt}")
+            trace = run.trace(key.repeat)
             trace.table("flow_seconds")
         except TraceError:
             continue

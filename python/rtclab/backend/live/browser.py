@@ -57,7 +57,7 @@ class BrowserOptions(TypedDict):
     args: list[str]
 
 
-class Browser:
+class BrowserProcess:
     """One Chromium.
 
     Args:

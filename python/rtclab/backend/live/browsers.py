@@ -13,9 +13,9 @@ from rtclab.scenario import Scenario
 def browsers(scenario: Scenario) -> dict[str, Any]:
     """How to start the browser of each participant.
 
-    Returns, by participant, the arguments of ``Browser.start`` besides the page's address as ``start``, the
-    ``name`` of the browser, and the ``files`` that its page plays, if the browser cannot play them as its
-    devices.
+    Returns, by participant, the arguments of ``BrowserProcess.start`` besides the page's address as
+    ``start``, the ``name`` of the browser, and the ``files`` that its page plays, if the browser cannot play
+    them as its devices.
 
     Raises:
         BackendUnavailable: a browser is not installed.

@@ -54,7 +54,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Known:
+class FlowKeys:
     """What identifies a packet's flow.
 
     ``connections`` are the connections of the calls, by number. ``ends`` are the addresses that they use,
@@ -71,7 +71,7 @@ class Known:
     over_tcp: Collection[str] = ()
 
 
-def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
+def assigned(packets: pl.DataFrame, known: FlowKeys) -> pl.DataFrame:
     """The packets that belong to a flow, with the column ``flow``; relayed ones as one row each.
 
     Args:
@@ -89,7 +89,7 @@ def assigned(packets: pl.DataFrame, known: Known) -> pl.DataFrame:
     return _one_row_each(owned).drop("leg", "claimed")
 
 
-def _owners(packets: pl.DataFrame, known: Known) -> dict[tuple[Any, ...], Owner]:
+def _owners(packets: pl.DataFrame, known: FlowKeys) -> dict[tuple[Any, ...], Owner]:
     """The owner of each tuple of ends that has one."""
     names = {End(known.nodes.get(end.address, ""), end.port, end.connection) for end in known.ends}
     users: defaultdict[Address, set[int]] = defaultdict(set)
@@ -126,7 +126,7 @@ def owner_by_claim(source: Claim | None, destination: Claim | None) -> Owner | N
     return None
 
 
-def _between(known: Known, source: str, destination: str) -> dict[int, Owner]:
+def _between(known: FlowKeys, source: str, destination: str) -> dict[int, Owner]:
     """The connections that have packets from one node to another, with the owner of these packets."""
     found = {}
     for one in known.connections.values():
@@ -143,7 +143,7 @@ def _between(known: Known, source: str, destination: str) -> dict[int, Owner]:
     return found
 
 
-def _votes(packets: pl.DataFrame, known: Known) -> defaultdict[frozenset[Address], list[int]]:
+def _votes(packets: pl.DataFrame, known: FlowKeys) -> defaultdict[frozenset[Address], list[int]]:
     """The connections whose streams are seen between two ends, the most frequent first."""
     of_flow: dict[str, int] = {}
     for one in known.connections.values():

@@ -97,7 +97,7 @@ def key_frames(frames: list[bytes], size: tuple[int, int], quantizer: int) -> It
                 yield encoded
 
 
-class Measured(NamedTuple):
+class ClipSizes(NamedTuple):
     """Quantiser indices, mean bytes of key and other frames at each, and each frame's deviations."""
 
     qindex: list[int]
@@ -106,7 +106,7 @@ class Measured(NamedTuple):
     deviations: npt.NDArray[np.int64]
 
 
-def measured(frames: list[bytes], size: tuple[int, int]) -> Measured:
+def measured(frames: list[bytes], size: tuple[int, int]) -> ClipSizes:
     """Measures the clip in one size."""
     qindex, key, inter, logs = [], [], [], []
     for quantizer in QUANTIZERS:
@@ -117,7 +117,7 @@ def measured(frames: list[bytes], size: tuple[int, int]) -> Measured:
         key.append(round(float(np.mean([frame.size for frame in key_frames(frames, size, quantizer)]))))
         logs.append(log_sizes - log_sizes.mean())
     deviations = np.rint(100 * np.array([logs[anchor] for anchor in ANCHORS]).T).astype(np.int64)
-    return Measured(qindex, key, inter, deviations)
+    return ClipSizes(qindex, key, inter, deviations)
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ PROBE_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True)
-class Check:
+class MachineCheck:
     """The result of one check."""
 
     name: str
@@ -43,7 +43,7 @@ class Check:
     """Whether a two-party live call needs it."""
 
 
-def doctor() -> list[Check]:
+def doctor() -> list[MachineCheck]:
     """Checks everything that live calls use. It starts a few short processes and changes nothing."""
     return [
         check_command("unshare", "util-linux"),
@@ -78,7 +78,7 @@ def what_is_missing(
     mixer: bool = False,
     nat: bool = False,
     firefox: bool = False,
-) -> list[Check]:
+) -> list[MachineCheck]:
     """The failed checks among the needs of a live call. It is faster than :func:`doctor`.
 
     Args:
@@ -115,7 +115,7 @@ def find_firefox() -> str | None:
     return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
 
 
-def check_command(command: str, package: str, *, only_for: str | None = None) -> Check:
+def check_command(command: str, package: str, *, only_for: str | None = None) -> MachineCheck:
     """Whether a program of a Debian package is in ``PATH``.
 
     ``only_for`` names the use of a program that calls do not need.
@@ -125,85 +125,86 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
     if only_for is not None:
         detail += f" (only for {only_for})"
     hint = f"{SETUP}, or apt-get install {package}"
-    return Check(command, found is not None, detail, hint, required=only_for is None)
+    return MachineCheck(command, found is not None, detail, hint, required=only_for is None)
 
 
-def check_forwarding_server() -> Check:
+def check_forwarding_server() -> MachineCheck:
     """Whether rtclab's own SFU is installed."""
     found = find_server()
     detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
-    return Check(PROGRAM, found is not None, detail, SETUP, required=False)
+    return MachineCheck(PROGRAM, found is not None, detail, SETUP, required=False)
 
 
-def check_mixer() -> Check:
+def check_mixer() -> MachineCheck:
     """Whether the library of the MCU that mixes is installed."""
     detail = f"{'installed' if has_library() else 'not installed'} (only for MCUs that mix)"
-    return Check(LIBRARY, has_library(), detail, SETUP, required=False)
+    return MachineCheck(LIBRARY, has_library(), detail, SETUP, required=False)
 
 
-def check_user_namespaces() -> Check:
+def check_user_namespaces() -> MachineCheck:
     """Whether an unprivileged user may create namespaces here."""
     try:
         check_lab()
     except BackendUnavailable as error:
-        return Check("user namespaces", False, error.message, error.hint or "")
-    return Check("user namespaces", True, "usable")
+        return MachineCheck("user namespaces", False, error.message, error.hint or "")
+    return MachineCheck("user namespaces", True, "usable")
 
 
-def check_packet_sockets() -> Check:
+def check_packet_sockets() -> MachineCheck:
     """Whether AF_PACKET sockets open inside an unprivileged user namespace."""
     open_socket = "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", open_socket])
     hint = "use a kernel with CONFIG_PACKET; in a container, allow packet sockets"
-    return Check("packet sockets", ok, "usable" if ok else said, hint)
+    return MachineCheck("packet sockets", ok, "usable" if ok else said, hint)
 
 
-def check_chromium() -> Check:
+def check_chromium() -> MachineCheck:
     """Whether Chromium is installed and starts, and its version."""
     executable, hint = find_chromium(), f"{SETUP}, or apt-get install chromium"
     if executable is None:
-        return Check("chromium", False, "not found in PATH", hint)
+        return MachineCheck("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
-    return Check("chromium", ok, f"{said} ({executable})" if ok else said, hint)
+    return MachineCheck("chromium", ok, f"{said} ({executable})" if ok else said, hint)
 
 
-def check_turn() -> Check:
+def check_turn() -> MachineCheck:
     """Whether the TURN server is installed."""
     return check_command("turnserver", "coturn", only_for="calls over a relay or with a NAT")
 
 
-def check_janus() -> Check:
+def check_janus() -> MachineCheck:
     """Whether the SFU is installed."""
     return check_command("janus", "janus", only_for="calls over the SFU `janus`")
 
 
-def check_nft() -> Check:
+def check_nft() -> MachineCheck:
     """Whether nftables make a NAT inside an unprivileged user namespace."""
     nft, only_for = find_nft(), "participants with `nat`"
     if nft is None:
         hint = f"{SETUP}, or apt-get install nftables"
-        return Check("nft", False, f"not found (only for {only_for})", hint, required=False)
+        return MachineCheck("nft", False, f"not found (only for {only_for})", hint, required=False)
     rules = nft_rules("symmetric")
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
     hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
-    return Check("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
+    return MachineCheck("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
 
 
-def check_firefox() -> Check:
+def check_firefox() -> MachineCheck:
     """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
     executable, hint = find_firefox(), f"{SETUP}, or apt-get install firefox-esr"
     only_for = '(only for `browser.name = "firefox"`)'
     if executable is None:
-        return Check("firefox", False, f"not found in PATH {only_for}", hint, required=False)
+        return MachineCheck("firefox", False, f"not found in PATH {only_for}", hint, required=False)
     ok, said = probe([executable, "--version"])
-    return Check("firefox", ok, f"{said} ({executable}) {only_for}" if ok else said, hint, required=False)
+    detail = f"{said} ({executable}) {only_for}" if ok else said
+    return MachineCheck("firefox", ok, detail, hint, required=False)
 
 
-def check_python_packages() -> Check:
+def check_python_packages() -> MachineCheck:
     """Whether the Python packages of the extra ``live`` are installed."""
     missing = missing_python_packages()
     detail = f"missing: {', '.join(missing)}" if missing else ", ".join(PYTHON_PACKAGES.values())
-    return Check("python packages", not missing, detail, SETUP)
+    return MachineCheck("python packages", not missing, detail, SETUP)
 
 
 def missing_python_packages() -> list[str]:
@@ -211,17 +212,17 @@ def missing_python_packages() -> list[str]:
     return [name for module, name in PYTHON_PACKAGES.items() if importlib.util.find_spec(module) is None]
 
 
-def check_clip() -> Check:
+def check_clip() -> MachineCheck:
     """Whether the clip of the default size exists. Runs prepare the clips that they need."""
     path = clip_path(640, 480, 30)
     detail = str(path) if path.exists() else "not prepared yet; the first live run prepares it"
-    return Check("video clip", path.exists(), detail, SETUP, required=False)
+    return MachineCheck("video clip", path.exists(), detail, SETUP, required=False)
 
 
-def check_cores() -> Check:
+def check_cores() -> MachineCheck:
     """Whether there are enough cores for two encoding browsers and the emulator."""
     cores = len(os.sched_getaffinity(0))
-    return Check(
+    return MachineCheck(
         "cores",
         cores >= 2,
         str(cores),
@@ -229,10 +230,10 @@ def check_cores() -> Check:
     )
 
 
-def check_memory() -> Check:
+def check_memory() -> MachineCheck:
     """Whether there is enough memory for two browsers."""
     size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Check(
+    return MachineCheck(
         "memory",
         size_bytes >= MIN_MEMORY_BYTES,
         f"{size_bytes / 1e9:.1f} GB",

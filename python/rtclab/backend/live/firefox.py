@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from rtclab.backend.live.browser import Browser, BrowserOptions
+from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
 
 FIREFOX_NAMES = ("firefox-esr", "firefox")
 
@@ -61,8 +61,8 @@ PREFERENCES: dict[str, bool | int | str] = {
 """Preferences of every profile."""
 
 
-class Firefox(Browser):
-    """One Firefox, with the methods of :class:`Browser`.
+class Firefox(BrowserProcess):
+    """One Firefox, with the methods of :class:`BrowserProcess`.
 
     It has no event logs. ``start`` ignores ``clip`` and ``sound``, which its page plays.
     """
@@ -89,7 +89,7 @@ class Firefox(Browser):
         }
 
 
-BROWSERS: dict[str, type[Browser]] = {"chromium": Browser, "firefox": Firefox}
+BROWSERS: dict[str, type[BrowserProcess]] = {"chromium": BrowserProcess, "firefox": Firefox}
 """The class of each browser that a scenario can name."""
 
 

@@ -70,7 +70,7 @@ class Mixed(MediaStreamTrack):
         return await self._frames.get()
 
 
-class Seat:
+class ServerPeer:
     """The server's end of one connection, which sends these ``kinds`` of media."""
 
     def __init__(self, number: int, call: int, kinds: Iterable[str]) -> None:
@@ -145,20 +145,20 @@ class Mixer:
         self._calls: dict[str, int] = settings["calls"]
         self._video: Json | None = settings["video"]
         self._audio: int | None = settings["audio"]
-        self._seats: dict[int, Seat] = {}
+        self._peers: dict[int, ServerPeer] = {}
 
     async def handle(self, message: Json) -> None:
         """Handles a line from a page, or of its end."""
         number = message["connection"]
         if message.get("close"):
-            if number in self._seats:
-                await self._seats.pop(number).close()
+            if number in self._peers:
+                await self._peers.pop(number).close()
         elif "description" in message:
-            seat = Seat(number, self._calls[str(number)], [kind for kind, _ in self._work()])
-            self._seats[number] = seat
-            say({"connection": number, "description": await seat.answer(message["description"])})
-        elif number in self._seats and message.get("candidate"):
-            await self._seats[number].add_candidate(message["candidate"])
+            peer = ServerPeer(number, self._calls[str(number)], [kind for kind, _ in self._work()])
+            self._peers[number] = peer
+            say({"connection": number, "description": await peer.answer(message["description"])})
+        elif number in self._peers and message.get("candidate"):
+            await self._peers[number].add_candidate(message["candidate"])
 
     async def run(self) -> None:
         """Mixes and reports without end."""
@@ -171,36 +171,36 @@ class Mixer:
             *([("audio", self._play)] if self._audio else []),
         ]
 
-    def _others(self, seat: Seat) -> list[Seat]:
+    def _others(self, peer: ServerPeer) -> list[ServerPeer]:
         """The other ends in the same call, in the order of their numbers."""
-        return [one for _, one in sorted(self._seats.items()) if one.call == seat.call and one is not seat]
+        return [one for _, one in sorted(self._peers.items()) if one.call == peer.call and one is not peer]
 
     async def _show(self) -> None:
         assert self._video is not None
         width, height, rate = (self._video[key] for key in ("width", "height", "frame_rate"))
         async for tick in ticks(1 / rate):
-            for seat in list(self._seats.values()):
-                pictures = [one.picture for one in self._others(seat) if one.picture is not None]
+            for peer in list(self._peers.values()):
+                pictures = [one.picture for one in self._others(peer) if one.picture is not None]
                 if pictures:
                     whole = await asyncio.to_thread(compose, pictures, width, height)
                     whole.pts, whole.time_base = round(tick * VIDEO_CLOCK / rate), Fraction(1, VIDEO_CLOCK)
-                    seat.out["video"].put(whole)
+                    peer.out["video"].put(whole)
 
     async def _play(self) -> None:
         async for tick in ticks(SOUND_S):
-            heard = {seat: seat.sounds.popleft() for seat in self._seats.values() if seat.sounds}
-            for seat in self._seats.values():
-                sounds = [heard[one] for one in self._others(seat) if one in heard]
+            heard = {peer: peer.sounds.popleft() for peer in self._peers.values() if peer.sounds}
+            for peer in self._peers.values():
+                sounds = [heard[one] for one in self._others(peer) if one in heard]
                 sound = mix(sounds, SOUND_SAMPLES * CHANNELS)
                 frame = AudioFrame.from_ndarray(sound.reshape(1, -1), format="s16", layout="stereo")
                 frame.sample_rate, frame.time_base = AUDIO_CLOCK, Fraction(1, AUDIO_CLOCK)
                 frame.pts = tick * SOUND_SAMPLES
-                seat.out["audio"].put(frame)
+                peer.out["audio"].put(frame)
 
     async def _report(self) -> None:
         async for _ in ticks(1.0):
-            for seat in list(self._seats.values()):
-                say({"statistics": await seat.statistics()})
+            for peer in list(self._peers.values()):
+                say({"statistics": await peer.statistics()})
 
 
 async def ticks(interval_s: float) -> Any:

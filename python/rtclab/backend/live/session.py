@@ -21,7 +21,7 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend import nobody_connected
-from rtclab.backend.live.browser import Browser, LoadMeter
+from rtclab.backend.live.browser import BrowserProcess, LoadMeter
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
@@ -32,7 +32,7 @@ from rtclab.backend.live.servers import Servers, spawn
 from rtclab.backend.live.signalling import Message, PageServer, serve
 from rtclab.backend.live.tables import CAPTURE, Recorder, pick, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
-from rtclab.backend.live.traffic import Traffic
+from rtclab.backend.live.traffic import LiveTraffic
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
 from rtclab.scenario.participant import CORE
@@ -128,7 +128,7 @@ class Seat:
     join_ns: int
     leave_ns: int
     server: PageServer
-    browser: Browser
+    browser: BrowserProcess
     made: list[int] = field(default_factory=list)
     """Its connections, in the order in which the page made them."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -160,7 +160,7 @@ class Session:
                 self.recorder.at_ns(at_ms), node, "overloaded", detail=f"{dropped} datagrams dropped"
             ),
         )
-        self._traffic = Traffic(
+        self._traffic = LiveTraffic(
             self._call["traffic"],
             addresses,
             spawn,

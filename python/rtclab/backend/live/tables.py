@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.backend.live.carried import Address, Claim, End, Known, assigned
+from rtclab.backend.live.carried import Address, Claim, End, FlowKeys, assigned
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.forwarded import since_originals
 from rtclab.backend.live.mcu import MIXER
@@ -232,7 +232,7 @@ def write_trace(
         summary: the result of the emulator's ``stop``.
         nodes: name of the node by IP address.
         capture: the emulator's capture.
-        claimed: server ports of programs other than calls; see :class:`Known`.
+        claimed: server ports of programs other than calls; see :class:`FlowKeys`.
         failure: why the call failed, None if it did not.
         not_connected: the pairs that should have connected and did not.
         notes: what a reader must know of the figures.
@@ -241,7 +241,7 @@ def write_trace(
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
     log = described(packet_log(summary), entered(capture, nodes, summary["epoch_ns"]))
     over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
-    known = Known(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
+    known = FlowKeys(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
     carried = packets_table(assigned(log, known), planned.flows, recorder.payload_kinds, planned.duration_ns)
     packets = since_originals(with_fec(carried, recorder.red), recorder.connections.values())
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)

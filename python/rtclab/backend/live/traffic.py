@@ -23,9 +23,9 @@ from typing import IO
 
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json
-from rtclab.backend.live.program import Program
 from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls
-from rtclab.backend.live.traffic_plan import Part, Plan, planned
+from rtclab.backend.live.traffic_plan import EndProgram, Plan, planned
+from rtclab.backend.live.traffic_program import Program
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.scenario.table import one_of
@@ -56,7 +56,7 @@ def check_traffic(scenario: Scenario) -> None:
             raise BackendUnavailable("iperf3 is not installed", hint="apt-get install iperf3")
 
 
-class Traffic:
+class LiveTraffic:
     """All cross traffic of a live call.
 
     Args:
@@ -140,7 +140,7 @@ class _Flow:
         self._begin: IO[bytes] | None = None
         """Standard input of a sender of objects, which waits for a line."""
 
-        def program(part: Part, folder: str) -> Program:
+        def program(part: EndProgram, folder: str) -> Program:
             own = partial(spawn, part.node)
             return Program(part.what, own, home / folder, self._failed, may_finish=part.may_finish)
 

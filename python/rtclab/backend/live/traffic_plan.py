@@ -23,7 +23,7 @@ PACING_TIMER_US = (100, 1000)
 
 
 @dataclass(frozen=True)
-class Part:
+class EndProgram:
     """The program at one end of a flow. ``what`` names it in errors: ``iperf3 (sender of download)``."""
 
     what: str
@@ -47,8 +47,8 @@ class Plan:
     server_address: str
     """IPv4 address at which the server listens."""
     server_port: int
-    server: Part
-    client: Part
+    server: EndProgram
+    client: EndProgram
 
     @property
     def sends_objects(self) -> bool:
@@ -84,8 +84,8 @@ def planned(table: Json, flow: str, port: int, addresses: Mapping[str, str], see
         Claim(outgoing=flow, protocol="udp") if udp else Claim(f"{flow} acks", flow, "tcp"),
         addresses[receiver],
         port,
-        Part(f"iperf3 (receiver of {flow})", receiver, server),
-        Part(f"iperf3 (sender of {flow})", sender, client),
+        EndProgram(f"iperf3 (receiver of {flow})", receiver, server),
+        EndProgram(f"iperf3 (sender of {flow})", sender, client),
     )
 
 
@@ -130,6 +130,6 @@ def _objects(table: Json, flow: str, port: int, addresses: Mapping[str, str], se
         Claim(flow, f"{flow} acks", "tcp"),
         addresses[receiver],
         port,
-        Part(f"the receiver of {flow}", receiver, receive),
-        Part(f"the sender of {flow}", sender, [*program, "send", json.dumps(options)], may_finish=True),
+        EndProgram(f"the receiver of {flow}", receiver, receive),
+        EndProgram(f"the sender of {flow}", sender, [*program, "send", json.dumps(options)], may_finish=True),
     )

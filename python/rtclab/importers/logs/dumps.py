@@ -9,7 +9,7 @@ from typing import Any
 
 from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported
-from rtclab.importers.logs.getstats_rows import Connection, check_size, imported, time_ns
+from rtclab.importers.logs.getstats_rows import LoggedConnection, check_size, imported, time_ns
 from rtclab.importers.logs.text import LogBytes, parsed, parsed_or_cut_off
 
 MERGED_MS = 100
@@ -73,7 +73,7 @@ def read_dump(path: Path, log: LogBytes) -> Imported:
     for key, about in connections.items():
         if not isinstance(about, dict):
             raise failure(f"connection {key[:40]}: expected an object")
-        one = Connection(key[:80])
+        one = LoggedConnection(key[:80])
         if not _add_events(one, about.get("updateLog")):
             notes.append(f"connection {one.key}: events without a time in ms are left out")
         for at_ms, sample in _samples(path, one.key, about.get("stats")):
@@ -84,7 +84,7 @@ def read_dump(path: Path, log: LogBytes) -> Imported:
     return imported(path, made, notes, agent if isinstance(agent, str) else None)
 
 
-def _add_events(one: Connection, updates: object) -> bool:
+def _add_events(one: LoggedConnection, updates: object) -> bool:
     """Adds the events of a connection; returns false if the times of some cannot be read."""
     known = True
     for update in updates if isinstance(updates, list) else []:

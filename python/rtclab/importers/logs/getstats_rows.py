@@ -70,7 +70,7 @@ class _Table:
         self._rows = []
 
 
-class Connection:
+class LoggedConnection:
     """The content of a log about one connection, with times in ns since 1970.
 
     Args:
@@ -163,7 +163,7 @@ def check_size(path: Path, reports: int) -> None:
 
 def imported(
     path: Path,
-    connections: Iterable[Connection],
+    connections: Iterable[LoggedConnection],
     notes: Iterable[str] = (),
     browser: str | None = None,
 ) -> Imported:
@@ -219,7 +219,7 @@ def imported(
 
 
 def _flows(
-    one: Connection, remote: str, call: int, begin_ns: int, span_ns: tuple[int, int]
+    one: LoggedConnection, remote: str, call: int, begin_ns: int, span_ns: tuple[int, int]
 ) -> dict[str, FlowInfo]:
     """The directions with media; both if neither has media.
 
@@ -241,7 +241,7 @@ def _flows(
 
 
 def _frames(
-    one: Connection, remote: str, begin_ns: int, flows: Mapping[str, FlowInfo]
+    one: LoggedConnection, remote: str, begin_ns: int, flows: Mapping[str, FlowInfo]
 ) -> dict[str, pl.DataFrame]:
     """The tables of one connection, on the clock of the trace, without rows of directions without media."""
     outgoing, incoming = f"{PAGE}->{remote}", f"{remote}->{PAGE}"

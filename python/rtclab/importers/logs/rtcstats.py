@@ -10,7 +10,7 @@ from typing import Any
 from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported
 from rtclab.importers.logs.dumps import state_event
-from rtclab.importers.logs.getstats_rows import Connection, check_size, imported, time_ns
+from rtclab.importers.logs.getstats_rows import LoggedConnection, check_size, imported, time_ns
 from rtclab.importers.logs.rtcstats_names import METHODS, PROPERTIES, TYPES
 from rtclab.importers.logs.text import LogBytes, in_words, parsed
 
@@ -24,14 +24,14 @@ USED_TYPES = frozenset({"inbound-rtp", "outbound-rtp", "remote-inbound-rtp", "ca
 _JITSI = frozenset({"identity", "conferenceStartTimestamp"})
 
 Report = dict[str, Any]
-Line = tuple[int, list[Any]]
+Record = tuple[int, list[Any]]
 
 
 @dataclass
 class _Restored:
     """A connection and the state of its last getStats report, by id of the stats object."""
 
-    connection: Connection
+    connection: LoggedConnection
     reports: dict[str, Report] = field(default_factory=dict)
     used: dict[str, Report] = field(default_factory=dict)
 
@@ -88,7 +88,7 @@ class _Reader:
         agent = header.get("userAgent")
         self.browser = agent if isinstance(agent, str) else None
 
-    def _lines(self, text: str, first: int) -> Iterator[Line]:
+    def _lines(self, text: str, first: int) -> Iterator[Record]:
         """The arrays of the text with their line numbers; other lines are ignored."""
         lines = text.split("\n")
         for number, line in enumerate(lines, start=first):
@@ -103,7 +103,7 @@ class _Reader:
                 raise self._error(number, in_words(error)) from None
             yield number, value
 
-    def _read_relative(self, lines: Iterator[Line]) -> None:
+    def _read_relative(self, lines: Iterator[Record]) -> None:
         """Lines whose last element is the time since the line before; the first time is absolute."""
         at_ms = 0.0
         for number, line in lines:
@@ -117,7 +117,7 @@ class _Reader:
                 )
             self._handle(number, line, at_ms, compressed=True)
 
-    def _read_absolute(self, lines: Iterator[Line]) -> None:
+    def _read_absolute(self, lines: Iterator[Record]) -> None:
         """Lines with the time in ms since 1970 as fourth element. Lines without it are not about a call."""
         for number, line in lines:
             if len(line) < 4:
@@ -135,7 +135,7 @@ class _Reader:
             return
         if _of_media(method):
             return
-        one = self.known.setdefault(str(key), _Restored(Connection(str(key)[:80])))
+        one = self.known.setdefault(str(key), _Restored(LoggedConnection(str(key)[:80])))
         if method.lower() == GETSTATS:
             if not isinstance(value, dict):
                 raise self._error(number, f"expected getStats of {str(key)[:40]} to give an object")

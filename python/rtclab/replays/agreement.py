@@ -7,25 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rtclab.metrics.series import Array
+from rtclab.report.plot_kinds import Steps
 
 AGREE = (0.05, 0.10)
 """Relative differences up to which two targets agree."""
 LASTING_S = 0.5
 """A difference that lasts this long is a divergence; shorter ones come from timing."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """A value that holds from one change to the next; both arrays have shape (changes,)."""
-
-    at_s: Array
-    values: Array
-
-    def at(self, moments: Array) -> Array:
-        """The value at each time; NaN before the first change."""
-        index = np.searchsorted(self.at_s, moments, side="right") - 1
-        known = np.append(self.values, np.nan)
-        return np.asarray(known[np.where(index >= 0, index, self.values.size)], dtype=np.float64)
 
 
 @dataclass(frozen=True)

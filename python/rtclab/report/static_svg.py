@@ -39,7 +39,7 @@ MARKER_PATHS = {
 """SVG paths of the markers, centred at 0."""
 
 
-def outline(plot: Drawing) -> list[str]:
+def static_svgs(plot: Drawing) -> list[str]:
     """An ``<svg>`` element for each pair of axes of a plot. Lines are reduced to a few hundred points."""
     lines = sum(isinstance(mark, Line) for mark in plot.marks)
     points = int(np.clip(POINTS_OF_A_PLOT // max(lines, 1), LEAST_POINTS, MOST_POINTS))

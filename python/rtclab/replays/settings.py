@@ -13,7 +13,7 @@ AUDIO_BPS = 49_600
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RateBounds:
     """Bounds on the rate of video in bit/s, by default Chromium's for one video of 640x480.
 
     A log does not contain them. The browser's first target is ``start``, with or without audio.

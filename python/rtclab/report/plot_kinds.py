@@ -49,6 +49,12 @@ class Steps:
     at_s: Array
     values: Array
 
+    def at(self, moments: Array) -> Array:
+        """The value at each time; NaN before the first change."""
+        index = np.searchsorted(self.at_s, moments, side="right") - 1
+        known = np.append(self.values, np.nan)
+        return np.asarray(known[np.where(index >= 0, index, self.values.size)], dtype=np.float64)
+
     def same_as(self, other: Steps) -> bool:
         """Whether both have the same values at the same times."""
         return np.array_equal(self.at_s, other.at_s) and np.array_equal(

@@ -8,12 +8,12 @@ from math import isnan
 
 import numpy as np
 
-from rtclab.metrics import METRICS, delay, flows_of, media_flows, rate
+from rtclab.metrics import METRICS, delay, media_flows, rate
 from rtclab.metrics.series import Samples, Window
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Look
-from rtclab.report.forms import Curve, Distribution, Points, Steps
+from rtclab.report.plot_kinds import Curve, Distribution, Points, Steps
 from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
 Series = Callable[[Trace, str, Window | None], Samples]
@@ -48,15 +48,15 @@ def main_flows(run: Run) -> list[str]:
     """
     if run.backend == "capture":
         media = {name for trace in run.traces for name in media_flows(trace)}
-        return [name for name in flows_of(run) if name in media] or flows_of(run)
+        return [name for name in run.flows if name in media] or run.flows
     flows = flows_in(run)
     people = {name for trace in run.traces for name in trace.manifest.participants}
     main = [
         name
-        for name in flows_of(run)
+        for name in run.flows
         if flows[name].call is None or {flows[name].sender, flows[name].receiver} <= people
     ]
-    return main or flows_of(run)
+    return main or run.flows
 
 
 def lines_of(flows: Sequence[tuple[Run, str, Look]], window: Window | None = None) -> list[FlowLine]:
