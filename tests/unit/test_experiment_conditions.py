@@ -143,6 +143,26 @@ def test_a_repeat_whose_trace_is_asked_for_later_or_was_deleted_runs_again_if_re
     assert len(CALLED) == 2
 
 
+def fails_once(trace: Trace, names: Sequence[str]) -> list[Number]:
+    """An error in the repeat with an even seed, of two consecutive ones."""
+    return [Number("odd", "", 1 / ((trace.manifest.seed or 0) % 2))]
+
+
+@pytest.mark.parametrize("traces", [False, True])
+def test_a_repeat_that_cannot_be_measured_says_why_and_the_others_are_kept(
+    tmp_path: Path, traces: bool
+) -> None:
+    one = scenario(seed=1)
+    expected = [
+        "not measured: ZeroDivisionError: division by zero" if one.seed_of(n) % 2 == 0 else ""
+        for n in range(4)
+    ]
+    made = Experiment({"a": Condition(one, repeats=4)}, traces=traces, measure=fails_once).run(out=tmp_path)
+    assert 0 < expected.count("") < 4
+    assert made.outcomes()["note"].to_list() == expected
+    assert made.metrics()["value"].drop_nulls().to_list() == [1.0] * expected.count("")
+
+
 def test_several_conditions_are_chosen_by_their_labels(tmp_path: Path) -> None:
     each = {label: Condition(scenario(), repeats=1, measures=()) for label in "abc"}
     results = measured(each).run(into=tmp_path / "own", jobs=1)

@@ -13,9 +13,11 @@ from typing import Any
 
 import rtclab
 from rtclab.backend.sim_batch import simulate_together
+from rtclab.errors import reason_of
 from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.definitions import Definitions, OtherVersion
 from rtclab.experiment.draws import Draw, drawn
+from rtclab.experiment.measure import NOT_MEASURED
 from rtclab.experiment.store import About, Result, build
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat, Status
@@ -155,8 +157,12 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
                 "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
             )
             recorded = trace if trace.manifest.flows else None
-            numbers = definitions.values(outcome, recorded, part.names)
-            results.append(Result(part.condition, outcome, numbers, digest))
+            try:
+                numbers, by = definitions.values(outcome, recorded, part.names), digest
+            except Exception as error:
+                reasons = filter(None, [outcome.note, f"{NOT_MEASURED}{reason_of(error)}"])
+                outcome, numbers, by = replace(outcome, note="; ".join(reasons)), [], ""
+            results.append(Result(part.condition, outcome, numbers, by))
     each_s = (thread_time() - began_s) / len(results)
     return [replace(result, processor_s=each_s) for result in results]
 
