@@ -58,7 +58,7 @@ class Measurements:
         wanted = [(name, repeat) for name, one in conditions.items() for repeat in one.settings.repeats or ()]
         planned = pl.DataFrame(wanted, {"condition": pl.String, "repeat": pl.Int64}, orient="row")
         # Flows have no order of their own in the results.
-        rows = results.metrics().drop_nulls("metric").sort("repeat", "flow")
+        rows = results.metrics().sort("repeat", "flow")
         rows = rows.join(planned, on=["condition", "repeat"], how="semi", maintain_order="left")
         values: dict[str, dict[int, Values]] = {name: {} for name in conditions}
         columns = ("condition", "repeat", "metric", "flow", "value", "deviation")

@@ -523,7 +523,7 @@ class Results:
                 return self._from_traces(about.metrics if metrics is None else metrics, window)
             outcomes = self._outcomes().select("outcome", "number", "repeat")
             numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
-            return outcomes.join(numbers, on="outcome", maintain_order="left").drop("outcome")
+            return outcomes.join(numbers, on="outcome", how="inner", maintain_order="left").drop("outcome")
         return self._from_traces(list(METRICS) if metrics is None else metrics, window)
 
     def _measure_again(self) -> bool:

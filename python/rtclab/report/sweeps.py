@@ -103,8 +103,12 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
 
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
     """The plots of the report."""
+    names = [metric.name for metric in _essential(summary, chosen)[1]]
+    rows = results.metrics(metrics=names)
     return [
-        plot for metric in _essential(summary, chosen)[1] for plot in _plots(results, metric.name, chosen)
+        plot
+        for name in names
+        for plot in _plots(results, name, rows.filter(pl.col("metric") == name), chosen)
     ]
 
 
@@ -115,10 +119,9 @@ def _essential(summary: pl.DataFrame, chosen: Chosen) -> tuple[pl.DataFrame, lis
     return rows, [METRICS[metric] for metric in names if metric in rows["metric"]]
 
 
-def _plots(results: Swept, metric: str, chosen: Chosen) -> list[Plot]:
+def _plots(results: Swept, metric: str, rows: pl.DataFrame, chosen: Chosen) -> list[Plot]:
     """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
     fields = results.varied
-    rows = results.metrics(metrics=[metric])
     if rows.is_empty():
         return []
     options = (chosen.x, chosen.by, chosen.flow, chosen.average)
