@@ -21,7 +21,7 @@ run: $(VENV)/built                ## build what changed, run first-call, print t
 	$(BIN)/rtclab run first-call
 
 reproduce: $(VENV)/built-papers   ## all published conditions, their reports, and docs/reproduction.md
-	$(BIN)/rtclab reproduce all --docs docs/reproduction.md
+	$(BIN)/rtclab reproduce all --every-reading --docs docs/reproduction.md
 
 then-and-now: $(VENV)/built-live $(VENV)/built-papers ## the papers' conditions with real browsers, and docs/then-and-now.md: two hours
 	$(BIN)/rtclab reproduce all --backend live --docs docs/then-and-now.md
