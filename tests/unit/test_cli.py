@@ -292,7 +292,7 @@ def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: 
         (["run", "first-call", "--resume", "x"], "resume: the scenario of a run cannot be changed"),
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
-        (["measure", "latest", "--metric", "rt"], "no metric `rt`\n  hint: did you mean `rtt`?"),
+        (["compare", "a", "b", "--metric", "rt"], "no metric `rt`\n  hint: did you mean `rtt`?"),
         (["measure", "latest", "--json", "--csv"], "--json and --csv: expected one of them\n"),
         (["link", "--up", "delay 3", "--", "true"], "up: delay: no unit in `3`"),
         (["run", "first-call", "--set", "foo=1"], "--set: foo: unknown key; expected name, title"),
@@ -730,6 +730,8 @@ def test_measure_and_report_take_a_sweep_as_they_take_a_run(rtclab: Rtclab) -> N
     assert answer == {"run": run, "page": f"{run}/report.html", "plots": answer["plots"]}
     assert sorted(answer["plots"]) == files
     assert {Path(file).suffix for file in files} == {".pdf"}
+    unknown = rtclab("measure", "latest", "--metric", "rt")
+    assert (unknown.status, unknown.err) == (2, "no metric `rt`\n  hint: did you mean `rtt`?\n")
     every = json.loads(rtclab("measure", "latest", "--metric", "packet_loss", "--json").out)["metrics"]
     assert len(every) == 8  # 2 losses, 2 delays, 2 flows
     averaged = ("measure", "latest", "--metric", "packet_loss", "--by", "link.up.loss")

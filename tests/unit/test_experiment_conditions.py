@@ -62,7 +62,11 @@ def test_each_condition_has_its_own_repeats_measures_and_traces(tmp_path: Path) 
     both = ("alice->bob", "bob->alice")
     assert set(values(results, "rate")) == {("slow", repeat, flow) for repeat in (1, 4) for flow in both}
     assert (results.planned, results.finished, results.unfinished) == (5, 5, 0)
-    assert results.metrics(metrics=["unknown"]).is_empty()
+    assert set(results.metrics()["metric"]) == {"seed", "rate"}  # what is unknown has no row
+    with pytest.raises(BadInput, match=r"no metric `rates`\n  hint: did you mean `rate`\?"):
+        results.metrics(metrics=["rates"])
+    with pytest.raises(BadInput, match=r"was measured by .*of_flows, which has a time of its own"):
+        results.metrics(begin=1)
     assert [len(run.traces) for run in results.runs] == [0, 1]
     assert results.runs[1].traces[0].manifest.seed == fast.seed_of(0)
 
@@ -107,7 +111,7 @@ def test_other_measures_are_measured_if_renewed(tmp_path: Path) -> None:
     place = tmp_path / "own"
     measured({"a": Condition(scenario(), repeats=2, measures=())}).run(into=place)
     asked = {"a": Condition(scenario(), repeats=2, measures=("rate",))}
-    assert values(measured(asked).run(into=place), "rate") == {}
+    assert set(measured(asked).run(into=place).metrics()["metric"]) == {"seed"}
     assert len(values(measured(asked).run(into=place, renew=True), "rate")) == 4
 
 

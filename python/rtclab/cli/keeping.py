@@ -115,7 +115,9 @@ def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str
         "source": scenario.get("source") or "",
         "conditions": _conditions(results),
         "repeats": _repeats(results, store),
-        "measured": f"{tables.count(len(about.metrics), 'metric')}, "
+        "measured": f"by {about.measure}"
+        if about.measure
+        else f"{tables.count(len(about.metrics), 'metric')}, "
         + ("whole repeats" if about.window is None else "{:g} s to {:g} s".format(*about.window)),
         "traces": "kept" if about.traces else "not kept",
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),

@@ -37,7 +37,7 @@ def measure_and_show(
     output: TableOutput,
 ) -> None:
     """Measures a run, a sweep or an import and prints the summary of its metrics."""
-    _check(metrics, output)
+    _check_format(output)
     results = open_results(name, out=out)
     if where:
         results = results.where(**conditions_of(where))
@@ -122,7 +122,8 @@ class CompareRequest:
 
 def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
     """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
-    _check(request.metrics, output)
+    _check_format(output)
+    check_names(request.metrics)
     if len(request.runs) < 2:
         raise BadInput(
             f"{request.runs[0]} alone: expected two runs or more",
@@ -159,11 +160,10 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
         print(f"page: {request.page}")
 
 
-def _check(metrics: Sequence[str], output: TableOutput) -> None:
-    """Raises BadInput for a metric that does not exist, and for two formats at once."""
+def _check_format(output: TableOutput) -> None:
+    """Raises BadInput for two formats at once."""
     if output.as_csv and output.as_json:
         raise BadInput("--json and --csv: expected one of them")
-    check_names(metrics)
 
 
 def _print_for_programs(about: Mapping[str, object], rows: pl.DataFrame, output: TableOutput) -> bool:

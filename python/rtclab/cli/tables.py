@@ -265,14 +265,14 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_
     """
     of_flows = summary.filter(summary["flow"] != "")
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
-    metrics = list(units) if all_metrics else _most_important(list(units))
+    metrics = list(units) if all_metrics else _most_important(list(units)) or list(units)
     lines: dict[tuple[str, ...], dict[str, float]] = {}
     for row in of_flows.iter_rows(named=True):
         line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
         line[row["metric"]] = row["mean"]
     repeats = summary["repeats"].max()
     print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
-    headings = right(*(f"{metric} ({units[metric]})" for metric in metrics))
+    headings = right(*(f"{metric} ({units[metric]})" if units[metric] else metric for metric in metrics))
     keys = whole(*fields) if fields == ["condition"] else right(*fields)
     table = new_table(*keys, *whole("flow"), *headings)
     for key, means in list(lines.items())[:most]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -512,14 +512,12 @@ class Results:
     def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
         about, window = self._store.about, self.window(begin, end)
-        if not about.measure:
-            check_names(metrics or ())
-        elif window is not None:
+        check_names(metrics or (), self._store.measured() if about.measure else METRICS)
+        if about.measure and window is not None:
             raise BadInput(f"{self.name} was measured by {about.measure}, which has a time of its own")
-        if window == about.window and (
-            about.measure or metrics is None or set(metrics) <= set(about.metrics)
-        ):
-            if not self._measure_again():
+        of_store = about.measure or metrics is None or set(metrics) <= set(about.metrics)
+        if window == about.window and of_store:
+            if not self._measure_again() and not about.measure:
                 return self._from_traces(about.metrics if metrics is None else metrics, window)
             outcomes = self._outcomes().select("outcome", "number", "repeat")
             numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
@@ -628,27 +626,28 @@ def _numbers(
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of the most important metrics, in their order, without rows that have no value.
 
-    A metric that the source of the traces does not know is replaced by the nearest that it knows.
+    A metric that the source of the traces does not know is replaced by the nearest that it knows. If it knows
+    none, as with a function of one's own that measures, all rows remain.
     """
     mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
     known = rows.filter(mean.is_not_null())
     order = {name: index for index, name in enumerate(essentials(known["metric"].unique()))}
     chosen = known.filter(pl.col("metric").is_in(list(order)))
+    if chosen.is_empty():
+        return known
     place = pl.col("metric").replace_strict(order, return_dtype=pl.Int64)
     return chosen.sort(place, maintain_order=True)
 
 
-def check_names(metrics: Sequence[str]) -> None:
-    """Checks that metrics exist.
+def check_names(metrics: Sequence[str], known: Collection[str] = METRICS) -> None:
+    """Checks that metrics exist. ``known`` are the names that there are.
 
     Raises:
         BadInput: one does not.
     """
     for name in metrics:
-        if name not in METRICS:
-            raise BadInput(
-                f"no metric `{name}`", hint=closest(name, METRICS) or "`rtclab metrics` lists them"
-            )
+        if name not in known:
+            raise BadInput(f"no metric `{name}`", hint=closest(name, known) or "`rtclab metrics` lists them")
 
 
 def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:

@@ -405,6 +405,11 @@ class Store:
         place = self.path if alone else self.path / "conditions" / f"{condition:06}"
         return place / f"repeat-{repeat}"
 
+    def measured(self) -> list[str]:
+        """The names of what has been measured in any repeat."""
+        with self._reading() as database:
+            return [name for (name,) in database.execute("SELECT name FROM metrics ORDER BY metric")]
+
     def numbers(self, outcomes: Sequence[int], metrics: Sequence[str] | None = None) -> pl.DataFrame:
         """The values of some outcomes, by outcome, metric and flow.
 
