@@ -119,7 +119,7 @@ def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str
         if about.measure
         else f"{tables.count(len(about.metrics), 'metric')}, "
         + ("whole repeats" if about.window is None else "{:g} s to {:g} s".format(*about.window)),
-        "traces": "kept" if about.traces else "not kept",
+        "traces": _traces(store),
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
         "machine": "",
     }
@@ -129,6 +129,13 @@ def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str
         known += [decimal(machine.memory_bytes)] if machine.memory_bytes else []
         facts["machine"] = ", ".join(known)
     return {name: value for name, value in facts.items() if value}
+
+
+def _traces(store: Store) -> str:
+    if store.about.traces:
+        return "kept"
+    some = any(store.conditions.settings(number).traces for number in range(len(store.conditions)))
+    return "kept of the first repeats of some conditions" if some else "not kept"
 
 
 def _conditions(results: Results) -> str:
