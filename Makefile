@@ -21,10 +21,10 @@ run: $(VENV)/built                ## build what changed, run first-call, print t
 	$(BIN)/rtclab run first-call
 
 reproduce: $(VENV)/built-papers   ## all published conditions, their reports, and docs/reproduction.md
-	$(BIN)/rtclab reproduce all --every-reading --docs docs/reproduction.md
+	$(BIN)/rtclab reproduce all --every-reading --page docs/reproduction.md
 
 then-and-now: $(VENV)/built-live $(VENV)/built-papers ## the papers' conditions with real browsers, and docs/then-and-now.md: two hours
-	$(BIN)/rtclab reproduce all --backend live --docs docs/then-and-now.md
+	$(BIN)/rtclab reproduce all --backend live --page docs/then-and-now.md
 
 setup: $(VENV)/built              ## .venv with the native module
 

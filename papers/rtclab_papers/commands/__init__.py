@@ -59,6 +59,7 @@ def reproduce(
     docs: Annotated[
         Path | None,
         typer.Option(
+            "--page",
             metavar="FILE",
             help="Also write a page for the documentation. With live: the page, by default below --out; "
             "its rows are in data/ beside it.",
@@ -110,13 +111,13 @@ def reproduce(
 
 @validate_app.command(epilog="Example: rtclab validate --random 100 --seed 1")
 def validate(
-    out: Annotated[
+    page: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
         ),
     ] = None,
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
@@ -167,14 +168,14 @@ def validate(
             raise BadInput("--again takes neither --tcp, --repeats, --random, --recorded nor --meetings")
         from rtclab_papers.commands.validating import validate_again_and_show
 
-        validate_again_and_show(out, runs, again, keep_live=keep_live, as_json=as_json)
+        validate_again_and_show(page, out, again, keep_live=keep_live, as_json=as_json)
         return
     if recorded is not None or meetings:
         if tcp or repeats is not None or random is not None:
             raise BadInput("--recorded and --meetings take neither --tcp, --repeats nor --random")
         from rtclab_papers.commands.validating import validate_chosen_and_show
 
-        validate_chosen_and_show(out, runs, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
+        validate_chosen_and_show(page, out, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
         return
     if random is not None:
         if tcp or repeats is not None:
@@ -182,8 +183,8 @@ def validate(
         from rtclab_papers.commands.validating import validate_random_and_show
 
         seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
-        validate_random_and_show(out, runs, seeds, keep_live=keep_live, as_json=as_json)
+        validate_random_and_show(page, out, seeds, keep_live=keep_live, as_json=as_json)
         return
     from rtclab_papers.commands.validating import validate_and_show
 
-    validate_and_show(out, runs, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
+    validate_and_show(page, out, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

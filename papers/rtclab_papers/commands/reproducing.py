@@ -102,7 +102,7 @@ def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: S
         _show_comparison(one)
         print(f"report: {page}\n")
     if request.docs is not None:
-        print(f"docs: {request.docs}")
+        print(f"page: {request.docs}")
 
 
 def _show_comparison(comparison: Comparison) -> None:
