@@ -43,6 +43,7 @@ from rtclab_papers.reproduce.today.translate import (
     encoded_pixels_per_s,
 )
 
+DATA = Path(__file__).parents[2] / "docs" / "data"
 EVERY = [
     name for name in dict.fromkeys(s for one in NAMES for s in paper(one).scenarios) if name in shipped()
 ]
@@ -526,3 +527,20 @@ def test_a_live_repeat_keeps_everything() -> None:
     assert ("alice-upload.1", "media_rate_kbps") not in values
     few = {one.metric for one in measured(trace, need.names("none"))}
     assert few == {"media_rate_kbps"}
+
+
+@pytest.mark.parametrize("campaign", [THEN, SIM])
+@pytest.mark.parametrize("name", ["abello2013/topology-mixing-mcu-3", "singh2013/tcp-10mbit-10mbit-50ms"])
+def test_the_same_flows_are_measured_as_in_the_published_rows(
+    name: str, campaign: str, tmp_path: Path
+) -> None:
+    """Legs to a server and cross traffic are no media."""
+    how = How(RowFile(tmp_path / "rows.csv"), tmp_path)
+    [one] = [found for found in campaigns(plan(), how, live=False) if found.name == campaign]
+    condition = one.conditions[name]
+    trace = SimBackend().simulate(condition.scenario, seed=condition.scenario.seed_of(0), repeat=0)
+    found = measured(trace, condition.settings.measures or ())
+    published = RowFile(DATA / "then-and-now.csv").read()[Key(name, campaign, 0)]
+    assert {(number.flow, number.metric) for number in found if not isnan(number.value)} == {
+        (flow, metric) for flow, metric, _ in published.values
+    }

@@ -86,8 +86,8 @@ def measured(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
     """
     patterns = [name.removeprefix(FLOW) for name in names if name.startswith(FLOW)]
     found = measure(trace, (MEDIA, *(name for name in names if not name.startswith((FLOW, MORE)))))
-    flows = {flow: is_media is not None for flow, (is_media, _) in found.pop(MEDIA).items()}
-    media = {flow for flow, is_media in flows.items() if is_media}
+    flows = found.pop(MEDIA)
+    media = {flow for flow, (is_media, _) in flows.items() if is_media}
     wanted = {flow for flow in flows if _is_wanted(flow, patterns, is_media=flow in media)}
     for flow in wanted - media:
         yield Number(NOT_MEDIA, flow, 1.0)
