@@ -284,7 +284,7 @@ def test_simulations_of_other_code_leave_no_rows(tmp_path: Path, monkeypatch: py
     simulated(tmp_path, conditions(1, "a")).run()
     RowFile(tmp_path / "rows.csv").write([])
     stopped = simulated(tmp_path, conditions(1, "a"))
-    monkeypatch.setattr("rtclab_papers.campaigns.campaign.code_digest", lambda: "a later build")
+    monkeypatch.setattr("rtclab_papers.campaigns.campaign.build", lambda: "a later build")
 
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt

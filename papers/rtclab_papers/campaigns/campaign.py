@@ -23,9 +23,9 @@ from rtclab.experiment import (
     Result,
     Results,
     Store,
+    build,
     digest_of,
 )
-from rtclab.fingerprint import code_digest
 from rtclab.processes import cores, process_pool
 from rtclab.trace import Repeat, only_writer
 from rtclab_papers.campaigns.rows import Key, Outcome, Record, RowFile, Value
@@ -162,7 +162,7 @@ class Campaign:
         """
         if not (self.folder / STORE_FILE).is_file():
             return
-        store, code = Store(self.folder), code_digest()[:12]
+        store, code = Store(self.folder), build()
         labels = [store.conditions.label(number) for number in range(len(store.conditions))]
         definitions = Definitions.of(store.about)
         digests = {name: definitions.digest(one.settings.measures or ()) for name, one in todo.items()}
@@ -191,7 +191,7 @@ class Campaign:
                     tally.outdated[self._key(name, row["repeat"])] = str(error)
                     continue
                 forgotten = Repeat(row["repeat"], row["seed"], "interrupted")
-                Store(self.folder).add([Result(row["condition"], forgotten)], code=code_digest()[:12])
+                Store(self.folder).add([Result(row["condition"], forgotten)], code=build())
 
     def _export(self, todo: Mapping[str, Condition], tally: Tally) -> None:
         """Writes the rows of what has ended. The earlier rows of what cannot be measured again stay."""

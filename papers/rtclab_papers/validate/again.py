@@ -11,7 +11,7 @@ import numpy as np
 
 from rtclab.backend import backend
 from rtclab.experiment import Condition as Repeated
-from rtclab.fingerprint import code_digest
+from rtclab.experiment import build
 from rtclab.metrics import METRICS, holm
 from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Look
 from rtclab.trace import Repeat
@@ -59,7 +59,7 @@ def run_again(
         BackendUnavailable: this machine cannot run live calls.
         BadInput: another process writes the file or the experiments.
     """
-    tallies, code = [], code_digest()[:12]
+    tallies, code = [], build()
     for name, first, count in ((LIVE, FIRST_LIVE, LIVE_REPEATS), (SIM, FIRST_SIMULATED, SIMULATED_REPEATS)):
         if name == LIVE and not run_live:
             continue

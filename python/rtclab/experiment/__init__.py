@@ -12,7 +12,17 @@ from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, re
 from rtclab.experiment.fields import parse_vary
 from rtclab.experiment.results import Moment, Results, check_names, essential, window
 from rtclab.experiment.runner import Stopped
-from rtclab.experiment.store import STORE_FILE, About, Number, Result, Store, find_store, open_store, stores
+from rtclab.experiment.store import (
+    STORE_FILE,
+    About,
+    Number,
+    Result,
+    Store,
+    build,
+    find_store,
+    open_store,
+    stores,
+)
 from rtclab.experiment.summary import metrics_of, summary_of_run
 
 __all__ = [
@@ -36,6 +46,7 @@ __all__ = [
     "Results",
     "Stopped",
     "Store",
+    "build",
     "check_names",
     "compare_runs",
     "digest_of",

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import inspect
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from math import isnan
 from pathlib import Path
 from types import ModuleType
 
 from rtclab.backend.sim_batch import own_name
-from rtclab.errors import BadInput, RtclabError
-from rtclab.experiment.measure import measured, metrics_digest
-from rtclab.experiment.store import About, Number
+from rtclab.errors import BadInput, RtclabError, reason_of
+from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
+from rtclab.experiment.store import About, Number, Result
 from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.trace import Repeat, Trace
@@ -50,7 +53,8 @@ class Definitions:
         """Checks that this process has the definitions.
 
         Raises:
-            OtherVersion: it has not.
+            OtherVersion: it has not one of the metrics.
+            BadInput: it cannot import the function.
         """
         if self.function:
             function_named(self.function)
@@ -75,14 +79,20 @@ class Definitions:
         found = function_named(self.function)(trace, tuple(names))
         return [one._replace(flow=own_name(one.flow)) for one in found if not isnan(one.value)]
 
+    def result(self, condition: int, outcome: Repeat, trace: Trace | None, names: Sequence[str]) -> Result:
+        """The outcome of a repeat with its values, or with a note that says why it could not be measured."""
+        try:
+            return Result(condition, outcome, self.values(outcome, trace, names), self.digest(names))
+        except Exception as error:
+            reasons = filter(None, [outcome.note, f"{NOT_MEASURED}{reason_of(error)}"])
+            return Result(condition, replace(outcome, note="; ".join(reasons)))
+
     def digest(self, names: Sequence[str]) -> str:
         """Identifies the definitions: the names, and the code that computes their values."""
         if not self.function:
             return metrics_digest(names)
-        digest = hashlib.sha256(" ".join((self.function, *names)).encode())
-        for file in _sources(function_named(self.function).__module__):
-            digest.update(file.read_bytes())
-        return digest.hexdigest()[:12]
+        known = " ".join((self.function, _code_of(function_named(self.function)), *names))
+        return hashlib.sha256(known.encode()).hexdigest()[:12]
 
 
 def name_of(function: Measure) -> str:
@@ -111,6 +121,17 @@ def function_named(name: str) -> Measure:
             f"measure: {name} cannot be imported: {error}", hint="install the package that has it"
         ) from None
     return found
+
+
+@cache
+def _code_of(function: Measure) -> str:
+    """Identifies the code of a function and of the modules of its package that it uses."""
+    digest = hashlib.sha256()
+    for file in _sources(function.__module__):
+        digest.update(file.read_bytes())
+    with suppress(OSError, TypeError):  # the module of a notebook has no file
+        digest.update(inspect.getsource(function).encode())
+    return digest.hexdigest()
 
 
 def _sources(name: str) -> list[Path]:

@@ -219,8 +219,8 @@ class Experiment:
         assert isinstance(store.conditions, Listed)
         wanted: dict[int, Sequence[int]] = {}
         for number, label in enumerate(conditions.scenarios):
-            own = conditions.settings(number).repeats
-            wanted[store.conditions.number(label)] = range(self.about.repeats) if own is None else own
+            repeats = self.about.repeats_of(conditions.settings(number))
+            wanted[store.conditions.number(label)] = repeats
         return store, wanted
 
     def _check_same(self, store: Store) -> None:

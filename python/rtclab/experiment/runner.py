@@ -21,7 +21,6 @@ from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
-from rtclab.experiment.measure import NOT_MEASURED
 from rtclab.experiment.store import Result, Store, build
 from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.processes import cores
@@ -368,17 +367,10 @@ class _Traced:
             note = "; ".join([*map(str, made.manifest.not_connected), *made.manifest.notes])
             disturbed = "" if self.backend.parallel else "; ".join(disturbances(made))
             outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
-        try:
-            result = self._result(outcome, trace)
-        except Exception as error:  # the trace is kept, and can be measured when the reason is removed
-            reasons = filter(None, [outcome.note, f"{NOT_MEASURED}{reason_of(error)}"])
-            result = Result(self.condition, replace(outcome, note="; ".join(reasons)))
+        # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
+        result = self.definitions.result(self.condition, outcome, trace, self.names)
         took_s = thread_time() - began_s if self.backend.deterministic else None
         return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
-
-    def _result(self, outcome: Repeat, trace: Trace | None) -> Result:
-        numbers = self.definitions.values(outcome, trace, self.names)
-        return Result(self.condition, outcome, numbers, self.definitions.digest(self.names))
 
 
 def _run_apart(repeat: _Traced) -> list[Result]:

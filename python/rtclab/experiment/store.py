@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
-from rtclab.experiment.conditions import Conditions, Listed, digest_of, from_json, table_of
+from rtclab.experiment.conditions import Conditions, Listed, Settings, digest_of, from_json, table_of
 from rtclab.experiment.draws import drawn
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS
@@ -132,6 +132,14 @@ class About:
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     measure: str = ""
     grows: bool = False
+
+    def repeats_of(self, settings: Settings) -> Sequence[int]:
+        """The numbers of the planned repeats of a condition with these settings."""
+        return range(self.repeats) if settings.repeats is None else settings.repeats
+
+    def measures_of(self, settings: Settings) -> tuple[str, ...]:
+        """The names of what is measured in a condition with these settings."""
+        return self.metrics if settings.measures is None else settings.measures
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON values."""
@@ -280,8 +288,7 @@ class Store:
 
     def repeats_of(self, condition: int) -> Sequence[int]:
         """The numbers of the planned repeats of a condition."""
-        own = self.conditions.settings(condition).repeats
-        return range(self.about.repeats) if own is None else own
+        return self.about.repeats_of(self.conditions.settings(condition))
 
     @property
     def plans(self) -> dict[int, Sequence[int]]:
@@ -295,8 +302,7 @@ class Store:
 
     def measures_of(self, condition: int) -> tuple[str, ...]:
         """The names of what is measured in a condition."""
-        own = self.conditions.settings(condition).measures
-        return self.about.metrics if own is None else own
+        return self.about.measures_of(self.conditions.settings(condition))
 
     def keeps_trace(self, condition: int, repeat: int) -> bool:
         """Whether the trace of a repeat is kept."""

@@ -13,11 +13,9 @@ from typing import Any
 
 import rtclab
 from rtclab.backend.sim_batch import simulate_together
-from rtclab.errors import reason_of
 from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.definitions import Definitions, OtherVersion
 from rtclab.experiment.draws import Draw, drawn
-from rtclab.experiment.measure import NOT_MEASURED
 from rtclab.experiment.store import About, Result, build
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat, Status
@@ -61,11 +59,11 @@ def tasks_of(conditions: Conditions, items: Sequence[Item], about: About) -> Ite
     for condition, repeat in items:
         if condition != known:
             scenario, settings = conditions.scenario(condition), conditions.settings(condition)
-            flow_s = scenario.duration.s * max(len(scenario.flows()), 1)
+            flow_s = _flow_s(scenario)
             own = {
                 "condition": condition,
                 "scenario": scenario.model_dump(mode="json"),
-                "names": about.metrics if settings.measures is None else settings.measures,
+                "names": about.measures_of(settings),
                 "draws": [draw.model_dump(mode="json") for draw in settings.draws],
             }
             known = condition
@@ -122,11 +120,6 @@ class _Part:
         draws = tuple(Draw.model_validate(draw) for draw in known["draws"])
         return cls(known["condition"], scenario, tuple(known["names"]), draws, known["repeats"])
 
-    @property
-    def flow_s(self) -> float:
-        """Simulated seconds of a repeat, summed over flows."""
-        return self.scenario.duration.s * max(len(self.scenario.flows()), 1)
-
     def runs(self) -> list[tuple[Scenario, list[int]]]:
         """The scenarios to simulate, and the seeds of each."""
         if not self.draws:
@@ -144,7 +137,6 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
     traces = iter(simulate_together([run for part in parts for run in part.runs()]))
     results = []
     for part in parts:
-        digest = definitions.digest(part.names)
         for repeat, trace in zip(part.repeats, traces, strict=False):
             failure = trace.manifest.failure
             # Without flows, not the call failed but the simulator.
@@ -157,12 +149,7 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
                 "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
             )
             recorded = trace if trace.manifest.flows else None
-            try:
-                numbers, by = definitions.values(outcome, recorded, part.names), digest
-            except Exception as error:
-                reasons = filter(None, [outcome.note, f"{NOT_MEASURED}{reason_of(error)}"])
-                outcome, numbers, by = replace(outcome, note="; ".join(reasons)), [], ""
-            results.append(Result(part.condition, outcome, numbers, by))
+            results.append(definitions.result(part.condition, outcome, recorded, part.names))
     each_s = (thread_time() - began_s) / len(results)
     return [replace(result, processor_s=each_s) for result in results]
 
@@ -175,21 +162,26 @@ def _together(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
     group: list[_Part] = []
     long_s = 0.0
     for part in parts:
-        left = part.repeats
+        left, flow_s = part.repeats, _flow_s(part.scenario)
         if group and group[-1].scenario.record != part.scenario.record:
             yield group
             group, long_s = [], 0.0
         while left:
-            room = int((TOGETHER_S - long_s) / part.flow_s) if part.flow_s else len(left)
+            room = int((TOGETHER_S - long_s) / flow_s) if flow_s else len(left)
             if room < 1 and group:
                 yield group
                 group, long_s = [], 0.0
                 continue
             taken, left = left[: max(room, 1)], left[max(room, 1) :]
             group.append(replace(part, repeats=taken))
-            long_s += part.flow_s * len(taken)
+            long_s += flow_s * len(taken)
     if group:
         yield group
+
+
+def _flow_s(scenario: Scenario) -> float:
+    """Simulated seconds of a repeat, summed over flows."""
+    return scenario.duration.s * max(len(scenario.flows()), 1)
 
 
 @lru_cache(maxsize=8)
