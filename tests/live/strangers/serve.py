@@ -1,8 +1,9 @@
-"""The server of the page: its files, a relay for its signalling, and a place for its logs.
+"""The server of the pages here: their files, a relay for their signalling, and a place for their logs.
 
-``python relay.py PORT FOLDER`` writes what the page of alice logs to ``FOLDER/alice.json``.
+``python serve.py PORT FOLDER`` writes what the page of alice logs to ``FOLDER/alice.json``.
 """
 
+import asyncio
 import json
 import sys
 from collections import defaultdict
@@ -43,8 +44,15 @@ async def log(request: web.Request) -> web.Response:
     return web.Response()
 
 
+async def never(_: web.Request) -> web.Response:
+    """Does not answer."""
+    await asyncio.Event().wait()
+    return web.Response()
+
+
 application = web.Application(client_max_size=1 << 24)
 application.router.add_get("/relay/{room}/{name}", relay)
 application.router.add_post("/log/{name}", log)
+application.router.add_get("/never", never)
 application.router.add_static("/", HERE)
 web.run_app(application, port=PORT, print=None)
