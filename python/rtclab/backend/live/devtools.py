@@ -1,4 +1,4 @@
-"""Drives a browser from outside of its pages: Chromium over its DevTools protocol, Firefox over WebDriver BiDi.
+"""Drives a browser from outside of its pages, Chromium by its DevTools protocol and Firefox by WebDriver BiDi.
 
 Both are JSON messages over a WebSocket, which the browser opens at the loopback address of its own namespace.
 Neither browser accepts such a socket from a page.
@@ -483,11 +483,7 @@ class FirefoxDriver(Driver):
 
 def _all(contexts: list[Json]) -> list[str]:
     """All browsing contexts of trees of contexts."""
-    return [
-        name
-        for one in contexts
-        for name in (one["context"], *_all(one.get("children") or []))
-    ]
+    return [name for one in contexts for name in (one["context"], *_all(one.get("children") or []))]
 
 
 DRIVERS: dict[str, type[Driver]] = {"chromium": ChromiumDriver, "firefox": FirefoxDriver}
