@@ -22,13 +22,14 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend import nobody_connected
-from rtclab.backend.live.browser import BrowserProcess, LoadMeter
+from rtclab.backend.live.browser import BrowserProcess, LoadMeter, allow_plain_http
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.devtools import DRIVERS
 from rtclab.backend.live.firefox import BROWSERS
 from rtclab.backend.live.namespaces import (
+    NAMESPACES,
     Emit,
     Json,
     Node,
@@ -101,6 +102,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
+    if argument["own_pages"]:
+        allow_plain_http(names, NAMESPACES.parent)
     return asyncio.run(_run_and_write(argument, nodes))
 
 
