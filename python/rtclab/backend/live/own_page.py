@@ -357,9 +357,9 @@ def with_address(page: str, addresses: Mapping[str, str]) -> str:
     Browsers insist on TLS for some names, ``app`` among them, because their domains ask for it.
     """
     parts = urlsplit(page)
-    if parts.hostname not in addresses:
+    host = addresses.get(parts.hostname or "")
+    if host is None:
         return page
-    host = addresses[parts.hostname]
     return parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}").geturl()
 
 

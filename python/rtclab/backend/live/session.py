@@ -343,10 +343,10 @@ class Session:
         self._runners.append(await serve(self._servers.signalling.application(), listening))
         host, self._signalling_port = listening.getsockname()
         for participant in self._call["participants"]:
-            await self._seat(
-                participant,
-                f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}",
-            )
+            name = participant["name"]
+            token = self._servers.signalling.token(name)
+            query = f"participant={name}&token={token}"
+            await self._seat(participant, f"ws://{host}:{self._signalling_port}/signalling?{query}")
         await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
 
     async def _seat(self, participant: Json, signalling: str) -> None:
