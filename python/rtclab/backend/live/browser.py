@@ -50,24 +50,23 @@ Source: Chromium, chrome/browser/chrome_content_browser_client.cc, which hands i
 to ``dev`` and in builds without a channel."""
 
 
-POLICIES = (Path("/etc/chromium"), Path("/etc/opt/chrome"))
-"""Where Chromium and Google Chrome look for the machine's policies, in ``policies/managed``."""
+POLICIES = {Path("/etc/chromium"): "policies/managed", Path("/etc/opt"): "chrome/policies/managed"}
+"""Where Chromium and Google Chrome look for the machine's policies, below directories that exist."""
 
 
 def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
     """Lets browsers open ``http://NAME``. Call it inside a lab, which has mounts of its own.
 
-    Some names, such as ``app`` and ``dev``, are top-level domains for which Chromium has been built to use
-    HTTPS only. Its policy HSTSPolicyBypassList makes exceptions. Firefox has a preference for that.
+    Some names, such as ``app`` and ``dev``, are top-level domains for which browsers have been built to use
+    HTTPS only. Chromium's policy ``HSTSPolicyBypassList`` makes exceptions; Firefox has a preference.
     """
-    for place in POLICIES:
+    policy = json.dumps({"HSTSPolicyBypassList": list(names)})
+    for place, below in POLICIES.items():
         if not place.is_dir():
             continue
-        copy = scratch / place.name
-        shutil.copytree(place, copy)
-        managed = copy / "policies" / "managed"
-        managed.mkdir(parents=True, exist_ok=True)
-        (managed / "rtclab.json").write_text(json.dumps({"HSTSPolicyBypassList": list(names)}))
+        copy = Path(shutil.copytree(place, scratch / place.name, symlinks=True))
+        (copy / below).mkdir(parents=True, exist_ok=True)
+        (copy / below / "rtclab.json").write_text(policy)
         subprocess.run(["mount", "--bind", str(copy), str(place)], check=True)
 
 

@@ -40,7 +40,7 @@ from rtclab.backend.live.namespaces import (
 )
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
-from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting, with_address
+from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting
 from rtclab.backend.live.own_servers import OwnServers
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.recorder import Recorder, pick
@@ -402,7 +402,7 @@ class Session:
             fail=self.fail,
             sleep_until=self._sleep_until,
         )
-        address = with_address(settings["page"], self._addresses)
+        address = settings["page"]
         if "://" not in address:
             listening = listen_in_node(place, LOOPBACK)
             self._runners.append(await serve(files_of_page(Path(address)), listening))
