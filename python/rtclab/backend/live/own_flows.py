@@ -309,7 +309,10 @@ class OwnFlows:
         """Makes a connection of the trace from each pair of connections, and from each one with a server."""
         counts: Counter[frozenset[str]] = Counter()
         # Connections with media come first, so that their flows have no number.
-        for number, one in sorted(self._own.items(), key=lambda item: not item[1].has_media):
+        place = {name: nth for nth, name in enumerate(self._network.participants)}
+        for number, one in sorted(
+            self._own.items(), key=lambda item: (not item[1].has_media, place[item[1].participant], item[0])
+        ):
             peer = self._peers.get(number)
             del self._recorder.connections[number]
             if peer is None or number in self._flows_of:
