@@ -34,10 +34,10 @@ def run_pages(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     async def run() -> None:
         server = Process("the server", partial(spawn, "app"), HOMES / "app", fail)
         server.start(argument["command"])
-        await server.listening(
-            nodes["app"].address, argument["port"], protocols=("tcp",), timeout_s=10
-        )
-        browsers = [BrowserProcess(name, partial(spawn, name), HOMES / name, fail) for name in argument["pages"]]
+        await server.listening(nodes["app"].address, argument["port"], protocols=("tcp",), timeout_s=10)
+        browsers = [
+            BrowserProcess(name, partial(spawn, name), HOMES / name, fail) for name in argument["pages"]
+        ]
         secure = [f"--unsafely-treat-insecure-origin-as-secure={origin}"]
         for browser in browsers:
             page = origin + argument["pages"][browser.participant]

@@ -50,8 +50,8 @@ Source: Chromium, chrome/browser/chrome_content_browser_client.cc, which hands i
 to ``dev`` and in builds without a channel."""
 
 
-POLICIES = {Path("/etc/chromium"): "policies/managed", Path("/etc/opt"): "chrome/policies/managed"}
-"""Where Chromium and Google Chrome look for the machine's policies, below directories that exist."""
+POLICIES = (Path("/etc/chromium"), Path("/etc/opt/chrome"))
+"""Where Chromium and Google Chrome look for the machine's policies, in ``policies/managed``."""
 
 
 def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
@@ -61,12 +61,13 @@ def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
     HTTPS only. Chromium's policy ``HSTSPolicyBypassList`` makes exceptions; Firefox has a preference.
     """
     policy = json.dumps({"HSTSPolicyBypassList": list(names)})
-    for place, below in POLICIES.items():
+    for place in POLICIES:
         if not place.is_dir():
             continue
-        copy = Path(shutil.copytree(place, scratch / place.name, symlinks=True))
-        (copy / below).mkdir(parents=True, exist_ok=True)
-        (copy / below / "rtclab.json").write_text(policy)
+        copy = Path(shutil.copytree(place, scratch / place.name))
+        managed = copy / "policies" / "managed"
+        managed.mkdir(parents=True, exist_ok=True)
+        (managed / "rtclab.json").write_text(policy)
         subprocess.run(["mount", "--bind", str(copy), str(place)], check=True)
 
 

@@ -4,7 +4,21 @@
 const parameters = new URLSearchParams(location.search);
 const me = parameters.get("me");
 const began = performance.now();
-const log = { events: [], stats: [], messages: 0, transformed: { sent: 0, received: 0 } };
+const log = { events: [], stats: [], messages: 0, transformed: { sent: 0, received: 0 }, browser: seen() };
+
+// What a page can find out about the browser's objects.
+function seen() {
+  const { prototype } = RTCPeerConnection;
+  return {
+    globals: Object.getOwnPropertyNames(window).sort(),
+    name: RTCPeerConnection.name,
+    length: RTCPeerConnection.length,
+    statics: Object.getOwnPropertyNames(RTCPeerConnection).sort(),
+    methods: Object.getOwnPropertyNames(prototype).sort(),
+    same: prototype.constructor === RTCPeerConnection,
+    native: [RTCPeerConnection, prototype.getStats, WebSocket].map((one) => String(one).includes("[native code]")),
+  };
+}
 
 function note(what) {
   log.events.push([Math.round(performance.now() - began), what]);
@@ -15,6 +29,7 @@ class Call {
     this.room = room;
     const scripted = "RTCRtpScriptTransform" in window;
     this.pc = new RTCPeerConnection(scripted ? {} : { encodedInsertableStreams: true });
+    if (!(this.pc instanceof RTCPeerConnection)) note("no RTCPeerConnection");
     this.worker = new Worker("transform.js");
     this.worker.onmessage = ({ data }) => (log.transformed[data.side] = data.frames);
     this.scripted = scripted;
@@ -99,7 +114,7 @@ class Call {
       rows.push(
         Object.fromEntries(
           ["type", "kind", "ssrc", "mid", "bytesSent", "bytesReceived", "packetsSent", "packetsReceived",
-           "packetsLost", "framesEncoded", "framesDecoded", "frameWidth", "messagesSent"]
+           "packetsLost", "framesEncoded", "framesDecoded", "frameWidth", "messagesReceived"]
             .filter((name) => name in entry)
             .map((name) => [name, entry[name]]),
         ),

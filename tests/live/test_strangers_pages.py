@@ -1,0 +1,213 @@
+"""Pages that know nothing of rtclab: what is recorded of them, and that they behave as without rtclab."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rtclab.backend.live import LiveBackend
+from rtclab.backend.live.clip import prepare_clip
+from rtclab.backend.live.doctor import find_chromium
+from rtclab.experiment import Experiment
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace
+
+pytestmark = pytest.mark.live
+
+SERVER = Path(__file__).parent / "strangers" / "serve.py"
+SECONDS = 11
+PEOPLE = ("alice", "bob")
+TEXT = """
+name = "strangers"
+duration = "{seconds} s"
+[video]
+width = 320
+height = 240
+frame_rate = 15
+[app]
+command = "{command}"
+port = 3000
+"""
+
+
+def run(folder: Path, more: str, seconds: int = SECONDS) -> tuple[Trace, str]:
+    """One repeat with pages on a server whose logs are in ``folder``, and what is to be known of it."""
+    command = f"{sys.executable} {SERVER} 3000 {folder}"
+    file = folder / "strangers.toml"
+    file.write_text(TEXT.format(seconds=seconds, command=command) + more)
+    experiment = Experiment([Scenario.load(file)], backend=LiveBackend(), repeats=1)
+    run = experiment.run(out=folder / "runs").run
+    (repeat,) = run.repeats
+    return run.trace(0), f"{repeat.status}: {repeat.reason or repeat.note}"
+
+
+COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", "packetsReceived")
+"""Counters of getStats. The first one that a report has is its pace."""
+
+
+def page(name: str, path: str, more: str = "") -> str:
+    return f'[participants.{name}]\npage = "http://app:3000/{path}"\n{more}'
+
+
+def log(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace]:
+    """The page of two connections, observed: the folder of the page's own logs, and the trace."""
+    folder = tmp_path_factory.mktemp("observed")
+    pages = "".join(page(name, f"two_connections/index.html?me={name}") for name in PEOPLE)
+    trace, said = run(folder, pages)
+    assert said.startswith("finished"), said
+    return folder, trace
+
+
+def test_each_connection_of_a_page_has_its_flows(observed: tuple[Path, Trace]) -> None:
+    _, trace = observed
+    kinds: dict[str, set[str]] = {}
+    for flow, kind in trace.table("packets").select("flow", "kind").unique().drop_nulls().iter_rows():
+        kinds.setdefault(flow, set()).add(kind)
+    # One connection has camera and microphone, the other one a drawing. Which is made first is not certain.
+    for ends in ("alice->bob", "bob->alice"):
+        both = [kinds[ends] - {"rtx"}, kinds[f"{ends}#2"] - {"rtx"}]
+        assert sorted(map(sorted, both)) == [["audio", "video"], ["video"]]
+    assert trace.manifest.notes == ()
+
+
+def test_the_streams_that_renegotiation_adds_and_removes_are_recorded(observed: tuple[Path, Trace]) -> None:
+    _, trace = observed
+    streams = (
+        trace.table("packets")
+        .filter(pl.col("delivered_ns").is_not_null(), kind="video")
+        .group_by("flow", "ssrc")
+        .agg(first_s=pl.col("sent_ns").min() / 1e9, last_s=pl.col("sent_ns").max() / 1e9)
+    )
+    counts = dict(streams.group_by("flow").len().iter_rows())
+    assert sorted(counts[flow] for flow in ("alice->bob", "alice->bob#2")) == [1, 2]
+    assert sorted(counts[flow] for flow in ("bob->alice", "bob->alice#2")) == [1, 1]
+    # The second track is there for 3 s; probes with padding may come a little later.
+    added = streams.filter(pl.col("flow").str.starts_with("alice"), pl.col("last_s") < SECONDS - 1.5)
+    (lasted_s,) = (added["last_s"] - added["first_s"]).to_list()
+    assert 2 < lasted_s < 4.5
+    events = trace.table("events")
+    renegotiated = events.filter(event="renegotiated").group_by("participant").len()
+    assert all(count >= 4 for _, count in renegotiated.iter_rows())
+
+
+def test_the_stages_of_set_up_are_seen_in_their_order(observed: tuple[Path, Trace]) -> None:
+    _, trace = observed
+    stages = ("joined", "signalling_done", "ice_connected", "dtls_connected", "first_frame", "left")
+    events = trace.table("events")
+    for name in PEOPLE:
+        first = dict(
+            events.filter(pl.col("event").is_in(stages), participant=name)
+            .group_by("event")
+            .agg(pl.col("at_ns").min())
+            .iter_rows()
+        )
+        assert first["joined"] < first["signalling_done"]
+        assert first["ice_connected"] <= first["dtls_connected"] <= first["first_frame"] < first["left"]
+
+
+def test_what_rtclab_records_is_what_the_page_sees_itself(observed: tuple[Path, Trace]) -> None:
+    folder, trace = observed
+    sent = trace.table("outbound_rtp").sort("at_ns").group_by("ssrc").agg(pl.col("bytesSent").last())
+    ours = dict(sent.iter_rows())
+    own: dict[int, int] = {}
+    for name in PEOPLE:
+        for part in (name, f"{name}-frame"):
+            for _, row in reports(log(folder, part)):
+                if row["type"] == "outbound-rtp":
+                    own[row["ssrc"]] = row["bytesSent"]
+    assert set(own) == set(ours)
+    for ssrc, sent in own.items():
+        assert ours[ssrc] == pytest.approx(sent, rel=0.3), ssrc
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same page in browsers that nobody observes: the folder of the page's logs."""
+    from rtclab.backend.live.namespaces import run_in_lab
+
+    folder = tmp_path_factory.mktemp("plain")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
+        run_in_lab(
+            "plain_browsers:run_pages",
+            {
+                "command": [sys.executable, str(SERVER), "3000", str(folder)],
+                "port": 3000,
+                "pages": {name: f"/two_connections/index.html?me={name}" for name in PEOPLE},
+                "browser": find_chromium(),
+                "clip": str(prepare_clip(320, 240, 15)),
+                "seconds": SECONDS + 1,
+            },
+        )
+    return folder
+
+
+@pytest.mark.parametrize("part", ["alice", "bob", "alice-frame", "bob-frame"])
+def test_a_page_behaves_the_same_with_and_without_rtclab(
+    observed: tuple[Path, Trace], plain: Path, part: str
+) -> None:
+    with_us, without = log(observed[0], part), log(plain, part)
+    assert with_us["browser"] == without["browser"]
+    assert all(with_us["transformed"].values())
+    assert all(without["transformed"].values())
+    assert summary(with_us["events"]) == summary(without["events"])
+    ours, own = streams_of(with_us), streams_of(without)
+    assert ours.keys() == own.keys()
+    assert len(ours) >= 3
+    for stream, (pace, size) in ours.items():
+        assert pace == pytest.approx(own[stream][0], rel=0.35), stream
+        # Rates depend on how soon the bandwidth was found.
+        assert own[stream][1] / 2 < size < own[stream][1] * 2, stream
+
+
+def reports(log: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The page's own reports of getStats, with their time in ms, up to the end of the call.
+
+    A page begins a little later than the call, and goes on a little longer.
+    """
+    for one in log["stats"]:
+        if one["at"] < 1000 * (SECONDS - 0.5):
+            yield from ((one["at"], row) for row in one["rows"])
+
+
+def summary(events: list[tuple[int, str]]) -> set[str]:
+    """What happened. How often states changed is a matter of who was faster."""
+    return {event for _, event in events}
+
+
+def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, int]]:
+    """What the page's own getStats says of each stream: its usual pace, and its bytes.
+
+    The pace is of frames, messages or packets, in the seconds in which there were any.
+    """
+    rows: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    size: dict[tuple[str, ...], int] = {}
+    for at, row in reports(log):
+        stream = (row["type"], row.get("kind", ""), row.get("mid", ""))
+        count = next(row[name] for name in COUNTED if name in row)
+        rows.setdefault(stream, []).append((at, count))
+        size[stream] = row.get("bytesSent", 0) or row.get("bytesReceived", 0)
+    return {
+        stream: (
+            median(
+                1000 * (count - before) / (at - since)
+                for (since, before), (at, count) in pairwise(counts)
+                if count > before
+            ),
+            size[stream],
+        )
+        for stream, counts in rows.items()
+    }
