@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,53 +11,20 @@ from typing import Any
 
 import polars as pl
 import pytest
+from side_by_side import TURNS
+from strange_call import SERVER, log, page, strange_call
 
-from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.clip import prepare_clip
 from rtclab.backend.live.doctor import find_chromium
-from rtclab.experiment import Experiment
-from rtclab.scenario import Scenario
+from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.trace import Trace
 
 pytestmark = pytest.mark.live
 
-SERVER = Path(__file__).parent / "strangers" / "serve.py"
 SECONDS = 11
 PEOPLE = ("alice", "bob")
-TEXT = """
-name = "strangers"
-duration = "{seconds} s"
-[video]
-width = 320
-height = 240
-frame_rate = 15
-[app]
-command = "{command}"
-port = 3000
-"""
-
-
-def run(folder: Path, more: str, seconds: int = SECONDS) -> tuple[Trace, str]:
-    """One repeat with pages on a server whose logs are in ``folder``, and what is to be known of it."""
-    command = f"{sys.executable} {SERVER} 3000 {folder}"
-    file = folder / "strangers.toml"
-    file.write_text(TEXT.format(seconds=seconds, command=command) + more)
-    experiment = Experiment([Scenario.load(file)], backend=LiveBackend(), repeats=1)
-    run = experiment.run(out=folder / "runs").run
-    (repeat,) = run.repeats
-    return run.trace(0), f"{repeat.status}: {repeat.reason or repeat.note}"
-
-
 COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", "packetsReceived")
 """Counters of getStats. The first one that a report has is its pace."""
-
-
-def page(name: str, path: str, more: str = "") -> str:
-    return f'[participants.{name}]\npage = "http://app:3000/{path}"\n{more}'
-
-
-def log(folder: Path, name: str) -> Any:
-    return json.loads((folder / f"{name}.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +32,9 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace]:
     """The page of two connections, observed: the folder of the page's own logs, and the trace."""
     folder = tmp_path_factory.mktemp("observed")
     pages = "".join(page(name, f"two_connections/index.html?me={name}") for name in PEOPLE)
-    trace, said = run(folder, pages)
-    assert said.startswith("finished"), said
+    with TURNS.beside_others():
+        repeat, trace = strange_call(folder, pages, seconds=SECONDS)
+    assert repeat.status == "finished", repeat.reason
     return folder, trace
 
 
@@ -136,10 +103,8 @@ def test_what_rtclab_records_is_what_the_page_sees_itself(observed: tuple[Path, 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same page in browsers that nobody observes: the folder of the page's logs."""
-    from rtclab.backend.live.namespaces import run_in_lab
-
     folder = tmp_path_factory.mktemp("plain")
-    with pytest.MonkeyPatch.context() as monkeypatch:
+    with pytest.MonkeyPatch.context() as monkeypatch, TURNS.beside_others():
         monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
         run_in_lab(
             "plain_browsers:run_pages",

@@ -44,6 +44,11 @@ async def log(request: web.Request) -> web.Response:
     return web.Response()
 
 
+async def logged(request: web.Request) -> web.FileResponse:
+    """What a page has logged, if it has."""
+    return web.FileResponse(FOLDER / f"{Path(request.match_info['name']).name}.json")
+
+
 async def never(_: web.Request) -> web.Response:
     """Does not answer."""
     await asyncio.Event().wait()
@@ -53,6 +58,7 @@ async def never(_: web.Request) -> web.Response:
 application = web.Application(client_max_size=1 << 24)
 application.router.add_get("/relay/{room}/{name}", relay)
 application.router.add_post("/log/{name}", log)
+application.router.add_get("/log/{name}", logged)
 application.router.add_get("/never", never)
 application.router.add_static("/", HERE)
 web.run_app(application, port=PORT, print=None)

@@ -508,7 +508,8 @@ class Session:
         work = asyncio.create_task(page.attend(seat.address))
         await self._sleep_until(seat.leave_ns)
         if not work.done():
-            self.notes.append(f"the steps on {seat.name}'s page were not finished when {seat.name} left")
+            steps = f"the steps on {seat.name}'s page were not finished when {seat.name} left"
+            self.notes.append(steps if page.opened else f"the page of {seat.name} did not answer")
             work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         await page.finish()
