@@ -148,6 +148,17 @@ def test_a_connection_that_never_had_an_address_is_noted_and_leaves_no_rows() ->
     assert lab.of("events") == [("alice", None)]
 
 
+def test_connections_of_a_page_with_itself_cross_no_network_and_have_no_flows() -> None:
+    lab = Laboratory()
+    lab.connect("alice", 0, at("alice", 1000), at("alice", 1001), sends=[1])
+    lab.connect("alice", 1, at("alice", 1001), at("alice", 1000), receives=[1])
+    found = lab.flows()
+    assert found.flows == {}
+    assert found.notes == [
+        "2 connections of alice's page: the other end is the page itself, so nothing is recorded of them"
+    ]
+
+
 def test_names_of_flows_of_the_scenarios_own_calls_are_not_used_again() -> None:
     lab = Laboratory()
     lab.connect("alice", 0, at("alice", 1000), at("sfu", 7000), sends=[1])

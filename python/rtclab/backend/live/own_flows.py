@@ -284,7 +284,7 @@ class OwnFlows:
                 continue
             if direct:
                 found[number], found[direct[0].number] = direct[0].number, number
-            elif remote is not None:
+            elif remote is not None and remote != one.participant:
                 found[number] = remote
         return found
 
@@ -339,11 +339,15 @@ class OwnFlows:
             )
             self._add_flow(there, hops, joined)
             self._add_flow(back, hops[::-1], joined)
-        lost = Counter(one.participant for number, one in self._own.items() if number not in self._flows_of)
+        lost = Counter(
+            (one.participant, "the page itself" if self._remote_node(one) == one.participant else "not known")
+            for number, one in self._own.items()
+            if number not in self._flows_of
+        )
         self.notes += [
-            f"{count} connection{'s' * (count > 1)} of {name}'s page: the other end is not known, "
+            f"{count} connection{'s' * (count > 1)} of {name}'s page: the other end is {what}, "
             "so nothing is recorded of them"
-            for name, count in lost.items()
+            for (name, what), count in lost.items()
         ]
 
     def _ends(self, number: int) -> set[End]:
