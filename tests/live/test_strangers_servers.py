@@ -33,22 +33,21 @@ def call(out: Path, name: str) -> Trace:
 
 def forwards_everything(trace: Trace, server: str, people: tuple[str, ...]) -> None:
     """Checks that everybody's sound and picture reach everybody else over a server."""
-    packets, about = trace.table("packets"), trace.manifest
-    media = packets.filter(pl.col("kind").is_in(["audio", "video"]))
-    counts = {(flow, kind): count for flow, kind, count in media.group_by("flow", "kind").len().iter_rows()}
+    about = trace.manifest
+    media = trace.table("packets").filter(pl.col("delivered_ns").is_not_null(), kind="video")
     shown = dict(trace.table("frames").group_by("flow").len().iter_rows())
     for sender, receiver in itertools.permutations(people, 2):
         flow = f"{sender}->{receiver}"
         expected = (f"{sender}.up", f"{server}.down", f"{server}.up", f"{receiver}.down")
         assert about.flows[flow].route == expected
-        for kind in ("audio", "video"):
-            # The server forwards from when it has been asked to, a second or two after it receives.
-            assert 0.5 < counts[flow, kind] / counts[f"{sender}->{server}", kind] <= 1.01
-        assert shown[flow] > 30  # 2 s at 15 frames/s
-    # Times of copies count from their senders: twice 20 ms up and down, and the time in the server.
-    copies = media.filter(pl.col("flow").is_in([f"{a}->{b}" for a, b in itertools.permutations(people, 2)]))
-    delay_ms = copies.select((pl.col("delivered_ns") - pl.col("sent_ns")).median() / 1e6).item()
-    assert 40 < delay_ms < 80
+        # Copies count from when their senders sent the originals: 40 ms up and down, and the time in the server.
+        copies = media.filter(flow=flow)
+        delay_ms = copies.select((pl.col("delivered_ns") - pl.col("sent_ns")).median() / 1e6).item()
+        assert 40 < delay_ms < 200
+        begun = pl.col("sent_ns") >= copies["sent_ns"].min()
+        originals = media.filter(begun, flow=f"{sender}->{server}")
+        assert copies.height == pytest.approx(originals.height, rel=0.15)
+        assert shown[flow] > 5
     assert set(trace.table("host")["participant"]) == {*people, server, "app"}
     assert about.notes == ()
 
