@@ -13,6 +13,7 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Trace
 
 SERVER = Path(__file__).parent / "strangers" / "serve.py"
+PORT = 3000
 TEXT = """
 name = "strangers"
 duration = "{seconds} s"
@@ -22,15 +23,15 @@ height = 240
 frame_rate = 15
 [app]
 command = "{command}"
-port = 3000
+port = {port}
 """
 
 
 def strange_call(folder: Path, more: str, *, seconds: int) -> tuple[Repeat, Trace]:
     """One repeat with ``more`` in its scenario. What its pages log is in ``folder``."""
-    command = f"{sys.executable} {SERVER} 3000 {folder}"
+    command = f"{sys.executable} {SERVER} {PORT} {folder}"
     file = folder / "strangers.toml"
-    file.write_text(TEXT.format(seconds=seconds, command=command) + more)
+    file.write_text(TEXT.format(seconds=seconds, command=command, port=PORT) + more)
     experiment = Experiment([Scenario.load(file)], backend=LiveBackend(), repeats=1)
     run = experiment.run(out=folder / "runs").run
     (repeat,) = run.repeats
@@ -39,7 +40,7 @@ def strange_call(folder: Path, more: str, *, seconds: int) -> tuple[Repeat, Trac
 
 def page(name: str, path: str) -> str:
     """The table of a participant with a page."""
-    return f'[participants.{name}]\npage = "http://app:3000/{path}"\n'
+    return f'[participants.{name}]\npage = "http://app:{PORT}/{path}"\n'
 
 
 def log(folder: Path, name: str) -> Any:

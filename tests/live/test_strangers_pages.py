@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from side_by_side import TURNS
-from strange_call import SERVER, log, page, strange_call
+from strange_call import log, page, strange_call
 
 from rtclab.backend.live.clip import prepare_clip
 from rtclab.backend.live.doctor import find_chromium
@@ -28,14 +28,33 @@ COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", 
 
 
 @pytest.fixture(scope="module")
-def observed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace]:
-    """The page of two connections, observed: the folder of the page's own logs, and the trace."""
-    folder = tmp_path_factory.mktemp("observed")
-    pages = "".join(page(name, f"two_connections/index.html?me={name}") for name in PEOPLE)
-    with TURNS.beside_others():
-        repeat, trace = strange_call(folder, pages, seconds=SECONDS)
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
+    """The page of two connections, observed and, at the same time, in browsers that nobody observes.
+
+    Returns the folder of the observed pages' own logs, the trace, and the folder of the other pages' logs.
+    """
+    observed, plain = (tmp_path_factory.mktemp(name) for name in ("observed", "plain"))
+    paths = {name: f"two_connections/index.html?me={name}" for name in PEOPLE}
+    argument = {
+        "folder": str(plain),
+        "pages": paths,
+        "browser": find_chromium(),
+        "clip": str(prepare_clip(320, 240, 15)),
+        "seconds": SECONDS,
+    }
+    tables = "".join(page(name, path) for name, path in paths.items())
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread, TURNS.beside_others():
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
+        other = thread.submit(run_in_lab, "plain_browsers:run_pages", argument)
+        repeat, trace = strange_call(observed, tables, seconds=SECONDS)
+        other.result()
     assert repeat.status == "finished", repeat.reason
-    return folder, trace
+    return observed, trace, plain
+
+
+@pytest.fixture
+def observed(both: tuple[Path, Trace, Path]) -> tuple[Path, Trace]:
+    return both[:2]
 
 
 def test_each_connection_of_a_page_has_its_flows(observed: tuple[Path, Trace]) -> None:
@@ -100,31 +119,9 @@ def test_what_rtclab_records_is_what_the_page_sees_itself(observed: tuple[Path, 
         assert ours[ssrc] == pytest.approx(sent, rel=0.3), ssrc
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same page in browsers that nobody observes: the folder of the page's logs."""
-    folder = tmp_path_factory.mktemp("plain")
-    with pytest.MonkeyPatch.context() as monkeypatch, TURNS.beside_others():
-        monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
-        run_in_lab(
-            "plain_browsers:run_pages",
-            {
-                "command": [sys.executable, str(SERVER), "3000", str(folder)],
-                "port": 3000,
-                "pages": {name: f"/two_connections/index.html?me={name}" for name in PEOPLE},
-                "browser": find_chromium(),
-                "clip": str(prepare_clip(320, 240, 15)),
-                "seconds": SECONDS + 1,
-            },
-        )
-    return folder
-
-
 @pytest.mark.parametrize("part", ["alice", "bob", "alice-frame", "bob-frame"])
-def test_a_page_behaves_the_same_with_and_without_rtclab(
-    observed: tuple[Path, Trace], plain: Path, part: str
-) -> None:
-    with_us, without = log(observed[0], part), log(plain, part)
+def test_a_page_behaves_the_same_with_and_without_rtclab(both: tuple[Path, Trace, Path], part: str) -> None:
+    with_us, without = log(both[0], part), log(both[2], part)
     assert with_us["browser"] == without["browser"]
     assert all(with_us["transformed"].values())
     assert all(without["transformed"].values())

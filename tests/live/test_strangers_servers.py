@@ -40,7 +40,7 @@ def forwards_everything(trace: Trace, server: str, people: tuple[str, ...]) -> N
         flow = f"{sender}->{receiver}"
         expected = (f"{sender}.up", f"{server}.down", f"{server}.up", f"{receiver}.down")
         assert about.flows[flow].route == expected
-        # Copies count from when their senders sent the originals: 40 ms up and down, and the time in the server.
+        # Copies count from when their senders sent the originals: 40 ms, and the time in the server.
         copies = media.filter(flow=flow)
         delay_ms = copies.select((pl.col("delivered_ns") - pl.col("sent_ns")).median() / 1e6).item()
         assert 40 < delay_ms < 200
