@@ -80,10 +80,11 @@ def test_the_streams_that_renegotiation_adds_and_removes_are_recorded(observed: 
     counts = dict(streams.group_by("flow").len().iter_rows())
     assert sorted(counts[flow] for flow in ("alice->bob", "alice->bob#2")) == [1, 2]
     assert sorted(counts[flow] for flow in ("bob->alice", "bob->alice#2")) == [1, 1]
-    # The second track is there for 3 s; probes with padding may come a little later.
-    added = streams.filter(pl.col("flow").str.starts_with("alice"), pl.col("last_s") < SECONDS - 1.5)
-    (lasted_s,) = (added["last_s"] - added["first_s"]).to_list()
-    assert 2 < lasted_s < 4.5
+    # The drawing is added after 2 s, and removed 3 s later; padding may follow.
+    camera = max(counts, key=counts.__getitem__)
+    first, added = streams.filter(flow=camera).sort("first_s").iter_rows(named=True)
+    assert added["first_s"] - first["first_s"] > 1.5
+    assert added["last_s"] - added["first_s"] < 4.5
     events = trace.table("events")
     renegotiated = events.filter(event="renegotiated").group_by("participant").len()
     assert all(count >= 4 for _, count in renegotiated.iter_rows())
@@ -108,15 +109,16 @@ def test_what_rtclab_records_is_what_the_page_sees_itself(observed: tuple[Path, 
     folder, trace = observed
     sent = trace.table("outbound_rtp").sort("at_ns").group_by("ssrc").agg(pl.col("bytesSent").last())
     ours = dict(sent.iter_rows())
-    own: dict[int, int] = {}
     for name in PEOPLE:
         for part in (name, f"{name}-frame"):
-            for _, row in reports(log(folder, part)):
-                if row["type"] == "outbound-rtp":
-                    own[row["ssrc"]] = row["bytesSent"]
-    assert set(own) == set(ours)
-    for ssrc, sent in own.items():
-        assert ours[ssrc] == pytest.approx(sent, rel=0.3), ssrc
+            own = [(one["at"], row) for one in log(folder, part)["stats"] for row in one["rows"]]
+            own = [(at, row) for at, row in own if row["type"] == "outbound-rtp"]
+            for ssrc in {row["ssrc"] for _, row in own}:
+                # A page began up to a few seconds later than the call, and goes on a little longer.
+                counted = [(at, row["bytesSent"]) for at, row in own if row["ssrc"] == ssrc]
+                before = [count for at, count in counted if at < 1000 * (SECONDS - 4)]
+                assert max(before, default=0) <= ours.pop(ssrc) <= counted[-1][1]
+    assert ours == {}
 
 
 @pytest.mark.parametrize("part", ["alice", "bob", "alice-frame", "bob-frame"])

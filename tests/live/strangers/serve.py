@@ -18,13 +18,13 @@ WAITING: dict[str, list[str]] = defaultdict(list)
 
 
 async def relay(request: web.Request) -> web.WebSocketResponse:
-    """Passes messages between the two members of a room; the first one's wait for the second."""
+    """Passes messages between the two members of a room, in order; the first one's wait for the second."""
     room, name = request.match_info["room"], request.match_info["name"]
     socket = web.WebSocketResponse()
     await socket.prepare(request)
+    while WAITING[room]:  # more may come meanwhile
+        await socket.send_str(WAITING[room].pop(0))
     SOCKETS[room][name] = socket
-    for message in WAITING.pop(room, []):
-        await socket.send_str(message)
     async for message in socket:
         if message.type is WSMsgType.TEXT:
             others = [other for other in SOCKETS[room] if other != name]

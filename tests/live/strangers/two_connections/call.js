@@ -37,6 +37,7 @@ class Call {
     this.making = false;
     this.pc.onnegotiationneeded = () => this.offer();
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
+    this.called = new Promise((done) => this.pc.addEventListener("track", done, { once: true }));
     this.pc.ontrack = ({ track, transceiver }) => {
       note(`${room}: track ${track.kind}`);
       this.transform(transceiver);

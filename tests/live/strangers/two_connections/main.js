@@ -9,6 +9,7 @@ report(me, [call]);
 (async () => {
   const media = await navigator.mediaDevices.getUserMedia({ audio: true, video: { width: 320, height: 240 } });
   const [audio, video] = [media.getAudioTracks()[0], media.getVideoTracks()[0]];
+  if (me !== "alice") await call.called;
   call.add(audio);
   const sender = call.add(video);
   while (call.pc.connectionState !== "connected") await sleep(0.1);
