@@ -8,7 +8,7 @@ MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --re
 PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
 # Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
 SERVICES := coturn janus
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))

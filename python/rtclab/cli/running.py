@@ -60,6 +60,8 @@ def print_arguments_of(scenario: Scenario, origin: str) -> None:
     for name in scenario.participants:
         if given := scenario.browser_of(name).args:
             print(f"{origin} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+    if scenario.internet:
+        print(f"{origin} lets browsers and servers use your network (internet = true)", file=sys.stderr)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:

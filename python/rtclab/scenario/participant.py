@@ -19,6 +19,8 @@ from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
 
 CORE = "core"
 """The node in which servers run, unless the scenario gives them an access link of their own."""
+INTERNET = "internet"
+"""The node behind which are the hosts outside, in live calls with ``internet = true``."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]

@@ -13,6 +13,7 @@ from typing import Any
 from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
+from rtclab.backend.live.internet import user_space_nat
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
@@ -61,6 +62,7 @@ class LiveBackend:
             mixer=any(one.server == MIXER for one in joined),
             str0m=any(one.server == "str0m" for one in joined),
             nat=has_nat(scenario),
+            internet=scenario.internet,
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )
         if missing:
@@ -99,14 +101,16 @@ class LiveBackend:
                 for name, participant in scenario.participants.items()
                 if participant.nat != "none"
             },
+            "internet": scenario.internet,
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
         }
         try:
-            with limited(shares(scenario)) as groups:
-                run_in_lab(SESSION, argument | {"groups": groups})
+            with limited(shares(scenario)) as groups, user_space_nat() as attach:
+                on_start = attach if scenario.internet else None
+                run_in_lab(SESSION, argument | {"groups": groups}, on_start=on_start)
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)

@@ -26,6 +26,7 @@ from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.firefox import BROWSERS
+from rtclab.backend.live.internet import connect_internet, is_connected
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.servers import Servers, spawn
@@ -35,7 +36,7 @@ from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import LiveTraffic
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
-from rtclab.scenario.participant import CORE
+from rtclab.scenario.participant import CORE, INTERNET
 from rtclab.trace import NS_PER_S, NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
@@ -74,8 +75,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
-            ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
-            ``groups``, the files that join their control groups; ``out``, the directory of the trace;
+            ``nat``, the kind of NAT by participant; ``internet``, whether hosts outside can be reached;
+            ``mixers``, what each server that mixes composes; ``groups``, the files that join their control groups; ``out``, the directory of the trace;
             ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
@@ -84,6 +85,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     """
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
+    if argument["internet"]:
+        connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
     return asyncio.run(_run_and_write(argument, nodes))
 
 
@@ -146,6 +149,9 @@ class Session:
         }
         self.recorder = Recorder(self._connections, run_began_ms=time.time() * 1000)
         self._nodes = nodes
+        self._internet = (
+            next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
+        )
         addresses = {node.name: node.address for node in nodes}
         self._servers = Servers(
             self._connections,
@@ -339,7 +345,7 @@ class Session:
         config = {
             **self._call["network"],
             "seed": self._call["seed"],
-            "ports": [node.port() for node in self._nodes],
+            "ports": [node.port(gateway=node is self._internet) for node in self._nodes],
             "pcap": str(self.capture),
         }
         emulator = _native.Emulator(json.dumps(config))
@@ -417,6 +423,8 @@ class Session:
             self._check_connections()
             if self._emulator is not None and not self._emulator.is_running():
                 self.fail("the emulator ended during the call", LaboratoryFailed)
+            if self._internet is not None and not is_connected(self._internet):
+                self.fail("the connection with the hosts outside ended during the call", LaboratoryFailed)
             if (slept_s := suspended_s() - asleep_s) > SUSPENDED_S:
                 reason = f"this machine was suspended for {slept_s:.0f} s during the call"
                 self.fail(reason, LaboratoryFailed)
