@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from rtclab.backend.live.namespaces import NODE_INTERFACE, Node, call_in_node, move_interface
+from rtclab.backend.live.namespaces import NODE_INTERFACE, PREFIX_BITS, Node, call_in_node
 from rtclab.backend.live.nat import forward_packets, load_rules, route_through
 from rtclab.errors import BackendUnavailable, LaboratoryFailed
 
@@ -133,7 +133,7 @@ def connect_internet(gateway: Node, nodes: list[Node]) -> None:
     """
     load_rules(gateway.name, RULES, "the node of the hosts outside")
     _wait_for_interface()
-    move_interface(TAP_INTERFACE, gateway.name, OWN_ADDRESS)
+    _take_interface(gateway.name)
     call_in_node(gateway.name, lambda: route_through(GATEWAY))
     forward_packets(gateway.name)
     for node in nodes:
@@ -153,6 +153,21 @@ def _wait_for_interface() -> None:
         if time.monotonic() > deadline_s:
             raise LaboratoryFailed(f"`{PROGRAM}` made no interface within {START_TIMEOUT_S:g} s")
         time.sleep(POLL_INTERVAL_S)
+
+
+def _take_interface(name: str) -> None:
+    """Moves the interface from the lab to namespace ``name`` and brings it up."""
+    from pyroute2 import IPRoute
+
+    def set_up() -> None:
+        with IPRoute() as here:
+            index = here.link_lookup(ifname=TAP_INTERFACE)[0]
+            here.addr("add", index=index, address=OWN_ADDRESS, prefixlen=PREFIX_BITS)
+            here.link("set", index=index, state="up")
+
+    with IPRoute() as lab:
+        lab.link("set", index=lab.link_lookup(ifname=TAP_INTERFACE)[0], net_ns_fd=name)
+    call_in_node(name, set_up)
 
 
 def _exists(interface: str) -> bool:

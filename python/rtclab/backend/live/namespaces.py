@@ -323,15 +323,6 @@ def set_up_interface(name: str, interface: str, address: str) -> None:
     call_in_node(name, set_up)
 
 
-def move_interface(interface: str, name: str, address: str) -> None:
-    """Moves an interface of the lab into namespace ``name``; see :func:`set_up_interface`."""
-    from pyroute2 import IPRoute
-
-    with IPRoute() as lab:
-        lab.link("set", index=lab.link_lookup(ifname=interface)[0], net_ns_fd=name)
-    set_up_interface(name, interface, address)
-
-
 def node_command(name: str, command: Iterable[str]) -> list[str]:
     """The command line that runs ``command`` in a node, as a process with the id of the command."""
     return ["nsenter", f"--net={NAMESPACES / name}", "--", *command]

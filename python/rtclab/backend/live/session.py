@@ -76,8 +76,9 @@ def run_session(argument: Json, _emit: Emit) -> Json:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``internet``, whether hosts outside can be reached;
-            ``mixers``, what each server that mixes composes; ``groups``, the files that join their control groups; ``out``, the directory of the trace;
-            ``manifest`` as planned; and ``paths``, a table of the trace.
+            ``mixers``, what each server that mixes composes; ``groups``, the files that join their control
+            groups; ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a table of the
+            trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
