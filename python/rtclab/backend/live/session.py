@@ -129,7 +129,7 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
             argument,
             session.recorder,
             summary,
-            {node.address: node.name for node in nodes},
+            session.names(),
             capture=session.capture,
             claimed=session.claimed,
             failure=str(failure) if failure else None,
@@ -265,13 +265,18 @@ class Session:
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
 
+    def names(self) -> dict[str, str]:
+        """Name of the node by IP address, also of hosts outside with which calls were made."""
+        outside = {} if self._internet is None else dict.fromkeys(self._own.addresses(), INTERNET)
+        return outside | {address: name for name, address in self._addresses.items()}
+
     def own_flows(self) -> OwnFlows:
         """The flows of the pages of the user's own, once the session has been stopped."""
         routes = {
             (route["from"], route["to"]): tuple(route["paths"]) for route in self._call["network"]["routes"]
         }
         network = Network(
-            nodes={address: name for name, address in self._addresses.items()},
+            nodes=self.names(),
             participants=[participant["name"] for participant in self._call["participants"]],
             routes=routes,
         )
