@@ -16,7 +16,7 @@ PAGE = """
 const stun = `stun:${location.hostname}:STUN_PORT`;
 const connection = new RTCPeerConnection({ iceServers: [{ urls: stun }] });
 const kinds = new Set();
-connection.onicecandidate = ({ candidate }) => candidate && kinds.add(candidate.type);
+connection.onicecandidate = ({ candidate }) => candidate?.candidate && kinds.add(candidate.type);
 const camera = await navigator.mediaDevices.getUserMedia({ video: { width: 320, height: 240 } });
 connection.addTrack(camera.getVideoTracks()[0], camera);
 connection.addTransceiver("audio", { direction: "recvonly" });

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.connections import LiveConnection
+from rtclab.scenario.participant import INTERNET
 
 Address = tuple[str, int]
 """A node and a port."""
@@ -110,7 +111,8 @@ def _owners(packets: pl.DataFrame, known: FlowKeys) -> dict[tuple[Any, ...], Own
         by_port = {used[end] for end in (source, destination) if end in used} & candidates.keys()
         by_ssrc = [one for one in votes[frozenset((source, destination))] if one in candidates]
         chosen = next(iter(by_port), None) if by_port else next(iter(by_ssrc), None)
-        if chosen is None and len(candidates) == 1:
+        # Behind the node of the hosts outside are many programs that are not part of the call.
+        if chosen is None and len(candidates) == 1 and INTERNET not in (source[0], destination[0]):
             chosen = next(iter(candidates))
         if chosen is not None:
             found[key] = candidates[chosen]
