@@ -23,33 +23,29 @@ NAME = "world.test"
 HTTP, UDP, STUN, DNS = 8080, 9000, 3478, 53
 """Ports in the world. The machine has HTTP and UDP at its loopback address too."""
 
-requests: list[str] = []
-"""What was asked of the HTTP server in the world."""
 resolved: set[str] = set()
 """Names that were asked of the resolver."""
 
 
-def make_machine(page: str = "", answer: Callable[[bytes], bytes] = bytes) -> None:
+def make_machine() -> None:
     """Turns the lab of the calling process into the machine.
 
-    The HTTP server in the world has ``page`` at ``/``, N bytes at ``/N``, and gives at ``/poke/PORT`` a packet
-    from a UDP port of its own to a port of the machine. It answers what is sent to it with ``answer``.
+    The HTTP server in the world has N bytes at ``/N``. At ``/poke/PORT`` it sends a packet from another UDP
+    port to a port of the machine. The UDP server answers with the port from which it was asked.
     """
     _link_to_world()
-    there = call_in_node("world", lambda: _http(WORLD, page, answer))
+    there = call_in_node("world", lambda: _http(WORLD))
     for serve in (
         there.serve_forever,
-        _http(LOOPBACK, page, answer).serve_forever,
+        _http(LOOPBACK).serve_forever,
         _echo(call_in_node("world", lambda: _udp(WORLD, UDP))),
         _echo(_udp(LOOPBACK, UDP)),
         _resolver(_udp(LOOPBACK, DNS)),
     ):
         threading.Thread(target=serve, daemon=True).start()
     stun = ["turnserver", "-n", "--stun-only", "--no-tls", "--no-dtls", "--no-cli", "--log-file=stdout"]
-    subprocess.Popen(
-        node_command("world", [*stun, f"--listening-ip={WORLD}", f"--listening-port={STUN}"]),
-        stdout=subprocess.DEVNULL,
-    )
+    stun += [f"--listening-ip={WORLD}", f"--listening-port={STUN}"]
+    subprocess.Popen(node_command("world", stun), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     resolv = Path("/run/resolv.conf")
     resolv.write_text(f"nameserver {LOOPBACK}\n")
     subprocess.run(["mount", "--bind", str(resolv), str(Path("/etc/resolv.conf").resolve())], check=True)
@@ -68,22 +64,21 @@ def _link_to_world() -> None:
     set_up_interface("world", "eth0", WORLD)
 
 
-def _http(address: str, page: str, answer: Callable[[bytes], bytes]) -> ThreadingHTTPServer:
+def _http(address: str) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            requests.append(self.path)
             first, *rest = self.path.strip("/").split("/")
             if first == "poke":
                 other = call_in_node("world", lambda: _udp(WORLD, 0))
                 other.sendto(b"from outside", (MACHINE, int(rest[0])))
-            self._send(bytes(int(first)) if first.isdigit() else page.encode())
+            self._send(bytes(int(first)) if first.isdigit() else b"")
 
         def do_POST(self) -> None:
-            self._send(answer(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(b"")
 
         def _send(self, body: bytes) -> None:
             self.send_response(200)
-            self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -111,6 +106,14 @@ def _echo(at: socket) -> Callable[[], None]:
     return serve
 
 
+def _name(labels: bytes) -> str:
+    """A name from its labels, each behind its length."""
+    if not labels:
+        return ""
+    end = labels[0] + 1
+    return ".".join(filter(None, (labels[1:end].decode(), _name(labels[end:]))))
+
+
 def _resolver(at: socket) -> Callable[[], None]:
     """A DNS server (RFC 1035) that gives ``NAME`` the address ``WORLD``, and knows nothing else."""
     question = b"".join(bytes([len(part)]) + part.encode() for part in NAME.split(".")) + b"\0"
@@ -120,7 +123,7 @@ def _resolver(at: socket) -> Callable[[], None]:
         while True:
             asked, source = at.recvfrom(2000)
             end = asked.index(b"\0", 12) + 5
-            resolved.add(asked[12 : end - 5].decode("latin-1"))
+            resolved.add(_name(asked[12 : end - 5]))
             known = asked[12:].startswith(question)
             found = known and asked[end - 4 : end - 2] == b"\0\1"
             header = asked[:2] + (b"\x81\x80" if known else b"\x81\x83") + b"\0\1"

@@ -23,7 +23,8 @@ connection.addTransceiver("audio", { direction: "recvonly" });
 await connection.setLocalDescription();
 while (connection.iceGatheringState !== "complete") await new Promise((done) => setTimeout(done, 50));
 const { sdp, type } = connection.localDescription;
-const answer = await fetch("/offer", { method: "POST", body: JSON.stringify({ sdp, type, kinds: [...kinds] }) });
+const body = JSON.stringify({ sdp, type, kinds: [...kinds] });
+const answer = await fetch("/offer", { method: "POST", body });
 await connection.setRemoteDescription(await answer.json());
 </script>
 """

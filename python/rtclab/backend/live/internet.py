@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rtclab.backend.live.namespaces import NODE_INTERFACE, PREFIX_BITS, Node, call_in_node
-from rtclab.backend.live.nat import forward_packets, load_rules, route_through
+from rtclab.backend.live.nat import DNS_PORT, RESOLVER, forward_packets, load_rules, route_through
 from rtclab.errors import BackendUnavailable, LaboratoryFailed
 
 PROGRAM = "slirp4netns"
@@ -28,9 +28,7 @@ TAP_INTERFACE = "tap0"
 # The addresses of slirp4netns: man 1 slirp4netns.
 NETWORK = "10.0.2.0/24"
 GATEWAY = "10.0.2.2"
-RESOLVER = "10.0.2.3"
 OWN_ADDRESS = "10.0.2.100"
-DNS_PORT = 53
 
 START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0

@@ -57,11 +57,17 @@ table ip filter {{
     }}
 {forward}}}
 """
-BLOCK_UDP = """\
-    chain forward {
+RESOLVER = "10.0.2.3"
+"""Address of the resolver of live calls with hosts outside (man 1 slirp4netns)."""
+DNS_PORT = 53
+# A firewall that blocks UDP has a resolver on its own side.
+BLOCK_UDP = f"""\
+    chain forward {{
         type filter hook forward priority filter;
+        ip daddr {RESOLVER} udp dport {DNS_PORT} accept
+        ip saddr {RESOLVER} udp sport {DNS_PORT} accept
         meta l4proto udp drop
-    }
+    }}
 """
 
 
