@@ -48,7 +48,12 @@ async def page(_request: web.Request) -> web.Response:
     return web.Response(text=PAGE.replace("STUN_PORT", sys.argv[3]), content_type="text/html")
 
 
+def said(_banner: str) -> None:
+    """Tells the test that the server listens."""
+    print("listening", flush=True)
+
+
 application = web.Application()
 application.router.add_get("/", page)
 application.router.add_post("/offer", answer)
-web.run_app(application, host=sys.argv[1], port=int(sys.argv[2]), print=None)
+web.run_app(application, host=sys.argv[1], port=int(sys.argv[2]), print=said)

@@ -260,6 +260,8 @@ def call(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     stranger = subprocess.Popen(
         node_command("world", [sys.executable, *server]), stdout=subprocess.PIPE, text=True
     )
+    assert stranger.stdout is not None
+    assert stranger.stdout.readline() == "listening\n"
     file, out = Path(argument["folder"]) / "outside.toml", Path(argument["folder"]) / "trace"
     out.mkdir()
     page = f"http://{NAME}:{PAGE}/"
@@ -268,7 +270,6 @@ def call(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     backend.check(scenario)
     backend.run(scenario, seed=1, repeat=0, out=out)
     stranger.terminate()
-    assert stranger.stdout is not None
     return {"candidates": stranger.stdout.read().split(), "resolved": sorted(resolved)}
 
 

@@ -34,8 +34,8 @@ START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 POLL_INTERVAL_S = 0.02
 
-# slirp4netns sends whatever goes to its resolver to the resolver of this machine, which may be a loopback
-# address. So only DNS may go there, or pages would reach other services of this machine.
+# The addresses of slirp4netns stand for this machine, its resolver for one that may be a loopback address. So
+# only DNS may go there. Its library refuses the rest too, but old versions do not.
 RULES = f"""
 table ip nat {{
     chain postrouting {{
