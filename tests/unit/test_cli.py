@@ -954,7 +954,8 @@ def test_a_scenario_from_elsewhere_that_runs_programs_or_uses_the_network_needs_
 ) -> None:
     theirs = tmp_path_factory.mktemp("downloads") / "theirs.toml"
     theirs.write_text(
-        'name = "theirs"\nduration = "2 s"\ninternet = true\n[participants.alice]\n[participants.bob]\n[video]\n'
+        'name = "theirs"\nduration = "2 s"\ninternet = true\n'
+        "[participants.alice]\n[participants.bob]\n[video]\n"
         '[participants.bob.browser]\nargs = ["--renderer-cmd-prefix=rm -r"]\n'
         '[servers.sfu]\ncommand = "mysfu --fast"\n'
     )
