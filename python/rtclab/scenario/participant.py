@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    model_validator,
+)
 
-from rtclab.errors import FieldError
+from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario.files import FileName
 from rtclab.scenario.merge import DEFAULT_CONTROL, over
 from rtclab.scenario.path import PathSpec
@@ -36,6 +46,27 @@ def _absolute(name: object) -> object:
 
 
 MediaFile = Annotated[str, BeforeValidator(_absolute)]
+
+
+def _url(text: str) -> str:
+    """A URL of WHIP or WHEP, in which the placeholders stand for names."""
+    example = "expected a URL such as `http://sfu:8080/whip/{name}`"
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname, parts.port
+    except ValueError as error:
+        raise FieldError(f"cannot read `{text}` ({error}); {example}") from None
+    if parts.scheme not in ("http", "https") or not host or not text.isprintable() or " " in text:
+        raise FieldError(f"cannot read `{text}`; {example}")
+    if unknown := sorted(set(re.findall(r"\{[^{}]*\}", text)) - PLACEHOLDERS):
+        raise FieldError(f"unknown placeholder `{unknown[0]}`; expected `{{name}}` or `{{sender}}`")
+    return text
+
+
+PLACEHOLDERS = {"{name}", "{sender}"}
+Url = Annotated[str, AfterValidator(_url)]
+# RFC 6750, section 2.1: the characters of a bearer token.
+Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9._~+/-]+=*$")]
 
 
 def _default_bitrate(usual: str) -> Any:
@@ -272,6 +303,14 @@ class Participant(Table):
     the participant needs a TURN relay, which it reaches over TCP. Cross traffic does not pass the NAT."""
 
 
+_KEYS_OF_SERVERS = {
+    "whip": ["whip"],
+    "whep": ["whip"],
+    "signalling": ["str0m"],
+    "token": ["whip", "str0m"],
+}
+
+
 class Server(Table):
     """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay.
 
@@ -281,10 +320,24 @@ class Server(Table):
 
     link: Link = Link()
     """Access link of the server; by default it neither limits nor delays anything."""
-    kind: Literal["janus", "str0m"] = "janus"
+    kind: Literal["janus", "str0m", "whip"] = "janus"
     """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
-    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does. Simulated calls and TURN relays
-    ignore it."""
+    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does; ``whip`` is any program that
+    speaks WHIP and WHEP at the URLs ``whip`` and ``whep``. Simulated calls and TURN relays ignore it."""
+    signalling: Literal["websocket", "whip"] = "websocket"
+    """How pages set up their connections with a ``str0m`` server: over a WebSocket to ``core``, or by WHIP
+    and WHEP to the server itself. Live calls only."""
+    whip: Url | None = None
+    """URL at which participants publish by WHIP (RFC 9725), such as ``http://sfu:8080/whip/{name}``.
+    ``{name}`` becomes the name of the participant who makes the request, and the host may be the name of a
+    node. Live calls and kind ``whip`` only."""
+    whep: Url | None = None
+    """URL at which participants play what others publish by WHEP (draft-ietf-wish-whep), such as
+    ``http://sfu:8080/whep/{sender}``. ``{sender}`` becomes the name of the participant who publishes, and
+    ``{name}`` the name of the participant who plays. Live calls and kind ``whip`` only."""
+    token: Token | None = None
+    """Bearer token (RFC 6750) that pages send with their requests by WHIP and WHEP. A ``str0m`` server asks
+    all its HTTP clients for it. Live calls and the kinds ``whip`` and ``str0m`` only."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
     """Pictures that it composes, as changes to ``[video]``; ``false`` to mix sound alone. They are composed
     at regular times, ``frame_rate`` per second."""
@@ -295,6 +348,24 @@ class Server(Table):
     inherited."""
     host: Host | None = None
     """Machine of the server, which decodes for all and encodes for all; if left out, neither takes time."""
+
+    @model_validator(mode="after")
+    def _urls_of_its_kind(self) -> Self:
+        wrong = [
+            FieldError(
+                f"a server of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
+            )
+            for key, kinds in _KEYS_OF_SERVERS.items()
+            if key in self.model_fields_set and getattr(self, key) is not None and self.kind not in kinds
+        ]
+        wrong += [
+            FieldError(f"a server of kind `whip` needs the URL `{key}`", key=key)
+            for key in ("whip", "whep")
+            if self.kind == "whip" and getattr(self, key) is None
+        ]
+        if wrong:
+            raise FieldErrors(wrong)
+        return self
 
 
 SENT = ("video", "audio")

@@ -83,6 +83,7 @@ class LiveBackend:
         from rtclab.backend.live.mcu import settings_of
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
+        from rtclab.backend.live.whip import settings_of as whip_settings
 
         started = browsers(scenario)
         planned = manifest(
@@ -100,6 +101,7 @@ class LiveBackend:
                 if participant.nat != "none"
             },
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "whip": whip_settings(scenario),
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,

@@ -75,8 +75,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
-            ``groups``, the files that join their control groups; ``out``, the directory of the trace;
-            ``manifest`` as planned; and ``paths``, a table of the trace.
+            ``whip``, the settings of servers with WHIP and WHEP; ``groups``, the files that join their
+            control groups; ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -153,6 +153,7 @@ class Session:
             HOMES,
             nats=argument["nat"],
             mixers=argument["mixers"],
+            whip=argument["whip"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
             on_event=self._server_event,
@@ -307,6 +308,7 @@ class Session:
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
+            "resources": self._servers.resources_of(name),
         }
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
