@@ -76,7 +76,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
             ``whip``, the settings of servers with WHIP and WHEP; ``groups``, the files that join their
-            control groups; ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a table of the trace.
+            control groups; ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a
+            table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.

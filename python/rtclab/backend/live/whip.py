@@ -1,9 +1,9 @@
 """WHIP and WHEP in front of rtclab's own SFU: publishing and playing by one HTTP request each.
 
 ``POST /whip/NAME`` publishes (RFC 9725). ``POST /whep/NAME`` plays what was published under the name
-(draft-ietf-wish-whep). Both answer an SDP offer with an SDP answer, which has the server's only candidate, and
-with the address of a session, which DELETE ends. PATCH is refused with status 405, as RFC 9725 allows: the
-server learns a client's candidates from its connectivity checks.
+(draft-ietf-wish-whep). Both answer an SDP offer with an SDP answer, which has the server's only candidate,
+and with the address of a session, which DELETE ends. PATCH is refused with status 405, as RFC 9725 allows:
+the server learns a client's candidates from its connectivity checks.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ class WhipServer:
     def _number(self, own: Iterable[LiveConnection]) -> int:
         """The number of the first of the client's connections that is free, else a new one."""
         taken = {one.number for one in self._sessions.values()} | self._ended | self._answers.keys()
-        return next((one.number for one in own if one.number not in taken), None) or next(self._strangers)
+        free = [one.number for one in own if one.number not in taken]
+        return free[0] if free else next(self._strangers)
 
     async def _open(self, session: HttpSession, offer: str, forwards: int | None) -> web.Response:
         number = session.number
