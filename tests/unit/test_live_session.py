@@ -60,6 +60,7 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "out": "out",
         "nat": {},
         "mixers": {},
+        "whip": {},
     }
 
 

@@ -358,7 +358,7 @@ class Server(Table):
                 f"a server of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
             )
             for key, kinds in _KEYS_OF_SERVERS.items()
-            if key in self.model_fields_set and getattr(self, key) is not None and self.kind not in kinds
+            if getattr(self, key) != type(self).model_fields[key].default and self.kind not in kinds
         ]
         wrong += [
             FieldError(f"a server of kind `whip` needs the URL `{key}`", key=key)

@@ -28,6 +28,6 @@ def _url(text: str) -> str:
     return text
 
 
-Url = Annotated[str, AfterValidator(_url)]
+Url = Annotated[str, AfterValidator(_url), Field(json_schema_extra={"pattern": "^https?://[^ ]+$"})]
 # RFC 6750, section 2.1: the characters of a bearer token.
 Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9._~+/-]+=*$")]

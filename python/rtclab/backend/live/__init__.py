@@ -59,7 +59,7 @@ class LiveBackend:
             turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
-            str0m=any(one.server == "str0m" for one in joined),
+            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
             nat=has_nat(scenario),
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )

@@ -39,7 +39,7 @@ class Servers:
         home: directory for the servers' files, which the caller deletes.
         nats: kind of NAT by participant. If anybody is behind one, ``core`` has a STUN server.
         mixers: by node of a server that mixes, what it composes; see ``mcu.settings_of``.
-        whip: by node of a server with WHIP and WHEP, its addresses and its token; see ``whip.settings_of``.
+        whip: by node of a server with WHIP and WHEP, its kind, URLs and token; see ``whip.settings_of``.
         fail: called with the reason if a server ends by itself.
         on_statistics: called with each connection's statistics of a ``str0m`` server or a mixer.
         on_event: called with the node of a mixer, the number of a connection, the wall-clock time in ms since
@@ -93,8 +93,8 @@ class Servers:
                 partial(self._receive, node),
                 fail,
             )
-            for node, kind in calls
-            if kind == "str0m"
+            for node, own in whip.items()
+            if own["kind"] == "str0m"
         }
         for node, settings in mixers.items():
             own = {str(one.number): one.call for one in connections.values() if node in one.ends}
@@ -112,10 +112,10 @@ class Servers:
                 send=self._talking[node].send,
                 published=self._publish,
                 ice_servers=[self._turn[CORE].stun_server] if nats else [],
-                token=whip.get(node, {}).get("token"),
+                token=own["token"],
             )
-            for node, kind in calls
-            if kind == "str0m"
+            for node, own in whip.items()
+            if own["kind"] == "str0m"
         }
         self._runners: list[web.AppRunner] = []
         self.programs = {node: self._talking[node].process for node in mixers}

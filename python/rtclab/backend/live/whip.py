@@ -258,14 +258,14 @@ def links(server: Json) -> list[str]:
 
 
 def settings_of(scenario: Scenario) -> dict[str, Json]:
-    """By server, the URLs of WHIP and WHEP that pages use, None if they use neither, and the token."""
+    """By server with WHIP and WHEP: its ``kind``, its ``token``, and the URLs that pages use, if they do."""
     found: dict[str, Json] = {}
     for node, server in scenario.servers.items():
         whip, whep = server.whip, server.whep
-        if server.kind == "str0m" and server.signalling == "whip":
+        if server.signalling == "whip":
             whip, whep = f"http://{node}:{PORT}/whip/{{name}}", f"http://{node}:{PORT}/whep/{{sender}}"
-        if whip is not None or server.token is not None:
-            found[node] = {"whip": whip, "whep": whep, "token": server.token}
+        if server.kind in ("str0m", "whip"):
+            found[node] = {"kind": server.kind, "whip": whip, "whep": whep, "token": server.token}
     return found
 
 
