@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import fractions
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import av
 import pytest
-from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 from aiortc import RTCPeerConnection, RTCSessionDescription, VideoStreamTrack
 from test_forwarding_server import ADDRESS, WAIT_S, Spawned
@@ -46,9 +44,9 @@ class Stranger:
         self.frames: asyncio.Queue[av.VideoFrame] = asyncio.Queue()
         self.session = ""
 
-    async def publish(self, name: str) -> None:
+    async def publish(self, name: str) -> Any:
         self.pc.addTransceiver(VideoStreamTrack(), direction="sendonly")
-        await self.negotiate(f"/whip/{name}")
+        return await self.negotiate(f"/whip/{name}")
 
     async def play(self, name: str) -> None:
         self.pc.addTransceiver("video", direction="recvonly")
@@ -59,7 +57,7 @@ class Stranger:
         while True:
             self.frames.put_nowait(await track.recv())
 
-    async def negotiate(self, path: str) -> None:
+    async def negotiate(self, path: str) -> Any:
         await self.pc.setLocalDescription(await self.pc.createOffer())
         response = await self.http.post(
             path, data=self.pc.localDescription.sdp, headers={"Content-Type": SDP}
@@ -69,6 +67,7 @@ class Stranger:
         assert response.headers["ETag"].strip('"')
         self.session = response.headers["Location"]
         await self.pc.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+        return response.headers
 
     async def frame(self) -> av.VideoFrame:
         return await asyncio.wait_for(self.frames.get(), WAIT_S)
@@ -76,7 +75,7 @@ class Stranger:
 
 @asynccontextmanager
 async def serving(**options: Any) -> Any:
-    """A client of rtclab's SFU over HTTP, the lines that the SFU receives, and the numbers that it publishes."""
+    """An HTTP client of rtclab's SFU, the lines that the SFU receives, and the numbers that publish."""
     spawned = Spawned()
     lines: list[dict[str, Any]] = []
     published: list[int] = []
@@ -133,3 +132,88 @@ def test_a_stranger_plays_what_another_publishes_until_it_ends_its_session() -> 
         ]
 
     with_sfu(use)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status", "said"),
+    [
+        ("POST", "/whip/camera", (OFFER, "text/plain"), 415, "got content of type `text/plain`"),
+        ("POST", "/whip/camera", ("hello", SDP), 400, "should begin with `v=0`"),
+        ("POST", "/whip/camera", (b"v=0\xff", SDP), 400, "should begin with `v=0`"),
+        ("POST", "/whip/camera", ("", SDP), 400, "should begin with `v=0`"),
+        ("POST", "/whip/camera", (OFFER, SDP), 400, "malformed offer"),
+        ("POST", "/whip/camera", ("v=0" + "x" * 2**20, SDP), 413, "Maximum request body size"),
+        ("POST", "/whep/camera", (OFFER, SDP), 409, "nobody publishes `camera` now"),
+        ("POST", "/other/camera", (OFFER, SDP), 404, ""),
+        ("GET", "/whip/camera", None, 405, ""),
+        ("PUT", "/whep/camera", (OFFER, SDP), 405, ""),
+        ("PATCH", "/sessions/1", ("a=ice-ufrag:x", "application/trickle-ice-sdpfrag"), 405, ""),
+        ("POST", "/sessions/1", (OFFER, SDP), 405, ""),
+        ("DELETE", "/sessions/1", None, 404, "no session `1`"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_its_reason_for_pages_too(
+    method: str, path: str, content: tuple[str | bytes, str] | None, status: int, said: str
+) -> None:
+    async def use(http: TestClient[Any, Any], _lines: Any, published: list[int]) -> None:
+        data, kind = content or (None, "")
+        headers = {"Content-Type": kind} if content else {}
+        response = await http.request(method, path, data=data, headers=headers)
+        assert (response.status, said in await response.text()) == (status, True)
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        if status == 405:
+            assert "OPTIONS" in response.headers["Allow"]
+        if status == 409:
+            assert response.headers["Retry-After"] == "1"
+        assert published == []
+        # A name that was refused is free.
+        assert (await http.post("/whep/camera", data=OFFER, headers={"Content-Type": SDP})).status == 409
+
+    with_sfu(use)
+
+
+def test_clients_need_the_token_but_preflight_requests_have_none() -> None:
+    async def use(http: TestClient[Any, Any], *_: Any) -> None:
+        for given, status in ((None, 401), ("Bearer wrong", 401), ("secret", 401), ("Bearer secret", 400)):
+            headers = {"Content-Type": SDP} | ({"Authorization": given} if given else {})
+            response = await http.post("/whip/camera", data="hello", headers=headers)
+            assert (given, response.status) == (given, status)
+            assert response.headers.get("WWW-Authenticate") == ("Bearer" if status == 401 else None)
+        allowed = await http.options("/whip/camera", headers={"Origin": "http://127.0.0.1:1"})
+        assert allowed.status == 204
+        assert allowed.headers["Accept-Post"] == SDP
+        assert "Authorization" in allowed.headers["Access-Control-Allow-Headers"]
+        assert "POST" in allowed.headers["Access-Control-Allow-Methods"]
+
+    with_sfu(use, token="secret")
+
+
+def test_a_participant_keeps_the_number_of_its_connection_also_after_its_page_was_loaded_again() -> None:
+    async def use(http: TestClient[Any, Any], lines: list[dict[str, Any]], published: list[int]) -> None:
+        strangers = [Stranger(http) for _ in range(3)]
+        for stranger, name in zip(strangers, ("camera", "camera", "screen"), strict=True):
+            await stranger.publish(name)
+            await stranger.pc.close()
+        assert lines.pop(1) == {"connection": 0, "close": True}
+        assert [line["connection"] for line in lines] == [0, 0, 4]
+        assert published == [0, 0, 4]
+
+    with_sfu(use, participants={ADDRESS: "alice"})
+
+
+def test_the_ice_servers_of_the_scenario_are_in_the_answer() -> None:
+    async def use(http: TestClient[Any, Any], *_: Any) -> None:
+        stranger = Stranger(http)
+        headers = await stranger.publish("camera")
+        assert headers.getall("Link") == [
+            '<stun:10.77.0.1:3478>; rel="ice-server"',
+            '<turn:10.77.0.1:3478>; rel="ice-server"; username="u"; credential="p"; '
+            'credential-type="password"',
+        ]
+        await stranger.pc.close()
+
+    servers = [
+        {"urls": ["stun:10.77.0.1:3478"]},
+        {"urls": "turn:10.77.0.1:3478", "username": "u", "credential": "p"},
+    ]
+    with_sfu(use, ice_servers=servers)
