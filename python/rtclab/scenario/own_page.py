@@ -77,7 +77,7 @@ class Step(Table):
         given = [verb for verb in verbs if getattr(self, verb) is not None]
         if len(given) != 1:
             raise FieldError(
-                f"a step does one thing; expected one of {', '.join(verbs)}; got {' and '.join(given) or 'none'}"
+                f"does {' and '.join(given) or 'nothing'}; expected one of {', '.join(verbs)} in each step"
             )
         if self.into is not None and self.type is None:
             raise FieldError("is for `type` only", key="into")

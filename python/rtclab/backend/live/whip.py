@@ -269,23 +269,12 @@ def settings_of(scenario: Scenario) -> dict[str, Json]:
     return found
 
 
-def page_resource(
-    connection: LiveConnection, participant: str, settings: Json, addresses: Mapping[str, str]
-) -> Json:
+def page_resource(connection: LiveConnection, participant: str, settings: Json) -> Json:
     """What a page needs for a connection over WHIP or WHEP: ``url``, ``token``, and whether it ``plays``."""
     plays = connection.forwards is not None
     template: str = settings["whep" if plays else "whip"]
     url = template.replace("{name}", participant).replace("{sender}", connection.feed)
-    return {"url": at_address(url, addresses), "token": settings["token"], "plays": plays}
-
-
-def at_address(url: str, addresses: Mapping[str, str]) -> str:
-    """A URL whose host, if that is a node, is replaced by the node's address."""
-    parts = urlsplit(url)
-    address = addresses.get(parts.hostname or "")
-    if address is None:
-        return url
-    return parts._replace(netloc=address if parts.port is None else f"{address}:{parts.port}").geturl()
+    return {"url": url, "token": settings["token"], "plays": plays}
 
 
 def port_of(url: str) -> int:
