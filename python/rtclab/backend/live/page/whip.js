@@ -1,10 +1,11 @@
 // Connections over WHIP (RFC 9725) and WHEP (draft-ietf-wish-whep): an HTTP resource for each.
 import { report } from "./report.js";
 
-const ANSWER_MS = 10000; // how long a server may take to answer
+const ANSWER_MS = 15000; // how long a server may take to answer
 const GATHERING_MS = 1000; // how long candidates are waited for; a server without them learns them from checks
 const RETRY_MS = 500; // when a player asks again, unless the server says so
 const GIVE_UP_MS = 20000; // how long a player asks
+const LATE_MS = 5000; // what is missing for this long at the end of the call is an error
 const NOT_YET = new Set([404, 409, 503]); // statuses of a publisher who is not there yet
 
 export class HttpResource {
@@ -16,7 +17,7 @@ export class HttpResource {
     this.plays = plays;
     this.connect = connect;
     this.closed = false;
-    this.waiting = null; // why a player must ask again
+    this.missing = null; // what there is instead of an answer
   }
 
   // Publishes or, once the sender has joined, plays. Nothing is done for somebody who sends nothing.
@@ -27,30 +28,29 @@ export class HttpResource {
     if (this.closed) return;
     const connection = this.connect();
     connection.sendsOnly = !this.plays;
-    connection.send = ({ description }) => description && this.negotiate(connection);
+    connection.send = () => {}; // description and candidates go together, below
     await connection.call();
-  }
-
-  async negotiate(connection) {
     await gathered(connection.pc);
     const answer = await this.ask(connection.feedback(connection.pc.localDescription.sdp));
     if (this.closed) return;
     try {
       await connection.receive({ description: { type: "answer", sdp: answer } });
     } catch (error) {
+      if (this.closed) return;
       throw new Error(`POST ${this.url} answered with a description that the browser refuses: ${error.message}`);
     }
   }
 
   // Sends the offer until the server has an answer.
   async ask(offer) {
-    const began = performance.now();
+    this.missing = `POST ${this.url}: no answer yet`;
+    this.asked = performance.now();
     while (!this.closed) {
       const { response, text } = await this.post(offer);
       if (response.ok) return this.accept(response, text);
-      this.waiting = `POST ${response.url} answered ${response.status} ${response.statusText}: ${text.trim().slice(0, 200)}`;
-      const late = performance.now() - began > GIVE_UP_MS;
-      if (!this.plays || !NOT_YET.has(response.status) || late) throw new Error(this.waiting);
+      this.missing = `${this.told(response)} ${response.statusText}: ${text.trim().slice(0, 200)}`;
+      const late = performance.now() - this.asked > GIVE_UP_MS;
+      if (!this.plays || !NOT_YET.has(response.status) || late) throw new Error(this.missing);
       await pause(1000 * Number(response.headers.get("Retry-After")) || RETRY_MS);
     }
     return null;
@@ -73,16 +73,20 @@ export class HttpResource {
   }
 
   accept(response, text) {
-    this.waiting = null;
+    this.missing = null;
     // Both the URL and the address of the session may be another server's.
     const place = response.headers.get("Location");
     this.session = place && new URL(place, response.url);
     if (this.closed) this.hangUp();
     if (text.startsWith("v=0")) return text;
     throw new Error(
-      `POST ${response.url} answered ${response.status} with ${JSON.stringify(text.slice(0, 60))}; ` +
-        "expected a session description",
+      `${this.told(response)} with ${JSON.stringify(text.slice(0, 60))}; expected a session description`,
     );
+  }
+
+  // A redirection with status 301, 302 or 303 makes browsers GET the new address.
+  told({ redirected, status, url }) {
+    return `POST ${this.url}${redirected ? `, redirected to ${url},` : ""} answered ${status}`;
   }
 
   hangUp() {
@@ -90,9 +94,10 @@ export class HttpResource {
     fetch(this.session, { method: "DELETE", headers: this.headers, keepalive: true }).catch(() => {});
   }
 
-  // A player that still waits at the end of the call says for what.
+  // To be called at the end of the call.
   finish() {
-    if (this.waiting) report("event", { event: "failed", number: this.about.number, detail: this.waiting });
+    const late = performance.now() - this.asked > LATE_MS;
+    if (this.missing && late) report("event", { event: "page_error", number: this.about.number, detail: this.missing });
   }
 
   close() {
