@@ -1,4 +1,4 @@
-"""Drives a browser from outside of its pages, Chromium by its DevTools protocol and Firefox by WebDriver BiDi.
+"""Drives a browser from outside: Chromium by its DevTools protocol, Firefox by WebDriver BiDi.
 
 Both are JSON messages over a WebSocket, which the browser opens at the loopback address of its own namespace.
 Neither browser accepts such a socket from a page.

@@ -39,7 +39,7 @@ from rtclab.backend.live.namespaces import (
 )
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
-from rtclab.backend.live.own_page import OwnPage, files_of_page, own_origins, trusting
+from rtclab.backend.live.own_page import OwnPage, files_of_page, own_origins, trusting, with_address
 from rtclab.backend.live.own_servers import OwnServers
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.recorder import Recorder, pick
@@ -345,10 +345,10 @@ class Session:
         self._runners.append(await serve(self._servers.signalling.application(), listening))
         host, self._signalling_port = listening.getsockname()
         for participant in self._call["participants"]:
-            await self._seat(
-                participant,
-                f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}",
-            )
+            name = participant["name"]
+            token = self._servers.signalling.token(name)
+            query = f"participant={name}&token={token}"
+            await self._seat(participant, f"ws://{host}:{self._signalling_port}/signalling?{query}")
         await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
 
     async def _seat(self, participant: Json, signalling: str) -> None:
@@ -402,7 +402,7 @@ class Session:
             fail=self.fail,
             sleep_until=self._sleep_until,
         )
-        address = settings["page"]
+        address = with_address(settings["page"], self._addresses)
         if "://" not in address:
             listening = listen_in_node(place, LOOPBACK)
             self._runners.append(await serve(files_of_page(Path(address)), listening))
