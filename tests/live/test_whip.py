@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import av
+import polars as pl
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiortc import RTCPeerConnection, RTCSessionDescription, VideoStreamTrack
+from live_tests import cannot_tell
+from small_call import TEXT, small_call
 from test_forwarding_server import ADDRESS, WAIT_S, Spawned
 
+from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.whip import SDP, WhipServer
+from rtclab.errors import CallFailed
+from rtclab.scenario import Scenario
 
 pytestmark = pytest.mark.live
+
+PION = Path(__file__).parents[2] / "target" / "strangers" / "whip-whep"
 
 OFFER = "v=0\r\nnonsense"
 
@@ -217,3 +226,67 @@ def test_the_ice_servers_of_the_scenario_are_in_the_answer() -> None:
         {"urls": "turn:10.77.0.1:3478", "username": "u", "credential": "p"},
     ]
     with_sfu(use, ice_servers=servers)
+
+
+# It is an example of the Go library pion, for one publisher of H.264 and Opus.
+STRANGER = """
+[servers.sfu]
+kind = "whip"
+command = "{command}"
+port = 8080
+whip = "http://sfu:8080/whip"
+whep = "http://sfu:8080/whep"
+[[calls]]
+kind = "sfu"
+server = "sfu"
+"""
+
+
+def test_pages_talk_by_whip_and_whep_to_a_server_that_knows_nothing_of_rtclab(tmp_path: Path) -> None:
+    if not PION.exists():
+        cannot_tell("the server is not installed; `make setup-strangers` does it")
+    text = TEXT.replace("[participants.bob]", "[participants.bob]\nvideo = false\naudio = false")
+    (tmp_path / "call.toml").write_text(
+        text.replace("[video]", '[video]\ncodec = "h264"').format(seconds=8) + STRANGER.format(command=PION)
+    )
+    (tmp_path / "out").mkdir()
+    scenario = Scenario.load(tmp_path / "call.toml")
+    LiveBackend().check(scenario)
+    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "out")
+    assert trace.manifest.not_connected == ()
+    packets = trace.table("packets").filter(pl.col("delivered_ns").is_not_null())
+    sent = {
+        (flow, kind): count
+        for flow, kind, count in packets.filter(protocol="rtp").group_by("flow", "kind").len().iter_rows()
+    }
+    # 50 packets of audio a second, from a second or two on, and all of them forwarded.
+    assert set(sent) == {(flow, kind) for flow in ("alice->sfu", "alice->bob") for kind in ("audio", "video")}
+    assert 200 < sent["alice->bob", "audio"] <= sent["alice->sfu", "audio"] < 410
+    received = trace.table("inbound_rtp").filter(pl.col("kind") == "video")
+    assert set(received.filter(pl.col("framesDecoded") > 30)["flow"]) == {"alice->bob"}
+    assert set(trace.table("host")["participant"]) == {"alice", "bob", "sfu"}
+    events = trace.table("events").filter(event="signalling_done")
+    assert sorted(events["participant"]) == ["alice", "bob"]
+
+
+def test_a_server_that_refuses_fails_the_call_with_address_and_status(tmp_path: Path) -> None:
+    refusing = """
+    [servers.closed]
+    kind = "str0m"
+    token = "secret"
+    [servers.sfu]
+    kind = "whip"
+    whip = "http://closed:8080/whip/{name}"
+    whep = "http://closed:8080/whep/{sender}"
+    token = "wrong"
+    [[calls]]
+    kind = "sfu"
+    server = "sfu"
+    """
+    (tmp_path / "out").mkdir()
+    with pytest.raises(
+        CallFailed, match="POST http://closed:8080/whip/(alice|bob) answered 401 Unauthorized"
+    ):
+        LiveBackend().run(
+            small_call(tmp_path / "call.toml", refusing), seed=1, repeat=0, out=tmp_path / "out"
+        )
