@@ -285,7 +285,7 @@ def test_a_server_that_refuses_fails_the_call_with_address_and_status(tmp_path: 
     """
     (tmp_path / "out").mkdir()
     with pytest.raises(
-        CallFailed, match="POST http://closed:8080/whip/(alice|bob) answered 401 Unauthorized"
+        CallFailed, match=r"POST http://closed:8080/whip/(alice|bob) answered 401 Unauthorized"
     ):
         LiveBackend().run(
             small_call(tmp_path / "call.toml", refusing), seed=1, repeat=0, out=tmp_path / "out"
