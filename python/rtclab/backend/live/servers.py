@@ -23,7 +23,7 @@ from rtclab.backend.live.signalling import Message, SignallingServer, serve
 from rtclab.backend.live.str0m import ForwardingServer
 from rtclab.backend.live.turn import TurnServer
 from rtclab.backend.live.whip import PORT as WHIP_PORT
-from rtclab.backend.live.whip import WhipServer, page_resource, port_of
+from rtclab.backend.live.whip import WhipServer, host_and_port, page_resource
 from rtclab.scenario.participant import CORE
 
 Fail = Callable[[str], None]
@@ -157,8 +157,8 @@ class Servers:
         """Ports of servers whose packets belong to no flow."""
         ports = {(node, JANUS_PORT) for node in self._janus} | {(node, WHIP_PORT) for node in self._http}
         ports |= {
-            (node, port_of(own[use]))
-            for node, own in self._settings.items()
+            host_and_port(own[use])
+            for own in self._settings.values()
             for use in ("whip", "whep")
             if own[use] is not None
         }

@@ -277,7 +277,7 @@ def page_resource(connection: LiveConnection, participant: str, settings: Json) 
     return {"url": url, "token": settings["token"], "plays": plays}
 
 
-def port_of(url: str) -> int:
-    """The port of a URL."""
+def host_and_port(url: str) -> tuple[str, int]:
+    """The host of a URL, and its port."""
     parts = urlsplit(url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
