@@ -54,6 +54,11 @@ class OwnConnection:
     """By SSRC of retransmissions or FEC that it receives, the SSRC of the media."""
 
     @property
+    def has_media(self) -> bool:
+        """Whether it sends or receives media."""
+        return bool(self.sent or self.received)
+
+    @property
     def placeholders(self) -> tuple[str, str]:
         """Provisional names of the flows that it sends and receives."""
         return f"{self.participant}/{self.number} sent", f"{self.participant}/{self.number} received"
@@ -300,17 +305,22 @@ class OwnFlows:
 
     def _join(self) -> None:
         """Makes a connection of the trace from each pair of connections, and from each one with a server."""
-        counts: Counter[tuple[str, str]] = Counter()
-        for number, one in self._own.items():
+        counts: Counter[frozenset[str]] = Counter()
+        # Connections with media come first, so that their flows have no number.
+        place = {name: nth for nth, name in enumerate(self._network.participants)}
+        for number, one in sorted(
+            self._own.items(), key=lambda item: (not item[1].has_media, place[item[1].participant], item[0])
+        ):
             peer = self._peers.get(number)
             del self._recorder.connections[number]
-            if peer is None or (isinstance(peer, int) and peer in self._flows_of):
+            if peer is None or number in self._flows_of:
                 continue
             other = self._own[peer] if isinstance(peer, int) else None
             node = other.participant if other is not None else str(peer)
-            there = self._name(one.participant, node, bool(one.sent), counts)
-            sends = bool(other.sent) if other is not None else bool(one.received)
-            back = self._name(node, one.participant, sends, counts)
+            between = frozenset((one.participant, node))
+            counts[between] += 1
+            there = self._free(f"{one.participant}->{node}", counts[between])
+            back = self._free(f"{node}->{one.participant}", counts[between])
             self._flows_of[number] = there, back
             ends = [one] if other is None else [one, other]
             if other is not None:
@@ -336,14 +346,8 @@ class OwnFlows:
     def _ends(self, number: int) -> set[End]:
         return {end for end in self._recorder.ends if end.connection == number}
 
-    def _name(self, sender: str, receiver: str, has_media: bool, counts: Counter[tuple[str, str]]) -> str:
-        """The flow's name. Only connections with media are numbered; the others belong to the first."""
-        if has_media:
-            counts[sender, receiver] += 1
-        number = counts[sender, receiver] if has_media else 1
-        return self._free(f"{sender}->{receiver}", max(1, number))
-
     def _free(self, name: str, number: int = 1) -> str:
+        """The name of a flow with this number, or a higher one if that is taken."""
         names = [name if number == 1 else f"{name}#{number}"]
         while names[-1] in self._taken:
             number += 1

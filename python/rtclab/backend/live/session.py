@@ -39,7 +39,7 @@ from rtclab.backend.live.namespaces import (
 )
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
-from rtclab.backend.live.own_page import OwnPage, files_of_page, own_origins, trusting, with_address
+from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting, with_address
 from rtclab.backend.live.own_servers import OwnServers
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.recorder import Recorder, pick
@@ -397,7 +397,7 @@ class Session:
             partial(spawn, place),
             HOMES / name,
             Path(self._argument["out"]),
-            report=lambda report: self._own.receive(name, report, self._call["duration_ns"]),
+            report=partial(self._receive_own, name),
             event=lambda event, detail: self.recorder.add_event(self._now_ns(), name, event, detail=detail),
             fail=self.fail,
             sleep_until=self._sleep_until,
@@ -512,6 +512,7 @@ class Session:
             work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         await page.finish()
+        seat.left.set()
         self.recorder.add_event(self._now_ns(), seat.name, "left")
         if seat.leave_ns < self._call["duration_ns"]:
             await page.leave()
@@ -626,6 +627,11 @@ class Session:
                 self.recorder.add_payload_types(message)
             case "bye":
                 self._seats[name].left.set()
+
+    def _receive_own(self, name: str, report: Report) -> None:
+        """Handles a report from a page of the user's own; nothing counts after it has left."""
+        if not self._seats[name].left.is_set():
+            self._own.receive(name, report, self._call["duration_ns"])
 
     def _receive_event(self, name: str, message: Message) -> None:
         if self.ended_ns:

@@ -50,7 +50,7 @@ class SignallingServer:
         return application
 
     def token(self, participant: str) -> str:
-        """The token with which the page of a participant joins, so that no other page can pretend to be it."""
+        """The token with which a participant joins. No other page knows it."""
         return hmac.digest(self._secret, participant.encode(), "sha256").hex()
 
     async def send(self, receiver: str, message: Message) -> None:
