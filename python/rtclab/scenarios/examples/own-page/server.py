@@ -48,4 +48,6 @@ class Handler(SimpleHTTPRequestHandler):
 
 if __name__ == "__main__":
     os.chdir(Path(__file__).parent)
-    ThreadingHTTPServer((os.environ["RTCLAB_ADDRESS"], int(os.environ["RTCLAB_PORT"])), Handler).serve_forever()
+    ThreadingHTTPServer(
+        (os.environ["RTCLAB_ADDRESS"], int(os.environ["RTCLAB_PORT"])), Handler
+    ).serve_forever()
