@@ -382,7 +382,8 @@ class Session:
         listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        browser.start(url=url, **started["start"])
+        arguments = trusting(started["name"], [], self._own_servers.keys)
+        browser.start(url=url, **started["start"], arguments=arguments)
 
     async def _seat_own(
         self, participant: Json, settings: Json, started: Json, place: str, start: Spawn

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.own_page import with_address
 from rtclab.scenario import Scenario
 
 PORT = 8080
@@ -269,12 +270,19 @@ def settings_of(scenario: Scenario) -> dict[str, Json]:
     return found
 
 
-def page_resource(connection: LiveConnection, participant: str, settings: Json) -> Json:
-    """What a page needs for a connection over WHIP or WHEP: ``url``, ``token``, and whether it ``plays``."""
+def page_resource(
+    connection: LiveConnection, participant: str, settings: Json, addresses: Mapping[str, str]
+) -> Json:
+    """What a page needs for a connection over WHIP or WHEP.
+
+    These are the ``url`` as in the scenario, the ``address`` to ask, without names of nodes, the ``token``,
+    and whether the page ``plays``.
+    """
     plays = connection.forwards is not None
     template: str = settings["whep" if plays else "whip"]
     url = template.replace("{name}", participant).replace("{sender}", connection.feed)
-    return {"url": url, "token": settings["token"], "plays": plays}
+    address = with_address(url, addresses)
+    return {"url": url, "address": address, "token": settings["token"], "plays": plays}
 
 
 def host_and_port(url: str) -> tuple[str, int]:
