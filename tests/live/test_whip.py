@@ -14,7 +14,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiortc import RTCPeerConnection, RTCSessionDescription, VideoStreamTrack
 from live_tests import cannot_tell
-from small_call import TEXT, small_call
+from small_call import SFU, TEXT, small_call
 from test_forwarding_server import ADDRESS, WAIT_S, Spawned
 
 from rtclab.backend.live import LiveBackend
@@ -267,6 +267,37 @@ def test_pages_talk_by_whip_and_whep_to_a_server_that_knows_nothing_of_rtclab(tm
     assert set(trace.table("host")["participant"]) == {"alice", "bob", "sfu"}
     events = trace.table("events").filter(event="signalling_done")
     assert sorted(events["participant"]) == ["alice", "bob"]
+
+
+PLAYER = """
+<!doctype html><video autoplay muted></video>
+<script type="module">
+const pc = new RTCPeerConnection();
+pc.addTransceiver("video", { direction: "recvonly" });
+pc.ontrack = ({ track }) => (document.querySelector("video").srcObject = new MediaStream([track]));
+await pc.setLocalDescription();
+const [method, headers, body] = ["POST", { "Content-Type": "application/sdp" }, pc.localDescription.sdp];
+let response;
+do {
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  response = await fetch("http://sfu:8080/whep/alice", { method, headers, body });
+} while (response.status === 409);
+await pc.setRemoteDescription({ type: "answer", sdp: await response.text() });
+</script>
+"""
+
+
+def test_a_page_of_somebody_else_plays_what_our_page_publishes_over_its_websocket(tmp_path: Path) -> None:
+    (tmp_path / "player.html").write_text(PLAYER)
+    text = SFU.format(kind="str0m") + "participants = ['alice', 'bob']\n"
+    scenario = small_call(
+        tmp_path / "call.toml", "[participants.carol]\npage = 'player.html'\n" + text, seconds=7
+    )
+    (tmp_path / "out").mkdir()
+    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "out")
+    received = trace.table("inbound_rtp").filter(pl.col("kind") == "video", pl.col("framesDecoded") > 30)
+    assert set(received["participant"]) == {"alice", "bob", "carol"}
+    assert set(received.filter(participant="carol")["flow"]) == {"sfu->carol"}
 
 
 def test_a_server_that_refuses_fails_the_call_with_address_and_status(tmp_path: Path) -> None:
