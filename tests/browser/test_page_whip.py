@@ -45,7 +45,7 @@ class Answering:
         if name in MOVED:
             status, headers["Location"] = MOVED[name], "/good"
         elif name == "broken":
-            status, text = 500, "no room left\n"
+            status, text = 500, "no\r\n\x1b room left\n"
         elif name == "late" and asked < 3:
             status, text, headers["Retry-After"] = 409, "not yet", "0"
         elif name == "html":
@@ -164,7 +164,7 @@ def test_a_player_asks_until_there_is_a_publisher(browser: Any, server: tuple[st
         ("broken", "POST {url}/broken answered 500 Internal Server Error: no room left"),
         ("late", "POST {url}/late answered 409 Conflict: not yet"),
         ("html", 'POST {url}/html answered 201 with "<html>Welcome</html>"; expected a session description'),
-        ("nonsense", "POST {url}/nonsense answered with a description that the browser refuses: "),
+        ("nonsense", "POST {url}/nonsense answered with a description that cannot be used: "),
         ("moved-302", "POST {url}/moved-302, redirected to {url}/good, answered 405 Method Not Allowed"),
         ("closed", "POST {url}/closed: Failed to fetch; expected a server that accepts connections, and "),
     ],

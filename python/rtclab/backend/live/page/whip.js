@@ -28,19 +28,23 @@ export class HttpResource {
     if (!media.video && !media.audio) return;
     if (this.plays) await pause(this.about.waitsMs);
     if (this.closed) return;
-    const connection = this.connect();
+    try {
+      await this.negotiate(this.connect());
+    } catch (error) {
+      if (!this.closed) throw error;
+    }
+  }
+
+  async negotiate(connection) {
     connection.sendsOnly = !this.plays;
     connection.send = () => {}; // description and candidates go together, below
     await connection.call();
     await gathered(connection.pc);
     const answer = await this.ask(connection.feedback(connection.pc.localDescription.sdp));
     if (this.closed) return;
-    try {
-      await connection.receive({ description: { type: "answer", sdp: answer } });
-    } catch (error) {
-      if (this.closed) return;
-      throw new Error(`POST ${this.url} answered with a description that the browser refuses: ${error.message}`);
-    }
+    await connection.receive({ description: { type: "answer", sdp: answer } }).catch((error) => {
+      throw new Error(`POST ${this.url} answered with a description that cannot be used: ${error.message}`);
+    });
   }
 
   // Sends the offer until the server has an answer.
@@ -50,7 +54,7 @@ export class HttpResource {
     while (!this.closed) {
       const { response, text } = await this.post(offer);
       if (response.ok) return this.accept(response, text);
-      this.missing = `${this.told(response)} ${response.statusText}: ${text.trim().slice(0, 200)}`;
+      this.missing = `${this.told(response)} ${response.statusText}: ${shown(text)}`;
       const late = performance.now() - this.asked > GIVE_UP_MS;
       if (!this.plays || !NOT_YET.has(response.status) || late) throw new Error(this.missing);
       await pause(1000 * Number(response.headers.get("Retry-After")) || RETRY_MS);
@@ -81,9 +85,7 @@ export class HttpResource {
     this.session = place && new URL(place, response.url);
     if (this.closed) this.hangUp();
     if (text.startsWith("v=0")) return text;
-    throw new Error(
-      `${this.told(response)} with ${JSON.stringify(text.slice(0, 60))}; expected a session description`,
-    );
+    throw new Error(`${this.told(response)} with "${shown(text)}"; expected a session description`);
   }
 
   // A redirection with status 301, 302 or 303 makes browsers GET the new address.
@@ -106,6 +108,11 @@ export class HttpResource {
     this.closed = true;
     this.hangUp();
   }
+}
+
+// The beginning of what a server said, on one line and without control characters.
+function shown(text) {
+  return text.slice(0, 200).replace(/[\s\p{C}]+/gu, " ").trim();
 }
 
 function pause(ms) {
