@@ -258,7 +258,8 @@ class OwnFlows:
 
     def call(self) -> CallInfo:
         """The call that these connections are."""
-        participants = tuple(dict.fromkeys(one.participant for one in self._own.values()))
+        there = {one.participant for one in self._own.values()}
+        participants = tuple(name for name in self._network.participants if name in there)
         return CallInfo(kind=KIND, participants=participants, start_ns=0, end_ns=self._duration_ns)
 
     # --- which node is at the other end ---
