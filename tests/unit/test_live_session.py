@@ -61,6 +61,9 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "nat": {},
         "mixers": {},
         "whip": {},
+        "calls": [],
+        "own_pages": {},
+        "own_servers": {},
     }
 
 
