@@ -61,6 +61,7 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "nat": {},
         "internet": False,
         "mixers": {},
+        "whip": {},
         "calls": [],
         "own_pages": {},
         "own_servers": {},

@@ -63,7 +63,7 @@ class LiveBackend:
             turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
-            str0m=any(one.server == "str0m" for one in joined),
+            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
             nat=has_nat(scenario),
             internet=scenario.internet,
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
@@ -89,6 +89,7 @@ class LiveBackend:
         from rtclab.backend.live.own import own_pages, own_servers
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
+        from rtclab.backend.live.whip import settings_of as whip_settings
 
         started = browsers(scenario)
         planned = manifest(
@@ -107,6 +108,7 @@ class LiveBackend:
             },
             "internet": scenario.internet,
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "whip": whip_settings(scenario),
             "own_pages": own_pages(scenario),
             "own_servers": own_servers(scenario),
             "out": str(out.resolve()),

@@ -92,9 +92,9 @@ def run_session(argument: Json, _emit: Emit) -> Json:
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
             ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
-            ``internet``, whether hosts outside can be reached; ``groups``, the files that join their control
-            groups; ``out``, the directory of the trace; ``manifest`` as planned; and ``paths``, a table of
-            the trace.
+            ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
+            reached; ``groups``, the files that join their control groups; ``out``, the directory of the trace;
+            ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -185,6 +185,7 @@ class Session:
             HOMES,
             nats=argument["nat"],
             mixers=argument["mixers"],
+            whip=argument["whip"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
             on_event=self._server_event,
@@ -384,6 +385,7 @@ class Session:
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
+            "resources": self._servers.resources_of(name),
         }
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
@@ -391,7 +393,8 @@ class Session:
         listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        browser.start(url=url, **started["start"])
+        arguments = trusting(started["name"], [], self._own_servers.keys)
+        browser.start(url=url, **started["start"], arguments=arguments)
 
     async def _seat_own(
         self, participant: Json, settings: Json, started: Json, place: str, start: Spawn
