@@ -93,8 +93,8 @@ def run_session(argument: Json, _emit: Emit) -> Json:
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
             ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
             ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
-            reached; ``groups``, the files that join their control groups; ``out``, the directory of the trace;
-            ``manifest`` as planned; and ``paths``, a table of the trace.
+            reached; ``groups``, the files that join their control groups; ``out``, the directory of the
+            trace; ``manifest`` as planned; and ``paths``, a table of the trace.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
