@@ -11,7 +11,7 @@ from scenario_text import error, scenario
 from test_live_carried import ALICE, between, connections, flows, packets
 
 import rtclab
-from rtclab.backend.live.carried import End, FlowKeys, assigned
+from rtclab.backend.live.carried import End, FlowKeys, one_row_each, owned
 from rtclab.backend.live.doctor import what_is_missing
 from rtclab.backend.live.internet import PROGRAM, user_space_nat
 from rtclab.errors import BackendUnavailable
@@ -55,7 +55,7 @@ def test_what_a_page_loads_from_the_host_that_it_calls_belongs_to_no_flow(tmp_pa
         between(("internet", 443), ("alice", 33_000), 2, protocol="other"),
         between(("internet", 3478), ("alice", ALICE), 3),
     )
-    assert flows(assigned(seen, known)) == ["alice->internet", "internet->alice"]
+    assert flows(one_row_each(owned(seen, known))) == ["alice->internet", "internet->alice"]
 
 
 def test_without_the_program_live_calls_with_hosts_outside_say_how_to_get_it(

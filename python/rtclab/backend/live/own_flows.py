@@ -378,7 +378,7 @@ class OwnFlows:
         """The packets, where copies by a server belong to a flow from the original sender.
 
         Args:
-            packets: the emulator's log with ``flow``; see :func:`rtclab.backend.live.carried.assigned`.
+            packets: the emulator's log with ``flow``; see :func:`rtclab.backend.live.carried.owned`.
         """
         joined = self._recorder.connections
         servers = {n: joined[n].b for n in self._flows_of if n in joined and joined[n].server == KIND}
