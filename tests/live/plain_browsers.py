@@ -15,6 +15,7 @@ from strange_call import PORT, SERVER, log
 from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
 from rtclab.backend.live.namespaces import node_command
 from rtclab.backend.live.process import Process
+from rtclab.backend.live.session import BROWSER_NICENESS
 
 HOMES = Path("/run/homes")
 START_TIMEOUT_S = 10
@@ -60,7 +61,8 @@ def run_pages(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
 
 
 def spawn(node: str, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(node_command(node, command), **options)
+    """Starts a command with the priority of rtclab's browsers."""
+    return subprocess.Popen(node_command(node, ["nice", "-n", str(BROWSER_NICENESS), *command]), **options)
 
 
 def seconds_of(folder: Path, name: str) -> float:

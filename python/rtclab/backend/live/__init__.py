@@ -13,6 +13,7 @@ from typing import Any
 from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
+from rtclab.backend.live.internet import user_space_nat
 from rtclab.backend.live.media import camera_of
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
@@ -62,8 +63,9 @@ class LiveBackend:
             turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
-            str0m=any(one.server == "str0m" for one in joined),
+            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
             nat=has_nat(scenario),
+            internet=scenario.internet,
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )
         if missing:
@@ -87,6 +89,7 @@ class LiveBackend:
         from rtclab.backend.live.own import own_pages, own_servers
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
+        from rtclab.backend.live.whip import settings_of as whip_settings
 
         started = browsers(scenario)
         planned = manifest(
@@ -103,7 +106,9 @@ class LiveBackend:
                 for name, participant in scenario.participants.items()
                 if participant.nat != "none"
             },
+            "internet": scenario.internet,
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "whip": whip_settings(scenario),
             "own_pages": own_pages(scenario),
             "own_servers": own_servers(scenario),
             "out": str(out.resolve()),
@@ -111,8 +116,9 @@ class LiveBackend:
             "manifest": planned,
         }
         try:
-            with limited(shares(scenario)) as groups:
-                run_in_lab(SESSION, argument | {"groups": groups})
+            with limited(shares(scenario)) as groups, user_space_nat() as attach:
+                on_start = attach if scenario.internet else None
+                run_in_lab(SESSION, argument | {"groups": groups}, on_start=on_start)
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
