@@ -104,13 +104,10 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
-<<<<<<< HEAD
     if argument["own_pages"]:
         allow_plain_http(names, NAMESPACES.parent)
-=======
     if argument["internet"]:
         connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
->>>>>>> int
     return asyncio.run(_run_and_write(argument, nodes))
 
 
