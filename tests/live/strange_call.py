@@ -10,7 +10,7 @@ from typing import Any
 from rtclab.backend.live import LiveBackend
 from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Trace
+from rtclab.trace import Run
 
 SERVER = Path(__file__).parent / "strangers" / "serve.py"
 PORT = 3000
@@ -27,15 +27,13 @@ port = {port}
 """
 
 
-def strange_call(folder: Path, more: str, *, seconds: int) -> tuple[Repeat, Trace]:
+def strange_call(folder: Path, more: str, *, seconds: int) -> Run:
     """One repeat with ``more`` in its scenario. What its pages log is in ``folder``."""
     command = f"{sys.executable} {SERVER} {PORT} {folder}"
     file = folder / "strangers.toml"
     file.write_text(TEXT.format(seconds=seconds, command=command, port=PORT) + more)
     experiment = Experiment([Scenario.load(file)], backend=LiveBackend(), repeats=1)
-    run = experiment.run(out=folder / "runs").run
-    (repeat,) = run.repeats
-    return repeat, run.trace(0)
+    return experiment.run(out=folder / "runs").run
 
 
 def page(name: str, path: str) -> str:

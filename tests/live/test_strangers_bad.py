@@ -77,12 +77,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
             "steps = [{ click = '#go' }]\n",
             page("patcher", "bad/patcher.html?me=bob"),
         ]
-        repeat, trace = strange_call(folder, "".join(pages), seconds=12)
-    return Seen(folder, repeat, trace, visits)
+        run = strange_call(folder, "".join(pages), seconds=12)
+    assert run.repeats[0].status == "finished", run.repeats[0].reason
+    return Seen(folder, run.repeats[0], run.trace(0), visits)
 
 
-def test_the_call_ends_as_planned_and_names_pages_without_a_connection(seen: Seen) -> None:
-    assert seen.repeat.status == "finished", seen.repeat.reason
+def test_pages_without_a_connection_are_named(seen: Seen) -> None:
     for name in ("thief", "asker", "opener"):
         assert f"the page of {name} made no working connection" in seen.repeat.note
 
@@ -135,7 +135,7 @@ def test_a_page_that_replaces_functions_of_the_browser_still_calls_and_is_measur
 
 def test_pages_that_loop_or_never_load_leave_a_result_that_says_so(tmp_path: Path) -> None:
     pages = page("looper", "bad/loops.html") + page("never", "never")
-    repeat, _ = strange_call(tmp_path, pages, seconds=10)
+    (repeat,) = strange_call(tmp_path, pages, seconds=10).repeats
     assert repeat.status == "finished", repeat.reason
     assert "the page of looper stopped reporting at" in repeat.note
     assert "the page of never did not answer" in repeat.note
@@ -145,6 +145,6 @@ def test_pages_that_loop_or_never_load_leave_a_result_that_says_so(tmp_path: Pat
 def test_a_page_that_crashes_fails_the_repeat_and_is_named(tmp_path: Path) -> None:
     little = "browser.args = ['--js-flags=--max-old-space-size=64']\n"
     pages = page("crasher", "bad/crash.html") + little + page("looper", "bad/loops.html")
-    repeat, _ = strange_call(tmp_path, pages, seconds=12)
+    (repeat,) = strange_call(tmp_path, pages, seconds=12).repeats
     assert repeat.status == "failed"
     assert repeat.reason == "the page of crasher crashed"

@@ -46,10 +46,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread, TURNS.beside_others():
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
         other = thread.submit(run_in_lab, "plain_browsers:run_pages", argument)
-        repeat, trace = strange_call(observed, tables, seconds=SECONDS)
+        run = strange_call(observed, tables, seconds=SECONDS)
         other.result()
-    assert repeat.status == "finished", repeat.reason
-    return observed, trace, plain
+    assert run.repeats[0].status == "finished", run.repeats[0].reason
+    return observed, run.trace(0), plain
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_streams_that_renegotiation_adds_and_removes_are_recorded(observed: 
     assert added["last_s"] - added["first_s"] < 4.5
     events = trace.table("events")
     renegotiated = events.filter(event="renegotiated").group_by("participant").len()
-    assert all(count >= 4 for _, count in renegotiated.iter_rows())
+    assert all(count >= 2 for _, count in renegotiated.iter_rows())
 
 
 def test_the_stages_of_set_up_are_seen_in_their_order(observed: tuple[Path, Trace]) -> None:
