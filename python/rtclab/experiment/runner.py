@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ SHUFFLE_SEED = 1
 
 Advance = Callable[[int], None]
 Ended = Callable[[str, Repeat], None]
+Beside = Callable[[Path], AbstractContextManager[object]]
 
 
 class Stopped(RtclabError):
@@ -56,6 +57,7 @@ class How:
         renew: whether repeats that another build of rtclab simulated run again.
         advance: called in this thread with the number of repeats that have ended.
         ended: called in this thread with the label and the outcome of each repeat that has been kept.
+        beside: called with the directory of the results; what it returns is entered while repeats run.
     """
 
     executor: Executor | None = None
@@ -65,6 +67,7 @@ class How:
     renew: bool = False
     advance: Advance = lambda repeats: None
     ended: Ended = lambda label, outcome: None
+    beside: Beside = nullcontext
 
     def __post_init__(self) -> None:
         """Raises BadInput for an argument with an impossible value."""
@@ -107,7 +110,7 @@ def run(
         store.note(f"{begun}: {len(items)} of {size} repeats to run, by `{_command()}`, build {build()}")
         keeper = _Keeper(store, how, len(items))
         try:
-            with _noted_for_watchers(store, items):
+            with how.beside(store.path), _noted_for_watchers(store, items):
                 _run_all(store, backend, items, how, keeper)
         except KeyboardInterrupt:
             _mark_interrupted(store, items)
@@ -384,7 +387,13 @@ class _Traced:
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            made = self.backend.run(self.scenario, seed=seed, repeat=self.repeat, out=unfinished, watch=lambda new: watch("points", **new))
+            made = self.backend.run(
+                self.scenario,
+                seed=seed,
+                repeat=self.repeat,
+                out=unfinished,
+                watch=lambda new: watch("points", **new),
+            )
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
             unfinished.rename(place)

@@ -55,7 +55,7 @@ def lines_from(directory: Path, position: int = 0) -> Iterator[tuple[int, dict[s
                     value = json.loads(line)
                 except ValueError:
                     continue
-                if isinstance(value, dict):
+                if isinstance(value, dict) and "what" in value:
                     yield position, value
     except FileNotFoundError:
         return

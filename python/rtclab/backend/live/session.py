@@ -138,7 +138,10 @@ class Seat:
 
 
 class Session:
-    """One repeat. The arguments are the same as for :func:`run_session`; the first of ``nodes`` is ``core``."""
+    """One repeat.
+
+    ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
+    """
 
     def __init__(self, argument: Json, nodes: list[Node], emit: Emit) -> None:
         self._argument = argument
