@@ -179,12 +179,7 @@
     repeat.participants.forEach((person, index) => {
       const card = shown.cards[index];
       card.state.textContent = lastEvent(repeat, person);
-      const samples = new Map(lines.flatMap((ofCurve) => ofCurve[index]).filter(({ flow }) => flow).map((line) => [line.flow, line]));
-      card.legend.replaceChildren(...[...samples.values()].map((line) => {
-        const entry = element("span");
-        entry.append(sample(line), line.flow.replace("->", " → "));
-        return entry;
-      }));
+      drawLegend(card.legend, repeat, lines.flatMap((ofCurve) => ofCurve[index]).filter(({ flow }) => flow));
       card.charts.forEach((chart, which) => drawChart(chart, lines[which][index], tops[which], repeat.duration_s, curves[which]));
     });
     drawFlows(repeat);
@@ -211,11 +206,25 @@
     });
   }
 
+  // With many flows there is a colour for each sender, otherwise for each flow.
+  function drawLegend(legend, repeat, lines) {
+    const alike = Map.groupBy(new Map(lines.map((line) => [line.flow, line])).values(), ({ colour, dash }) => `${colour} ${dash}`);
+    legend.replaceChildren(...[...alike.values()].map(([line, ...others]) => {
+      const entry = element("span");
+      entry.append(sample(line), others.length ? `from ${repeat.flows.get(line.flow).sender}` : arrow(line.flow));
+      return entry;
+    }));
+  }
+
+  function arrow(flow) {
+    return flow ? flow.replace("->", " → ") : "";
+  }
+
   function lastEvent(repeat, person) {
     const own = repeat.events.filter(([, who]) => who === person);
     if (!own.length) return repeat.outcome ? "never joined" : "starting";
     const [at_s, , flow, event] = own.at(-1);
-    return `${event.replaceAll("_", " ")}${flow ? ` (${flow.replace("->", " → ")})` : ""} at ${at_s.toFixed(1)} s`;
+    return `${event.replaceAll("_", " ")}${flow ? ` (${arrow(flow)})` : ""} at ${at_s.toFixed(1)} s`;
   }
 
   // --- curves --------------------------------------------------------------------------------------
@@ -226,10 +235,10 @@
       return points ? [lineOf("", points, INK, [])] : [];
     }
     const lines = [];
-    for (const [flow, curves] of repeat.curves) {
-      const about = repeat.flows.get(flow), look = repeat.looks.get(flow);
+    for (const [flow, about] of repeat.flows) {
+      const look = repeat.looks.get(flow), curves = repeat.curves.get(flow);
       // What a server passes on is in the flow from one participant to the other.
-      if (!about || about[side] !== person || (side === "receiver" && !look)) continue;
+      if (!curves || about[side] !== person || (side === "receiver" && !look)) continue;
       const colour = look?.colour ?? INK, dash = look?.dash ?? [];
       if (curves.has(field)) lines.push(lineOf(flow, curves.get(field), colour, dash));
       if (dotted && curves.has(dotted)) lines.unshift(lineOf("", curves.get(dotted), colour, DOTS));
@@ -308,9 +317,10 @@
       cell.append(element("span", unit, { class: "unit" }));
       return cell;
     }));
-    const rows = [...repeat.curves].map(([flow, curves]) => {
+    const rows = [...repeat.flows.keys()].filter((flow) => repeat.curves.has(flow)).map((flow) => {
+      const curves = repeat.curves.get(flow);
       const row = element("tr"), name = element("td"), look = repeat.looks.get(flow);
-      name.append(sample({ colour: look?.colour ?? INK, dash: look?.dash ?? [] }), flow.replace("->", " → "));
+      name.append(sample({ colour: look?.colour ?? INK, dash: look?.dash ?? [] }), arrow(flow));
       row.append(name, ...columns.map(({ field }) => {
         const cell = element("td", number(curves.get(field)?.at(-1)?.[1]), { class: "number" });
         Object.assign(cell.dataset, { flow, field });
@@ -330,7 +340,7 @@
     const rows = repeat.events.slice(-MOST_EVENTS).reverse().map(([at_s, person, flow, event, detail]) => {
       const row = element("tr");
       row.append(element("td", `${at_s.toFixed(2)} s`, { class: "number" }), element("td", person),
-        element("td", event.replaceAll("_", " ")), element("td", flow ? flow.replace("->", " → ") : ""),
+        element("td", event.replaceAll("_", " ")), element("td", arrow(flow)),
         element("td", detail, { class: "detail" }));
       return row;
     });
