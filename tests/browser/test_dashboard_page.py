@@ -67,7 +67,12 @@ def begin(directory: Path, name: str, participants: list[str]) -> None:
 
 
 def points(directory: Path, at_s: float, kbps: float, events: list[Any]) -> None:
-    new = {"at_s": at_s, "flows": {FLOWS[0]: {"received_kbps": [[at_s, kbps]]}}, "people": {}, "events": events}
+    new = {
+        "at_s": at_s,
+        "flows": {FLOWS[0]: {"received_kbps": [[at_s, kbps]]}},
+        "people": {},
+        "events": events,
+    }
     watch_file.append(directory, "points", condition="", repeat=0, **new)
 
 
@@ -86,7 +91,9 @@ def test_the_figures_of_each_repeat_are_in_its_trace(page: Any, run: Path) -> No
             received = wire.stats_received_kbps(trace, flow)
             last = received.values[received.at_s <= reported_s][-1]
             assert float(figure(page, flow, "received_kbps")) == pytest.approx(last, abs=0.6)
-            assert float(figure(page, flow, "rtt_ms")) == pytest.approx(delay.rtt_ms(trace, flow).values[-1], abs=0.6)
+            assert float(figure(page, flow, "rtt_ms")) == pytest.approx(
+                delay.rtt_ms(trace, flow).values[-1], abs=0.6
+            )
             one_way_ms = delay.one_way_delay_ms(trace, flow).values[-1]
             assert float(figure(page, flow, "delay_ms")) == pytest.approx(one_way_ms, abs=0.6)
         assert len(page.find_elements("css selector", ".card")) == 2
@@ -115,7 +122,9 @@ def test_a_page_follows_a_run_to_its_end_and_shows_why_it_failed(page: Any, tmp_
             assert states == ["starting", "dtls connected (alice → bob) at 0.5 s"]
             page.execute_script("window.kept = true")
             points(tmp_path, 2.0, 222.4, [])
-            wait(page, lambda: figure(page, FLOWS[0], "received_kbps") == "222", "the second point is missing")
+            wait(
+                page, lambda: figure(page, FLOWS[0], "received_kbps") == "222", "the second point is missing"
+            )
             outcome = {"condition": "", "repeat": 0, "status": "failed", "reason": "the camera\nis missing"}
             watch_file.append(tmp_path, "outcome", **outcome, attempt=2, note="", disturbed="", seed=1)
             watch_file.append(tmp_path, "end", reason="")
@@ -139,7 +148,14 @@ def test_a_page_says_that_it_has_lost_the_connection(page: Any, tmp_path: Path) 
 def test_markup_in_names_and_details_is_text(page: Any, tmp_path: Path, served: bool) -> None:
     begin(tmp_path, ATTACK, [ATTACK, "bob"])
     points(tmp_path, 1.0, 100, [[0.5, ATTACK, FLOWS[0], ATTACK, ATTACK]])
-    outcome = {"condition": "", "repeat": 0, "status": "failed", "reason": ATTACK, "note": "", "disturbed": ""}
+    outcome = {
+        "condition": "",
+        "repeat": 0,
+        "status": "failed",
+        "reason": ATTACK,
+        "note": "",
+        "disturbed": "",
+    }
     watch_file.append(tmp_path, "outcome", **outcome, attempt=1, seed=1)
     watch_file.append(tmp_path, "end", reason=ATTACK)
     with Dashboard() as dashboard, dashboard.showing(tmp_path):

@@ -123,7 +123,9 @@ def test_what_is_not_known_has_no_point() -> None:
 
 def test_a_count_that_falls_because_a_stream_ended_is_no_rate() -> None:
     report = {"flow": "a->b", "kind": "video", "headerBytesSent": 0, "targetBitrate": None}
-    sent = [{**report, "at_ns": second * 10**9, "bytesSent": n} for second, n in ((1, 1000), (2, 400), (3, 525))]
+    sent = [
+        {**report, "at_ns": second * 10**9, "bytesSent": n} for second, n in ((1, 1000), (2, 400), (3, 525))
+    ]
     rows: dict[str, list[Any]] = {"outbound_rtp": sent}
     rows |= {name: [] for name in ("inbound_rtp", "remote_inbound_rtp", "flow_seconds", "host", "events")}
     assert Sampler(rows).new()["flows"] == {"a->b": {"sent_kbps": [[2.5, 1.0]]}}
@@ -220,7 +222,9 @@ def events(response: HTTPResponse, last: str = "end") -> list[tuple[int | None, 
     raise AssertionError(f"no `{last}` in {[what for _, what in found]}")
 
 
-@pytest.mark.parametrize("path", ["/", "/events", "/?token=", "/events?token=wrong", "/?token=%FF", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/events", "/?token=", "/events?token=wrong", "/?token=%FF", "/nothing"]
+)
 def test_who_does_not_know_the_token_gets_403(run: Path, path: str) -> None:
     with shown(run) as url:
         answer = get(url, path)
@@ -315,11 +319,42 @@ def test_the_only_listener_is_on_the_loopback_interface_and_on_the_wanted_port(
     assert listening() == before
 
 
+def test_watching_four_people_costs_little(tmp_path: Path) -> None:
+    """Seconds of a call of four are recorded, sent and read as fast as possible; then nothing happens."""
+    names, seconds, idle_s = ("alice", "bob", "carol", "dave"), 30, 2
+    head = f'name = "mesh"\nduration = "{seconds} s"\n[video]\n[audio]\n'
+    (tmp_path / "mesh.toml").write_text(head + "".join(f"[participants.{name}]\n" for name in names))
+    mesh = simulate(Scenario.load(tmp_path / "mesh.toml"))
+    tables = ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "flow_seconds", "host", "events")
+    whole = {name: mesh.table(name).sort("at_ns").rows(named=True) for name in tables}
+    growing: dict[str, list[Any]] = {name: [] for name in tables}
+    sampler = Sampler(growing)
+    with only_writer(tmp_path), shown(tmp_path) as url:
+        answer = get(url, "/events?TOKEN")
+        spent_s = 0.0
+        for second in range(seconds):
+            for name, rows in whole.items():
+                growing[name] += [row for row in rows if row["at_ns"] // 10**9 == second]
+            began_s = time.process_time()
+            watch_file.append(tmp_path, "points", **sampler.new(second * 10**9))
+            spent_s += time.process_time() - began_s
+        began_s = time.process_time()
+        watch_file.append(tmp_path, "end", reason="")
+        assert len(events(answer)) == seconds + 1
+        spent_s += time.process_time() - began_s
+        began_s = time.process_time()
+        time.sleep(idle_s)
+        waiting = (time.process_time() - began_s) / idle_s
+    assert 0 < spent_s / seconds + waiting < 0.05
+
+
 # --- the page that stays -----------------------------------------------------------------------------
 
 
 def test_the_page_stays_in_the_run(rtclab: Rtclab) -> None:
-    done = rtclab("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report", "--watch", "--quiet")
+    done = rtclab(
+        "run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report", "--watch", "--quiet"
+    )
     assert done.status == 0
     assert re.fullmatch(r"watch: http://127\.0\.0\.1:\d+/\?token=[\w-]{20,}\n", done.err)
     directory = Path(done.out.strip())
