@@ -122,9 +122,7 @@ def test_a_page_follows_a_run_to_its_end_and_shows_why_it_failed(page: Any, tmp_
             assert states == ["starting", "dtls connected (alice → bob) at 0.5 s"]
             page.execute_script("window.kept = true")
             points(tmp_path, 2.0, 222.4, [])
-            wait(
-                page, lambda: figure(page, FLOWS[0], "received_kbps") == "222", "the second point is missing"
-            )
+            wait(page, lambda: figure(page, FLOWS[0], "received_kbps") == "222", "the second one is missing")
             outcome = {"condition": "", "repeat": 0, "status": "failed", "reason": "the camera\nis missing"}
             watch_file.append(tmp_path, "outcome", **outcome, attempt=2, note="", disturbed="", seed=1)
             watch_file.append(tmp_path, "end", reason="")
