@@ -113,9 +113,10 @@ def test_what_comes_bit_by_bit_is_what_comes_at_once(trace: Trace) -> None:
     }
 
 
-def test_what_is_not_known_has_no_point() -> None:
-    row = {"at_ns": 10**9, "flow": "a->b", "kind": "video", "bytesSent": 1, "headerBytesSent": None}
-    row |= {"targetBitrate": None, "roundTripTime": None}
+@pytest.mark.parametrize("unknown", [None, float("nan"), float("inf"), "12", [1]])
+def test_what_is_not_known_or_no_number_has_no_point(unknown: Any) -> None:
+    row = {"at_ns": 10**9, "flow": "a->b", "kind": "video", "bytesSent": 1, "headerBytesSent": unknown}
+    row |= {"targetBitrate": unknown, "roundTripTime": unknown}
     rows: dict[str, list[Any]] = {name: [] for name in ("inbound_rtp", "flow_seconds", "host", "events")}
     rows |= {"outbound_rtp": [row, {**row, "at_ns": 2 * 10**9}], "remote_inbound_rtp": [row]}
     assert Sampler(rows).new() == {"at_s": None, "flows": {}, "people": {}, "events": []}
@@ -262,7 +263,8 @@ def test_a_late_page_gets_everything_and_one_that_comes_again_gets_the_rest(run:
         assert [message for _, message in everything] == [message for _, message in messages(run)]
         known = everything[2][0]
         assert events(get(url, "/events?TOKEN", **{"Last-Event-ID": str(known)})) == everything[3:]
-        assert events(get(url, "/events?TOKEN", **{"Last-Event-ID": "x"})) == everything
+        for unknown in ("x", "-1", "9" * 5000):
+            assert events(get(url, "/events?TOKEN", **{"Last-Event-ID": unknown})) == everything
 
 
 def test_a_page_gets_what_happens_when_it_happens(tmp_path: Path) -> None:

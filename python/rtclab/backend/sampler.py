@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import isfinite
 from operator import itemgetter
 from typing import Any, Self
 
@@ -68,7 +69,7 @@ class Sampler:
         for at_ns, flow, streams in self._reports("inbound_rtp"):
             self._add_received(flows[flow], flow, at_ns, streams)
         for at_ns, flow, streams in self._reports("remote_inbound_rtp"):
-            known = [one["roundTripTime"] for one in streams if one["roundTripTime"] is not None]
+            known = [one["roundTripTime"] for one in streams if _is_number(one["roundTripTime"])]
             mean_s = sum(known) / len(known) if known else None
             self._add(flows[flow], "rtt_ms", at_ns, _scaled(mean_s, 1e3))
         for row in self._new_rows("flow_seconds"):
@@ -164,7 +165,12 @@ class _Step:
 def _sum(streams: Sequence[Row], *columns: str) -> float | None:
     """The sum of columns over streams; None if a value is missing."""
     values = [one[column] for one in streams for column in columns]
-    return None if None in values else sum(values)
+    return sum(values) if all(map(_is_number, values)) else None
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a finite number. A page may report anything."""
+    return isinstance(value, (int, float)) and isfinite(value)
 
 
 def _scaled(value: float | None, scale: float) -> float | None:

@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Self
+from urllib.parse import parse_qs
 
 from rtclab.dashboard.page import POLICY, died, html, keep_page, messages
 from rtclab.errors import BadInput
@@ -31,6 +31,8 @@ LAST_NEWS_S = 2.0
 """How long the readers have in the end to take the last lines."""
 SILENT_S = 30.0
 """After this time without a request, or without taking what is sent, a connection is closed."""
+MOST_DIGITS = 15
+"""Maximum length of an id of an event, which is a position in a file."""
 RETRY_MS = 1000
 """How long a page waits before it connects again."""
 HEADERS = {
@@ -108,6 +110,11 @@ class _Server(ThreadingHTTPServer):
         self.readers: set[threading.Thread] = set()
         super().__init__(address, handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of readers that have gone."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
     def finish(self) -> None:
         """Lets the readers take the last lines, for a limited time."""
         self.stopping.set()
@@ -121,18 +128,14 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SILENT_S
 
     def do_GET(self) -> None:
-        """Answers a request, unless who made it has gone."""
-        with suppress(ConnectionError, TimeoutError):
-            self._get()
-
-    def _get(self) -> None:
-        url = urlsplit(self.path)
-        token = parse_qs(url.query).get("token", [""])[0]
+        """Answers a request."""
+        path, _, query = self.path.partition("?")
+        token = parse_qs(query).get("token", [""])[0]
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._answer(HTTPStatus.FORBIDDEN, "the URL that rtclab printed has a token; this one has not\n")
-        elif url.path == "/":
+        elif path == "/":
             self._answer(HTTPStatus.OK, html(), "text/html")
-        elif url.path == "/events":
+        elif path == "/events":
             self._send_events()
         else:
             self._answer(HTTPStatus.NOT_FOUND, "not found\n")
@@ -152,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_events(self) -> None:
         known = self.headers.get("Last-Event-ID", "")
-        position = int(known) if known.isdecimal() else 0
+        position = int(known) if known.isdecimal() and len(known) <= MOST_DIGITS else 0
         self._begin(HTTPStatus.OK, "text/event-stream")
         self.end_headers()
         self.wfile.write(f"retry: {RETRY_MS}\n\n".encode())

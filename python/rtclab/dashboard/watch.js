@@ -322,7 +322,7 @@
       const row = element("tr"), name = element("td"), look = repeat.looks.get(flow);
       name.append(sample({ colour: look?.colour ?? INK, dash: look?.dash ?? [] }), arrow(flow));
       row.append(name, ...columns.map(({ field }) => {
-        const cell = element("td", number(curves.get(field)?.at(-1)?.[1]), { class: "number" });
+        const cell = element("td", number(curves.get(field)?.at(-1)?.[1], field === "freezes"), { class: "number" });
         Object.assign(cell.dataset, { flow, field });
         return cell;
       }));
@@ -331,9 +331,8 @@
     byId("flows").replaceChildren(head, ...rows);
   }
 
-  function number(value) {
-    if (value === undefined) return UNKNOWN;
-    return Number.isInteger(value) ? String(value) : value.toFixed(value < 100 ? 1 : 0);
+  function number(value, whole) {
+    return value === undefined ? UNKNOWN : value.toFixed(whole || value >= 100 ? 0 : 1);
   }
 
   function drawEvents(repeat) {
