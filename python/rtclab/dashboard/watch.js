@@ -71,8 +71,9 @@
         finished = message.finished;
         break;
       case "repeat": {
-        const button = repeat ? repeat.button : buttonOf(keyOf(message));
+        const button = repeat ? repeat.button : buttonOf(message);
         const flows = new Map(Object.entries(message.flows)), looks = new Map(Object.entries(message.looks));
+        repeats.delete(keyOf(message)); // it is the newest again
         repeats.set(keyOf(message), { ...message, button, flows, looks, curves: new Map(), people: new Map(),
           events: [], at_s: null, outcome: null });
         shown = null;
@@ -100,13 +101,16 @@
     drawing ??= setTimeout(draw, DRAW_EVERY_MS);
   }
 
-  function buttonOf(key) {
-    const button = element("button", "", { type: "button" });
+  // The button of a repeat, before those of later repeats, which may have begun earlier.
+  function buttonOf(message) {
+    const button = element("button", "", { type: "button" }), key = keyOf(message);
     button.addEventListener("click", () => {
       chosen = chosen === key ? null : key;
       draw();
     });
-    byId("repeats").append(button);
+    const later = [...repeats.values()].filter(({ condition, repeat }) =>
+      condition === message.condition && repeat > message.repeat).sort((a, b) => a.repeat - b.repeat);
+    byId("repeats").insertBefore(button, later[0]?.button ?? null);
     return button;
   }
 
