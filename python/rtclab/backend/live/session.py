@@ -89,7 +89,7 @@ def run_session(argument: Json, emit: Emit) -> Json:
     return asyncio.run(_run_and_write(argument, nodes, emit))
 
 
-async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit) -> Json:
+async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> Json:
     session = Session(argument, nodes, emit)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
@@ -143,7 +143,7 @@ class Session:
     ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
     """
 
-    def __init__(self, argument: Json, nodes: list[Node], emit: Emit) -> None:
+    def __init__(self, argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> None:
         self._argument = argument
         self._call: Json = argument["call"]
         self._connections = {
