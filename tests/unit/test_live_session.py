@@ -60,6 +60,10 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "out": "out",
         "nat": {},
         "mixers": {},
+        "whip": {},
+        "calls": [],
+        "own_pages": {},
+        "own_servers": {},
     }
 
 

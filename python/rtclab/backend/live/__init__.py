@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from typing import Any
 from rtclab.backend import Watch, manifest, paths_table, unwatched
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
+from rtclab.backend.live.media import camera_of
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
-from rtclab.scenario import Scenario, mixing
+from rtclab.scenario import Scenario, Video, mixing
 from rtclab.trace import Trace
 
 __all__ = [
@@ -50,16 +51,18 @@ class LiveBackend:
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
         from rtclab.backend.live.mcu import MIXER
+        from rtclab.backend.live.own import check_own
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
+        check_own(scenario)
         joined = live_connections(scenario)
         missing = what_is_missing(
             turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
-            str0m=any(one.server == "str0m" for one in joined),
+            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
             nat=has_nat(scenario),
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )
@@ -83,8 +86,10 @@ class LiveBackend:
         from rtclab.backend.live.browsers import browsers
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.mcu import settings_of
+        from rtclab.backend.live.own import own_pages, own_servers
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
+        from rtclab.backend.live.whip import settings_of as whip_settings
 
         started = browsers(scenario)
         planned = manifest(
@@ -102,6 +107,9 @@ class LiveBackend:
                 if participant.nat != "none"
             },
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "whip": whip_settings(scenario),
+            "own_pages": own_pages(scenario),
+            "own_servers": own_servers(scenario),
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
@@ -181,6 +189,9 @@ def check_participant(scenario: Scenario, participant: str) -> None:
         is_own = getattr(own, table) is not None
         return f"participants.{participant}.{table}.{key}" if is_own else f"{table}.{key}"
 
+    if own.page is not None:
+        check_size(field, camera_of(scenario, participant))
+        return
     control = scenario.congestion_control_of(participant)
     if control.name not in ("goog-cc", "remb"):
         raise UnsupportedScenario(
@@ -233,6 +244,15 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             hint="run it simulated: --backend sim",
         )
     check_media(scenario, participant)
+    check_size(field, video)
+
+
+def check_size(field: Callable[[str, str], str], video: Video | None) -> None:
+    """Checks that a clip of the camera's size can be made; ``field`` gives the name of a field.
+
+    Raises:
+        UnsupportedScenario: width or height is odd.
+    """
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),
