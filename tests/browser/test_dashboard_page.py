@@ -71,6 +71,7 @@ def points(directory: Path, at_s: float, kbps: float, events: list[Any]) -> None
         "at_s": at_s,
         "flows": {FLOWS[0]: {"received_kbps": [[at_s, kbps]]}},
         "people": {},
+        "ends": {},
         "events": events,
     }
     watch_file.append(directory, "points", condition="", repeat=0, **new)
@@ -131,6 +132,23 @@ def test_a_page_follows_a_run_to_its_end_and_shows_why_it_failed(page: Any, tmp_
     assert text_of(page, "reason") == "the camera\nis missing"
     assert page.execute_script("return window.kept")  # without loading the page again
     assert not page.find_element("id", "connection").is_displayed()
+
+
+def test_a_connection_that_was_not_planned_is_on_the_card_of_its_reporter(page: Any, tmp_path: Path) -> None:
+    begin(tmp_path, "a run", ["alice", "bob"])
+    curves = {"bob/2 sent": "sent_kbps", "bob/2 received": "received_kbps"}
+    flows = {flow: {curve: [[1.0, 50.4]]} for flow, curve in curves.items()}
+    ends = {"bob/2 sent": {"sender": "bob"}, "bob/2 received": {"receiver": "bob"}}
+    new = {"at_s": 1.0, "flows": flows, "people": {}, "ends": ends, "events": []}
+    watch_file.append(tmp_path, "points", condition="", repeat=0, **new)
+    watch_file.append(tmp_path, "end", reason="")
+    keep_page(tmp_path)
+    show(page, (tmp_path / PAGE_FILE).as_uri())
+    alice, bob = page.find_elements("css selector", ".card")
+    assert alice.find_elements("css selector", ".legend span") == []
+    named = [entry.text for entry in bob.find_elements("css selector", ".legend span")]
+    assert named == ["bob/2 sent", "bob/2 received"]
+    assert figure(page, "bob/2 received", "received_kbps") == "50.4"
 
 
 def test_a_page_says_that_it_has_lost_the_connection(page: Any, tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_what_comes_bit_by_bit_is_what_comes_at_once(trace: Trace) -> None:
     sampler = Sampler(growing)
     merged: dict[tuple[str, str], list[Any]] = {}
     events: list[Any] = []
+    ends: dict[str, Any] = {}
     for second in range(17):
         for name, rows in whole.items():
             rest = rows[len(growing[name]) :]
@@ -106,7 +107,16 @@ def test_what_comes_bit_by_bit_is_what_comes_at_once(trace: Trace) -> None:
         for flow, curves in new["flows"].items():
             for curve, points in curves.items():
                 merged.setdefault((flow, curve), []).extend(points)
+        ends |= new["ends"]
     at_once = Sampler.of_trace(trace).new()
+    assert (
+        ends
+        == at_once["ends"]
+        == {
+            f"{sender}->{receiver}": {"sender": sender, "receiver": receiver}
+            for sender, receiver in (("alice", "bob"), ("bob", "alice"))
+        }
+    )
     assert events == at_once["events"]
     assert merged == {
         (flow, curve): points for flow, curves in at_once["flows"].items() for curve, points in curves.items()
@@ -116,14 +126,21 @@ def test_what_comes_bit_by_bit_is_what_comes_at_once(trace: Trace) -> None:
 @pytest.mark.parametrize("unknown", [None, float("nan"), float("inf"), "12", [1]])
 def test_what_is_not_known_or_no_number_has_no_point(unknown: Any) -> None:
     row = {"at_ns": 10**9, "flow": "a->b", "kind": "video", "bytesSent": 1, "headerBytesSent": unknown}
-    row |= {"targetBitrate": unknown, "roundTripTime": unknown}
+    row |= {"participant": "a", "targetBitrate": unknown, "roundTripTime": unknown}
     rows: dict[str, list[Any]] = {name: [] for name in ("inbound_rtp", "flow_seconds", "host", "events")}
     rows |= {"outbound_rtp": [row, {**row, "at_ns": 2 * 10**9}], "remote_inbound_rtp": [row]}
-    assert Sampler(rows).new() == {"at_s": None, "flows": {}, "people": {}, "events": []}
+    ends = {"a->b": {"sender": "a"}}
+    assert Sampler(rows).new() == {"at_s": None, "flows": {}, "people": {}, "ends": ends, "events": []}
 
 
 def test_a_count_that_falls_because_a_stream_ended_is_no_rate() -> None:
-    report = {"flow": "a->b", "kind": "video", "headerBytesSent": 0, "targetBitrate": None}
+    report = {
+        "flow": "a->b",
+        "participant": "a",
+        "kind": "video",
+        "headerBytesSent": 0,
+        "targetBitrate": None,
+    }
     sent = [
         {**report, "at_ns": second * 10**9, "bytesSent": n} for second, n in ((1, 1000), (2, 400), (3, 525))
     ]

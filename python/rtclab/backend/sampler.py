@@ -47,6 +47,7 @@ class Sampler:
         self._rows = rows
         self._seen: Counter[str] = Counter()
         self._before: dict[tuple[str, str], tuple[int, Counts]] = {}
+        self._named: set[tuple[str, str]] = set()
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Self:
@@ -57,16 +58,20 @@ class Sampler:
     def new(self, now_ns: int | None = None) -> dict[str, Any]:
         """What is new since the last call: ``flows`` and ``people`` by name, and ``events``.
 
-        ``at_s`` is the time in s of ``now_ns``, null if it is not given.
+        ``at_s`` is the time in s of ``now_ns``, null if it is not given. ``ends`` has the sender or receiver
+        of each flow that somebody reports for the first time.
         """
         flows: dict[str, Points] = defaultdict(lambda: defaultdict(list))
         people: dict[str, Points] = defaultdict(lambda: defaultdict(list))
+        ends: dict[str, dict[str, str]] = defaultdict(dict)
         for at_ns, flow, streams in self._reports("outbound_rtp"):
+            self._name_end(ends, flow, "sender", streams[0])
             self._add(flows[flow], "target_kbps", at_ns, _scaled(_sum(streams, "targetBitrate"), 1e-3))
             sent = {"bytes": _sum(streams, "bytesSent", "headerBytesSent")}
             if (step := self._step("sent", flow, at_ns, sent)) is not None:
                 self._add(flows[flow], "sent_kbps", *step.rate("bytes", KBIT_PER_BYTE))
         for at_ns, flow, streams in self._reports("inbound_rtp"):
+            self._name_end(ends, flow, "receiver", streams[0])
             self._add_received(flows[flow], flow, at_ns, streams)
         for at_ns, flow, streams in self._reports("remote_inbound_rtp"):
             known = [one["roundTripTime"] for one in streams if _is_number(one["roundTripTime"])]
@@ -81,11 +86,17 @@ class Sampler:
             "at_s": None if now_ns is None else _seconds(now_ns),
             "flows": {name: points for name, points in flows.items() if points},
             "people": people,
+            "ends": ends,
             "events": [
                 [_seconds(row["at_ns"]), row["participant"], row["flow"], row["event"], row["detail"]]
                 for row in self._new_rows("events")
             ],
         }
+
+    def _name_end(self, ends: dict[str, dict[str, str]], flow: str, end: str, report: Row) -> None:
+        if (flow, end) not in self._named:
+            self._named.add((flow, end))
+            ends[flow][end] = report["participant"]
 
     def _add_received(self, curves: Points, flow: str, at_ns: int, streams: Sequence[Row]) -> None:
         videos = [one for one in streams if one["kind"] == "video"]

@@ -21,7 +21,7 @@
     { field: "frame_rate", title: "Frames", unit: "per s" },
     { field: "freezes", title: "Freezes", unit: "so far" },
   ];
-  const INK = "#222222", GRID = "#e3e3e3", DOTS = [1, 1.2], LINE_WIDTH = 1.6;
+  const INK = "#222222", GRID = "#e3e3e3", DOTS = [1, 1.2], DASHES = [[], [6, 1.5], [3, 1, 1, 1]], LINE_WIDTH = 1.6;
   const LEFT = 40, RIGHT = 8, TOP = 6, BOTTOM = 20, HEIGHT = 120;
   const MOST_POINTS = 300, GAP_S = 3, MOST_EVENTS = 200, DRAW_EVERY_MS = 400;
   const UNKNOWN = "–";
@@ -61,6 +61,15 @@
     }
   }
 
+  // A flow that was not planned, of a connection that a page of the user's own made.
+  function addFlow(repeat, flow, ends) {
+    if (repeat.flows.has(flow)) return;
+    const alike = [...repeat.flows.values()].filter((other) =>
+      other.provisional && other.sender === ends.sender && other.receiver === ends.receiver);
+    repeat.flows.set(flow, { ...ends, provisional: true });
+    repeat.looks.set(flow, { colour: INK, dash: DASHES[alike.length % DASHES.length] });
+  }
+
   function take(message) {
     const repeat = repeats.get(keyOf(message));
     died = false;
@@ -81,6 +90,7 @@
       }
       case "points":
         if (!repeat) break;
+        for (const [flow, ends] of Object.entries(message.ends)) addFlow(repeat, flow, ends);
         append(repeat.curves, message.flows);
         append(repeat.people, message.people);
         repeat.events.push(...message.events);
@@ -212,7 +222,8 @@
 
   // With many flows there is a colour for each sender, otherwise for each flow.
   function drawLegend(legend, repeat, lines) {
-    const alike = Map.groupBy(new Map(lines.map((line) => [line.flow, line])).values(), ({ colour, dash }) => `${colour} ${dash}`);
+    const alike = Map.groupBy(new Map(lines.map((line) => [line.flow, line])).values(), ({ flow, colour, dash }) =>
+      `${colour} ${dash} ${repeat.flows.get(flow).sender ?? flow}`);
     legend.replaceChildren(...[...alike.values()].map(([line, ...others]) => {
       const entry = element("span");
       entry.append(sample(line), others.length ? `from ${repeat.flows.get(line.flow).sender}` : arrow(line.flow));
