@@ -8,10 +8,12 @@ MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --re
 PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus janus-demos nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
 # Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
 SERVICES := coturn janus
 STRANGERS := target/strangers
+LIVEKIT_SERVER := github.com/livekit/livekit-server/cmd/server@v1.13.5
+LIVEKIT_CLIENT := livekit-client@2.23.0
 WHIP_WHEP := github.com/pion/webrtc/v4/examples/whip-whep@v4.2.26
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -40,7 +42,7 @@ setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Pyth
 
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
 
-setup-strangers: $(STRANGERS)/whip-whep ## servers of others, for tests (Go): half a minute
+setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)/node_modules/livekit-client ## servers of others, for tests (Go, npm): 3 minutes
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
 	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu
@@ -103,6 +105,14 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 $(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
 	cargo build --quiet --locked --profile server -p rtclab-sfu
 	install target/server/rtclab-sfu $@
+
+$(STRANGERS)/livekit-server:
+	GOBIN=$(CURDIR)/$(@D) go install $(LIVEKIT_SERVER)
+	mv $(@D)/server $@
+
+$(STRANGERS)/node_modules/livekit-client:
+	mkdir -p $(STRANGERS)
+	npm install --prefix $(STRANGERS) --no-save --ignore-scripts --no-audit --no-fund --silent $(LIVEKIT_CLIENT)
 
 $(STRANGERS)/whip-whep:
 	GOBIN=$(CURDIR)/$(@D) go install $(WHIP_WHEP)

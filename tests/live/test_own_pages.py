@@ -90,7 +90,7 @@ def media(packets: pl.DataFrame) -> list[tuple[tuple[str], pl.DataFrame]]:
     [
         (
             {"participants.alice.page": "http://app:3001/"},
-            "the page of alice: http://10.77.0.4:3001/ did not load: net::ERR_CONNECTION_REFUSED",
+            "the page of alice: http://app:3001/ did not load: net::ERR_CONNECTION_REFUSED",
         ),
         (
             {"participants.alice.steps": [{"click": "#leave", "timeout": "1 s"}]},

@@ -148,17 +148,32 @@ def test_a_connection_that_never_had_an_address_is_noted_and_leaves_no_rows() ->
     assert lab.of("events") == [("alice", None)]
 
 
+def test_connections_of_a_page_with_itself_cross_no_network_and_have_no_flows() -> None:
+    lab = Laboratory()
+    lab.connect("alice", 0, at("alice", 1000), at("alice", 1001), sends=[1])
+    lab.connect("alice", 1, at("alice", 1001), at("alice", 1000), receives=[1])
+    found = lab.flows()
+    assert found.flows == {}
+    assert found.notes == [
+        "2 connections of alice's page: the other end is the page itself, so nothing is recorded of them"
+    ]
+
+
 def test_names_of_flows_of_the_scenarios_own_calls_are_not_used_again() -> None:
     lab = Laboratory()
     lab.connect("alice", 0, at("alice", 1000), at("sfu", 7000), sends=[1])
     assert list(lab.flows(["alice->sfu"]).flows) == ["alice->sfu#2", "sfu->alice"]
 
 
-def packets(rows: Iterable[tuple[str, int, int, int, int | None]]) -> pl.DataFrame:
-    """Packets by flow, SSRC, size of the content, and times of sending and delivery in ns."""
+Row = tuple[str, int, int, int, int, int | None]
+
+
+def packets(rows: Iterable[Row]) -> pl.DataFrame:
+    """Packets by flow, SSRC, RTP timestamp, size of the content, and times of sending and delivery in ns."""
     schema = {
         "flow": pl.String(),
         "ssrc": pl.Int64(),
+        "rtp_timestamp": pl.Int64(),
         "content_bytes": pl.Int64(),
         "sent_ns": pl.Int64(),
         "delivered_ns": pl.Int64(),
@@ -168,26 +183,30 @@ def packets(rows: Iterable[tuple[str, int, int, int, int | None]]) -> pl.DataFra
 
 def through_the_server(
     random_sizes: random.Random, up: str, down: str, ssrc: int, copy: int, offset_ns: int
-) -> list[tuple[str, int, int, int, int | None]]:
-    """Two hundred packets and their copies, a tenth of which the server leaves out."""
-    rows: list[tuple[str, int, int, int, int | None]] = []
+) -> list[Row]:
+    """Two hundred packets of sound and their copies, a tenth of which the server leaves out.
+
+    Copies have other timestamps, of which one is the first after 2**32, and a larger header.
+    """
+    rows: list[Row] = []
     for number in range(200):
         sent_ns, size = number * 20_000_000 + offset_ns, random_sizes.randint(200, 1100)
-        rows.append((up, ssrc, size, sent_ns, sent_ns + 25_000_000))
+        rows.append((up, ssrc, 960 * number, size, sent_ns, sent_ns + 25_000_000))
         if number % 10:
             left_ns = sent_ns + 25_400_000
-            rows.append((down, copy, size, left_ns, left_ns + 10_000_000))
+            timestamp = (2**32 - 10_000 + 960 * number) % 2**32
+            rows.append((down, copy, timestamp, size + 14, left_ns, left_ns + 10_000_000))
     return rows
 
 
-def test_whose_media_a_server_forwards_is_told_by_sizes_and_times() -> None:
+def test_whose_media_a_server_forwards_is_told_by_times_timestamps_and_sizes() -> None:
     sizes = random.Random(1)
     seen = packets(
         [
             *through_the_server(sizes, "alice->sfu", "sfu->bob", 1, 11, 0),
             *through_the_server(sizes, "carol->sfu", "sfu->bob", 3, 13, 5_000_000),
             # The server's own stream copies nobody.
-            *(("sfu->bob", 99, 150, number * 20_000_000, None) for number in range(200)),
+            *(("sfu->bob", 99, 0, 150, number * 20_000_000, None) for number in range(200)),
         ]
     )
     servers = {"alice->sfu": "sfu", "carol->sfu": "sfu"}
@@ -202,17 +221,17 @@ def test_what_a_server_forwards_belongs_to_a_flow_from_its_sender() -> None:
     lab.connect("carol", 0, at("carol", 1000), at("sfu", 7000), sends=[3])
     lab.connect("bob", 0, at("bob", 1000), at("sfu", 7000), receives=[11, 13])
     lab.connect("carol", 1, at("carol", 1001), at("sfu", 7000), receives=[12])
-    sizes = random.Random(2)
+    rows = [
+        *through_the_server(random.Random(1), "alice->sfu", "sfu->bob", 1, 11, 0),
+        *through_the_server(random.Random(2), "carol->sfu", "sfu->bob", 3, 13, 5_000_000),
+        *through_the_server(random.Random(1), "alice->sfu", "sfu->carol#2", 1, 12, 0),
+        ("sfu->bob", 1011, 0, 500, 1_000_000, None),  # a retransmission of 11
+    ]
     seen = packets(
-        [
-            *through_the_server(sizes, "alice->sfu", "sfu->bob", 1, 11, 0),
-            *through_the_server(sizes, "carol->sfu", "sfu->bob", 3, 13, 5_000_000),
-            *through_the_server(sizes, "alice->sfu", "sfu->carol#2", 1, 12, 0),
-            ("sfu->bob", 1011, 500, 1_000_000, None),  # a retransmission of 11
-        ]
+        dict.fromkeys(rows)  # alice sends each packet once
     ).vstack(
         packets(
-            [("sfu->carol#2", 0, 60, 1_000_000, None), ("sfu->bob", 0, 60, 1_000_000, None)]
+            [("sfu->carol#2", 0, 0, 60, 1_000_000, None), ("sfu->bob", 0, 0, 60, 1_000_000, None)]
         ).with_columns(ssrc=pl.lit(None, pl.Int64), protocol=pl.lit("rtcp"))
     )
     found = lab.flows()

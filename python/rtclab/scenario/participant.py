@@ -265,9 +265,9 @@ class Participant(Table):
     the participant needs a TURN relay, which it reaches over TCP. Cross traffic does not pass the NAT."""
     page: PageAddress | None = None
     """Page of your own that live calls open instead of rtclab's: an address such as ``http://app:3000/``, in
-    which the name of a node stands for its IP address, or an HTML file, relative to the TOML file that names
-    it. The page makes its own connections, so the participant is in none of the ``calls``. Media settings
-    other than the size of the camera do not apply to it. Live calls only."""
+    which nodes have their names, or an HTML file, relative to the TOML file that names it. The page makes its
+    own connections, so the participant is in none of the ``calls``. Media settings other than the size of the
+    camera do not apply to it. Live calls only."""
     steps: list[Step] = []
     """What to do on the page, one step after another, from the moment when it is opened."""
     script: ScriptFile | None = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -50,6 +52,27 @@ NO_ENCRYPTION = "--disable-webrtc-encryption"
 
 Source: Chromium, chrome/browser/chrome_content_browser_client.cc, which hands it to renderers in channels up
 to ``dev`` and in builds without a channel."""
+
+
+POLICIES = (Path("/etc/chromium"), Path("/etc/opt/chrome"))
+"""Where Chromium and Google Chrome look for the machine's policies, in ``policies/managed``."""
+
+
+def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
+    """Lets browsers open ``http://NAME``. Call it inside a lab, which has mounts of its own.
+
+    Some names, such as ``app`` and ``dev``, are top-level domains for which browsers have been built to use
+    HTTPS only. Chromium's policy ``HSTSPolicyBypassList`` makes exceptions; Firefox has a preference.
+    """
+    policy = json.dumps({"HSTSPolicyBypassList": list(names)})
+    for place in POLICIES:
+        if not place.is_dir():
+            continue
+        copy = Path(shutil.copytree(place, scratch / place.name))
+        managed = copy / "policies" / "managed"
+        managed.mkdir(parents=True, exist_ok=True)
+        (managed / "rtclab.json").write_text(policy)
+        subprocess.run(["mount", "--bind", str(copy), str(place)], check=True)
 
 
 class BrowserOptions(TypedDict):

@@ -26,6 +26,9 @@ PREFERENCES: dict[str, bool | int | str] = {
     # Names in .local instead of addresses need multicast DNS. Loopback carries the page only.
     "media.peerconnection.ice.obfuscate_host_addresses": False,
     "media.peerconnection.ice.loopback": False,
+    # Names of nodes, such as `app`, may be top-level domains that Firefox opens with HTTPS only.
+    "network.stricttransportsecurity.preloadlist": False,
+    "dom.security.https_first": False,
     # A page that is not visible must not be slowed down.
     "dom.min_background_timeout_value": 4,
     "dom.timeout.enable_budget_timer_throttling": False,

@@ -10,8 +10,9 @@
   const SOON_MS = 5000;
   const STREAMS = ["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"];
   // The page may replace these later.
-  const { setInterval, setTimeout, clearInterval, performance, JSON, MediaStream } = globalThis;
+  const { setInterval, setTimeout, clearInterval, JSON, MediaStream } = globalThis;
   const { stringify } = JSON;
+  const { construct } = Reflect;
   const getStats = Native.prototype.getStats;
   const page = Math.random().toString(36).slice(2);
   const connections = [];
@@ -19,7 +20,9 @@
   const observed = new WeakMap(); // elements, and the track that they show
   let timer;
 
-  const wallClock = (now = performance.now()) => performance.timeOrigin + now;
+  const { timeOrigin } = performance;
+  const now = performance.now.bind(performance);
+  const wallClock = (at = now()) => timeOrigin + at;
   const say = (type, fields) => report(stringify({ type, at_ms: wallClock(), page, ...fields }));
 
   class Observed {
@@ -133,7 +136,7 @@
   function observe(element) {
     if (observed.get(element) || !trackIn(element) || !element.requestVideoFrameCallback) return;
     observed.set(element, true);
-    const onFrame = (now, metadata) => {
+    const onFrame = (_, metadata) => {
       const track = trackIn(element);
       observed.set(element, track !== undefined);
       if (track === undefined) return;
@@ -152,9 +155,13 @@
 
   const Observing = new Proxy(Native, {
     construct(target, given, newTarget) {
-      const pc = Reflect.construct(target, given, newTarget === Observing ? target : newTarget);
-      connections.push(new Observed(pc, connections.length));
-      if (timer === undefined) begin();
+      const pc = construct(target, given, newTarget === Observing ? target : newTarget);
+      try {
+        connections.push(new Observed(pc, connections.length));
+        if (timer === undefined) begin();
+      } catch {
+        // A page that has replaced what is used here spoils its statistics, but not its calls.
+      }
       return pc;
     },
   });

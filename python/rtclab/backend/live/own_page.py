@@ -155,6 +155,8 @@ class OwnPage:
         self._said = 0
         self._second, self._reports = 0, 0
         self._last_report_s: float | None = None
+        self.opened = False
+        """Whether the server of the page has answered."""
         self.refused = 0
         """How many reports of the page were not valid, or too many."""
 
@@ -170,6 +172,7 @@ class OwnPage:
         """Opens the page, starts the script and does the steps."""
         try:
             await self.driver.open(address)
+            self.opened = True
             if self._settings["script"] is not None:
                 self._start_script(address)
             for number, step in enumerate(self._settings["steps"]):
@@ -181,9 +184,13 @@ class OwnPage:
         """Asks for a last report, and waits for it as long as ``LAST_REPORT_TIMEOUT_S``."""
         if self._last_report_s is None:
             return
-        try:
+
+        async def last_report() -> None:
             await self.driver.ask()
-            await asyncio.wait_for(self._finished.wait(), LAST_REPORT_TIMEOUT_S)
+            await self._finished.wait()
+
+        try:
+            await asyncio.wait_for(last_report(), LAST_REPORT_TIMEOUT_S)
         except (TimeoutError, DevToolsError):
             self._event("page_silent", "the page made no last report")
 
@@ -349,18 +356,6 @@ async def _not_hidden(request: web.Request, handler: Any) -> web.StreamResponse:
         raise web.HTTPNotFound
     response: web.StreamResponse = await handler(request)
     return response
-
-
-def with_address(page: str, addresses: Mapping[str, str]) -> str:
-    """The address of a page, where the name of a node is replaced by its IP address.
-
-    Browsers insist on TLS for some names, ``app`` among them, because their domains ask for it.
-    """
-    parts = urlsplit(page)
-    host = addresses.get(parts.hostname or "")
-    if host is None:
-        return page
-    return parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}").geturl()
 
 
 def own_origins(address: str, servers: Mapping[str, Json], addresses: Mapping[str, str]) -> list[str]:

@@ -22,7 +22,7 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend import nobody_connected
-from rtclab.backend.live.browser import BrowserProcess, LoadMeter
+from rtclab.backend.live.browser import BrowserProcess, LoadMeter, allow_plain_http
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
@@ -30,6 +30,7 @@ from rtclab.backend.live.devtools import DRIVERS
 from rtclab.backend.live.firefox import BROWSERS
 from rtclab.backend.live.internet import connect_internet, is_connected
 from rtclab.backend.live.namespaces import (
+    NAMESPACES,
     Emit,
     Json,
     Node,
@@ -40,7 +41,7 @@ from rtclab.backend.live.namespaces import (
 )
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
-from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting, with_address
+from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting
 from rtclab.backend.live.own_servers import OwnServers
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.recorder import Recorder, pick
@@ -105,6 +106,8 @@ def run_session(argument: Json, emit: Emit) -> Json:
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
+    if argument["own_pages"]:
+        allow_plain_http(names, NAMESPACES.parent)
     if argument["internet"]:
         connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
     return asyncio.run(_run_and_write(argument, nodes, emit))
@@ -421,7 +424,7 @@ class Session:
             fail=self.fail,
             sleep_until=self._sleep_until,
         )
-        address = with_address(settings["page"], self._addresses)
+        address = settings["page"]
         if "://" not in address:
             listening = listen_in_node(place, LOOPBACK)
             self._runners.append(await serve(files_of_page(Path(address)), listening))
@@ -527,7 +530,8 @@ class Session:
         work = asyncio.create_task(page.attend(seat.address))
         await self._sleep_until(seat.leave_ns)
         if not work.done():
-            self.notes.append(f"the steps on {seat.name}'s page were not finished when {seat.name} left")
+            steps = f"the steps on {seat.name}'s page were not finished when {seat.name} left"
+            self.notes.append(steps if page.opened else f"the page of {seat.name} did not answer")
             work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         await page.finish()
