@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -171,6 +173,7 @@ def run(
     resume: str | Path | None = None,
     renew: bool = False,
     progress: bool = True,
+    watch: int | None = None,
 ) -> Results:
     """Runs all repeats of a scenario, or the unfinished ones of an earlier run or sweep.
 
@@ -194,6 +197,8 @@ def run(
         resume: a run or sweep to continue with the same scenario and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         progress: show a progress bar on a terminal or in a notebook.
+        watch: serve a page that shows what happens, on this port of the loopback interface; 0 takes a free
+            port. Its URL is printed on standard error. In the end the page is kept as ``watch.html``.
 
     Raises:
         BadInput: an argument is invalid; nothing was started.
@@ -213,9 +218,17 @@ def run(
                 "resume: the scenario of a run cannot be changed",
                 hint="leave out the scenario, its changes and the measured time; --repeats adds repeats",
             )
-        return resumed(
-            resume, out=out, backend=backend, repeats=repeats, jobs=jobs, renew=renew, progress=progress
-        )
+        with _dashboard(watch) as beside:
+            return resumed(
+                resume,
+                out=out,
+                backend=backend,
+                repeats=repeats,
+                jobs=jobs,
+                renew=renew,
+                progress=progress,
+                beside=beside,
+            )
     if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
     if repeats is not None:
@@ -224,7 +237,46 @@ def run(
     experiment = Experiment(
         [loaded], backend=backend or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
     )
-    return experiment.run(out=out, jobs=jobs, progress=progress)
+    with _dashboard(watch) as beside:
+        return experiment.run(out=out, jobs=jobs, progress=progress, beside=beside)
+
+
+@contextmanager
+def _dashboard(port: int | None) -> Iterator[Callable[[Path], AbstractContextManager[object]]]:
+    """Yields what shows the results in a directory while repeats run; without a port it shows nothing."""
+    if port is None:
+        yield nullcontext
+        return
+    from rtclab.dashboard import Dashboard
+
+    with Dashboard(port) as dashboard:
+        yield dashboard.showing
+
+
+def watch(name: str | Path = "latest", *, out: str | Path = RUNS, port: int = 0) -> None:
+    """Serves a page that shows what happens in a run, until Ctrl-C. Another process may be running it.
+
+    Args:
+        name: path, name below ``out``, or ``latest``.
+        out: directory of runs.
+        port: port of the loopback interface; 0 takes a free one. The URL is printed on standard error.
+
+    Raises:
+        TraceError: there is no such run.
+        BadInput: nothing was recorded for watching, or the port cannot be used.
+        KeyboardInterrupt: Ctrl-C was pressed. If the run has ended, the page is kept as ``watch.html``.
+    """
+    from rtclab.dashboard import Dashboard, can_be_watched
+
+    path = open_store(name, Path(out)).path
+    if not can_be_watched(path):
+        raise BadInput(
+            f"{path} has nothing to watch: it has no watch.jsonl",
+            hint="runs and live sweeps have one; sweeps without traces and imports have none",
+        )
+    with Dashboard(port) as dashboard, dashboard.showing(path):
+        while True:
+            sleep(1)
 
 
 def sweep(

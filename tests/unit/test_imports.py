@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
     },
     "report": {"errors", "phrases", "monitor", "trace", "metrics", "experiment"},
+    "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {"errors", "native_tables", "importers", "monitor", "trace", "metrics", "report", "_native"},
     "bench": {"errors", "scenario", "trace", "backend", "metrics", "experiment", "report", "_native"},
@@ -52,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "replays",
         "report",
+        "dashboard",
         "trace_methods",
     },
     "gates": {

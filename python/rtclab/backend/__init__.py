@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -28,7 +28,14 @@ from rtclab.trace import (
     TraceManifest,
 )
 
-__all__ = ["NAMES", "Backend", "backend", "machine", "turn", "versions"]
+__all__ = ["NAMES", "Backend", "Watch", "backend", "machine", "turn", "unwatched", "versions"]
+
+Watch = Callable[[dict[str, Any]], None]
+"""Takes what is new in a repeat, as :class:`rtclab.backend.sampler.Sampler` makes it."""
+
+
+def unwatched(_new: dict[str, Any]) -> None:
+    """Watches nothing."""
 
 
 class Backend(Protocol):
@@ -52,10 +59,13 @@ class Backend(Protocol):
             BackendUnavailable: this machine lacks something. The message names it.
         """
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         """Runs one repeat and writes its trace to the directory ``out``.
 
-        ``out`` must exist. Logs and captures may be written there too.
+        ``out`` must exist. Logs and captures may be written there too. ``watch`` gets what is new: of a live
+        call once a second, of a simulated one at its end.
 
         Raises:
             RtclabError: the repeat failed. The message becomes its reason.

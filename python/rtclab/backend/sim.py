@@ -10,7 +10,16 @@ from typing import Any
 import polars as pl
 
 from rtclab import _native, native_tables
-from rtclab.backend import failure_of, last_events, manifest, not_connected, paths_table
+from rtclab.backend import (
+    Watch,
+    failure_of,
+    last_events,
+    manifest,
+    not_connected,
+    paths_table,
+    unwatched,
+)
+from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
 from rtclab.scenario.participant import CongestionControl, Server
@@ -70,7 +79,9 @@ class SimBackend:
             message, _, hint = message.partition("\n  hint: ")
             raise UnsupportedScenario(field, message, hint=hint or None) from None
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         """Simulates one repeat and writes its trace to ``out``.
 
         Raises:
@@ -84,6 +95,8 @@ class SimBackend:
             simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)
         else:
             simulated = self.simulate(scenario, seed=seed, repeat=repeat)
+        if watch is not unwatched:
+            watch(Sampler.of_trace(simulated).new())
         written = simulated.save(out)
         if simulated.manifest.failure is not None:
             raise CallFailed(simulated.manifest.failure)

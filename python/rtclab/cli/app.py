@@ -161,6 +161,9 @@ Renew = Annotated[
     bool,
     typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
 ]
+WatchPort = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; by default a free one.")
+]
 Trust = Annotated[
     bool,
     typer.Option(
@@ -315,6 +318,11 @@ def run(
             "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
         ),
     ] = None,
+    watched: Annotated[
+        bool,
+        typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
+    ] = False,
+    watch_port: WatchPort = 0,
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -348,6 +356,7 @@ def run(
             out=out,
             resume=resume,
             renew=renew,
+            watch=watch_port if watched else None,
         ),
         wanted,
     )
@@ -531,6 +540,18 @@ def report(
 
     drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
     report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
+
+
+@app.command(epilog="Example: rtclab watch latest")
+def watch(name: RunName = "latest", port: WatchPort = 0, out: Out = RUNS) -> None:
+    """Serve a page that shows what happens in a run, until Ctrl-C. Another process may be running it."""
+    from rtclab.cli.running import EXIT_INTERRUPTED
+    from rtclab.lab import watch
+
+    try:
+        watch(name, out=out, port=port)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 @app.command("runs", epilog="Example: rtclab runs --out runs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from rtclab.experiment import runner
 from rtclab.experiment.conditions import Condition, Conditions, Listed, check, listed, product
 from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.results import Moment, Results, check_names, window
-from rtclab.experiment.runner import Ended, How, Order
+from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.metrics import METRICS
 from rtclab.progress import progress as progress_bar
@@ -160,6 +161,7 @@ class Experiment:
         renew: bool = False,
         progress: bool = True,
         ended: Ended = lambda label, outcome: None,
+        beside: Beside = nullcontext,
     ) -> Results:
         """Runs all repeats in a new directory, or those that another one lacks; returns the results.
 
@@ -181,6 +183,7 @@ class Experiment:
                 or whose trace is to be kept and is not there. Their earlier values are kept.
             progress: show a progress bar on a terminal or in a notebook.
             ended: called with the label of the condition and the outcome after each repeat has been kept.
+            beside: called with the directory; what it returns is entered as a context while repeats run.
 
         Raises:
             BadInput: an argument is invalid, or the results of ``into`` were made in another way; nothing
@@ -190,7 +193,7 @@ class Experiment:
             DiskFull: no disk space is left for a result.
             Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
         """
-        how = How(executor, jobs, order, tries, renew, ended=ended)
+        how = How(executor, jobs, order, tries, renew, ended=ended, beside=beside)
         check_workers(self.about, self.backend, how)
         if into is not None:
             store, wanted = self._extended(Path(into))
@@ -246,6 +249,7 @@ def resumed(
     jobs: int | None = None,
     renew: bool = False,
     progress: bool = True,
+    beside: Beside = nullcontext,
 ) -> Results:
     """Continues an experiment: runs the repeats that have not finished, and adds repeats.
 
@@ -258,6 +262,7 @@ def resumed(
         jobs: as in :meth:`Experiment.run`.
         renew: run simulated repeats again that another build of rtclab ran. Its values are kept.
         progress: as in :meth:`Experiment.run`.
+        beside: as in :meth:`Experiment.run`.
 
     Raises:
         TraceError: there is no such experiment.
@@ -284,7 +289,7 @@ def resumed(
             hint="repeats can be added, not taken away",
         )
     made = backend_of(about.backend, capture=about.capture)
-    how = How(executor, jobs, renew=renew)
+    how = How(executor, jobs, renew=renew, beside=beside)
     check_workers(about, made, how)
     check(store.conditions, made)
     with store.only_writer():

@@ -32,6 +32,21 @@ def only_writer(place: Path) -> Iterator[None]:
         yield
 
 
+def has_writer(directory: Path) -> bool:
+    """Whether a process holds the lock of :func:`only_writer` on a directory."""
+    try:
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 @contextmanager
 def one_after_another(file: Path, on_wait: Callable[[str], None]) -> Iterator[None]:
     """Waits until no other process holds the lock file, and locks it. Ctrl-C ends the wait.

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend import manifest, paths_table
+from rtclab.backend import Watch, manifest, paths_table, unwatched
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
 from rtclab.backend.live.internet import user_space_nat
@@ -75,7 +75,9 @@ class LiveBackend:
                 hint="; ".join(dict.fromkeys(check.hint for check in missing)),
             )
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         """Runs one repeat in real time and writes its trace, with a capture of every packet, to ``out``.
 
         Raises:
@@ -118,7 +120,7 @@ class LiveBackend:
         try:
             with limited(shares(scenario)) as groups, user_space_nat() as attach:
                 on_start = attach if scenario.internet else None
-                run_in_lab(SESSION, argument | {"groups": groups}, on_start=on_start)
+                run_in_lab(SESSION, argument | {"groups": groups}, on_start=on_start, on_event=watch)
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)

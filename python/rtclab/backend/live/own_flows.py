@@ -41,6 +41,8 @@ class OwnConnection:
 
     number: int
     participant: str
+    nth: int
+    """Its number among the connections of the participant."""
     made_ns: int
     closed_ns: int | None = None
     connected: bool = False
@@ -61,7 +63,7 @@ class OwnConnection:
     @property
     def placeholders(self) -> tuple[str, str]:
         """Provisional names of the flows that it sends and receives."""
-        return f"{self.participant}/{self.number} sent", f"{self.participant}/{self.number} received"
+        return f"{self.participant}/{self.nth} sent", f"{self.participant}/{self.nth} received"
 
 
 class OwnConnections:
@@ -121,7 +123,7 @@ class OwnConnections:
     def _made(self, key: tuple[str, str, int], at_ns: int, duration_ns: int) -> None:
         if key in self._known:
             raise ValueError("the page reported the same connection twice")
-        one = OwnConnection(self._next, key[0], at_ns)
+        one = OwnConnection(self._next, key[0], len(self.numbers(key[0])), at_ns)
         self._next += 1
         self._known[key] = one
         self._recorder.connections[one.number] = _connection(

@@ -358,18 +358,6 @@ async def _not_hidden(request: web.Request, handler: Any) -> web.StreamResponse:
     return response
 
 
-def with_address(page: str, addresses: Mapping[str, str]) -> str:
-    """The address of a page, where the name of a node is replaced by its IP address.
-
-    Browsers insist on TLS for some names, ``app`` among them, because their domains ask for it.
-    """
-    parts = urlsplit(page)
-    host = addresses.get(parts.hostname or "")
-    if host is None:
-        return page
-    return parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}").geturl()
-
-
 def own_origins(address: str, servers: Mapping[str, Json], addresses: Mapping[str, str]) -> list[str]:
     """Origins without TLS that a browser should treat as secure, so that pages may use a camera.
 

@@ -50,6 +50,7 @@ from rtclab.backend.live.signalling import Message, PageServer, serve
 from rtclab.backend.live.tables import CAPTURE, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import LiveTraffic
+from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
 from rtclab.scenario.participant import CORE, INTERNET
@@ -83,10 +84,11 @@ SUSPENDED_S = 1.0
 """If the machine was suspended for longer than this, the calls were disturbed."""
 
 
-def run_session(argument: Json, _emit: Emit) -> Json:
+def run_session(argument: Json, emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
-    If the emulator ended by itself, the trace has what it carried until then.
+    If the emulator ended by itself, the trace has what it carried until then. Once a second, ``emit`` gets
+    what is new; see :class:`Sampler`.
 
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
@@ -108,11 +110,11 @@ def run_session(argument: Json, _emit: Emit) -> Json:
         allow_plain_http(names, NAMESPACES.parent)
     if argument["internet"]:
         connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
-    return asyncio.run(_run_and_write(argument, nodes))
+    return asyncio.run(_run_and_write(argument, nodes, emit))
 
 
-async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
-    session = Session(argument, nodes)
+async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> Json:
+    session = Session(argument, nodes, emit)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
@@ -167,9 +169,12 @@ class Seat:
 
 
 class Session:
-    """One repeat. ``argument`` is the same as for :func:`run_session`; the first of ``nodes`` is ``core``."""
+    """One repeat.
 
-    def __init__(self, argument: Json, nodes: list[Node]) -> None:
+    ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
+    """
+
+    def __init__(self, argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> None:
         self._argument = argument
         self._call: Json = argument["call"]
         self._connections = {
@@ -177,6 +182,7 @@ class Session:
         }
         self.recorder = Recorder(dict(self._connections), run_began_ms=time.time() * 1000)
         self._own = OwnConnections(self.recorder, len(self._connections), len(argument["calls"]))
+        self._emit, self._sampler = emit, Sampler(self.recorder.rows)
         self._nodes = nodes
         self._internet = (
             next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
@@ -253,6 +259,7 @@ class Session:
         """Stops everything. Returns the emulator's record, None if the run had not begun."""
         self._failure.cancel()
         self.ended_ns = self._now_ns()
+        self._emit(self._sampler.new(self.ended_ns))
         said = await self._traffic.stop()
         summary = self._stop_emulator()
         out = Path(self._argument["out"])
@@ -564,6 +571,7 @@ class Session:
                 reading = await asyncio.to_thread(meter.read)
                 if reading is not None:
                     self.recorder.add_load(self._now_ns(), name, *reading)
+            self._emit(self._sampler.new(self._now_ns()))
             self._check_connections()
             self._note_silent_pages()
             if self._emulator is not None and not self._emulator.is_running():

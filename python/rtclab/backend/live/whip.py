@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.own_page import with_address
 from rtclab.scenario import Scenario
 
 PORT = 8080
@@ -283,6 +282,18 @@ def page_resource(
     url = template.replace("{name}", participant).replace("{sender}", connection.feed)
     address = with_address(url, addresses)
     return {"url": url, "address": address, "token": settings["token"], "plays": plays}
+
+
+def with_address(url: str, addresses: Mapping[str, str]) -> str:
+    """A URL where the name of a node is replaced by its IP address.
+
+    Browsers insist on TLS for some names, ``app`` among them, because their domains ask for it.
+    """
+    parts = urlsplit(url)
+    host = addresses.get(parts.hostname or "")
+    if host is None:
+        return url
+    return parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}").geturl()
 
 
 def host_and_port(url: str) -> tuple[str, int]:
