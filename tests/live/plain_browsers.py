@@ -23,7 +23,7 @@ PAGES_TIMEOUT_S = 60
 
 
 def run_pages(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
-    """Opens the page of each participant in a lab, and closes them when all have run for ``seconds``.
+    """Opens the page of each participant in a lab, and closes all when they are done, after ``seconds`` or later.
 
     Args:
         argument: ``pages``, the path of each participant's page on the server ``app``; ``folder`` of their
@@ -49,7 +49,7 @@ def run_pages(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
             page = f"{origin}/{argument['pages'][browser.participant]}"
             browser.start(argument["browser"], page, argument["clip"], options)
         async with asyncio.timeout(PAGES_TIMEOUT_S):
-            while min(seconds_of(folder, name) for name in argument["pages"]) < argument["seconds"]:
+            while not all(has_run(folder, name, argument["seconds"]) for name in argument["pages"]):
                 await asyncio.sleep(0.5)
         await asyncio.gather(*(browser.stop() for browser in browsers), server.stop())
 
@@ -65,9 +65,10 @@ def spawn(node: str, command: list[str], **options: Any) -> subprocess.Popen[byt
     return subprocess.Popen(node_command(node, ["nice", "-n", str(BROWSER_NICENESS), *command]), **options)
 
 
-def seconds_of(folder: Path, name: str) -> float:
-    """How long a page has run, according to its log."""
+def has_run(folder: Path, name: str, seconds: float) -> bool:
+    """Whether a page has done all that it does and has run for ``seconds``, according to its log."""
     try:
-        return float(log(folder, name)["stats"][-1]["at"]) / 1000
-    except (FileNotFoundError, IndexError):
-        return 0.0
+        said = log(folder, name)
+    except FileNotFoundError:
+        return False
+    return bool(said["done"] and said["stats"][-1]["at"] >= 1000 * seconds)

@@ -4,7 +4,7 @@
 const parameters = new URLSearchParams(location.search);
 const me = parameters.get("me");
 const began = performance.now();
-const log = { events: [], stats: [], messages: 0, transformed: { sent: 0, received: 0 }, browser: seen() };
+const log = { done: false, events: [], stats: [], messages: 0, transformed: { sent: 0, received: 0 }, browser: seen() };
 
 // What a page can find out about the browser's objects.
 function seen() {

@@ -12,6 +12,9 @@ report(me, [call]);
   if (me !== "alice") await call.called;
   call.add(audio);
   const sender = call.add(video);
+  const settings = sender.getParameters();
+  settings.encodings[0].maxBitrate = 200_000;
+  await sender.setParameters(settings);
   while (call.pc.connectionState !== "connected") await sleep(0.1);
   note("media");
   if (me === "alice") {
@@ -30,5 +33,5 @@ report(me, [call]);
     transceiver.direction = "sendrecv";
     note("camera on");
   }
-  console.warn("all renegotiated");
+  log.done = true;
 })().catch((error) => note(String(error)));
