@@ -19,7 +19,8 @@ DIST := $(CURDIR)/target/dist
 PROFILE := $(DIST)/profile.profdata
 # Absolute paths of this machine, such as in messages of panics, would end up in the wheels.
 PATHS := --remap-path-prefix=$(HOME)=. --remap-path-prefix=$(CURDIR)=.
-BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(BIN)/maturin build --release --locked --target-dir $(DIST)/cargo
+FIND_ZIG := PATH=$(CURDIR)/$(BIN):$$PATH
+BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin build --release --locked --target-dir $(DIST)/cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
@@ -94,7 +95,7 @@ wheel-%-linux-gnu: $(PROFILE)
 	rm -rf $(DIST)/$*
 	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $*-linux-gnu \
 	  --compatibility manylinux_$(subst .,_,$(GLIBC)) --out $(DIST)/$*
-	RUSTFLAGS="$(PATHS)" PATH=$(CURDIR)/$(BIN):$$PATH cargo zigbuild --locked --profile server -p rtclab-sfu \
+	RUSTFLAGS="$(PATHS)" $(FIND_ZIG) cargo zigbuild --locked --profile server -p rtclab-sfu \
 	  --config profile.server.strip=true --target $*-linux-gnu.$(GLIBC) --target-dir $(DIST)/cargo
 	PYTHON=$(BIN)/python packaging/add_program.sh $(DIST)/$*/*.whl $(DIST)/cargo/$*-linux-gnu/server/rtclab-sfu dist
 

@@ -10,7 +10,7 @@ from rtclab._native import CONGESTION_CONTROLS
 calls = [rtclab.Scenario.load(name) for name in rtclab.list_scenarios()["name"]]
 calls += [rtclab.Scenario.load("first-call", {"congestion_control.name": name}) for name in CONGESTION_CONTROLS]
 for call in calls:
-    for repeat in range(3):
+    for repeat in range(2):
         rtclab.simulate(call, repeat)
 with tempfile.TemporaryDirectory() as out:
     run = rtclab.run("first-call", repeats=1, capture=True, out=out)
