@@ -86,7 +86,9 @@ def test_wheels_have_every_file_of_their_package(dist: Path) -> None:
     own = {name.removeprefix("python/") for name in git_files("python/rtclab")}
     for wheel in wheels_of(dist, "rtclab"):
         names = set(ZipFile(wheel).namelist())
-        files = {name for name in names if name.startswith("rtclab/") and not name.startswith("rtclab/_native.")}
+        files = {
+            name for name in names if name.startswith("rtclab/") and not name.startswith("rtclab/_native.")
+        }
         assert files == own - {"rtclab/_native.pyi"}, wheel.name
         sfu = any(name.endswith(".data/scripts/rtclab-sfu") for name in names)
         assert sfu == ("linux" in wheel.name), wheel.name
@@ -121,7 +123,16 @@ def bare(dist: Path, here: Path, script: str) -> str:
     known = {"WHEELHOUSE": str(WHEELHOUSE), "ROOT": str(ROOT), "PYTHON": sys._base_executable}
     kept = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-euc", IN_A_BARE_NAMESPACE + script],
+        [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--net",
+            "--mount",
+            "sh",
+            "-euc",
+            IN_A_BARE_NAMESPACE + script,
+        ],
         cwd=here,
         env=kept | known,
         capture_output=True,
@@ -149,3 +160,56 @@ def test_a_call_runs_where_only_the_wheels_are(dist: Path, tmp_path: Path) -> No
     assert "pip install aiohttp av psutil pyroute2 scikit-video" in out
     assert "singh2013" in out
     assert (tmp_path / "runs" / "first-call-sim-1" / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.skipif("RTCLAB_DIST" not in os.environ, reason="needs wheels of `make dist`")
+def test_the_tags_of_the_wheels_hold(dist: Path, tmp_path: Path) -> None:
+    """Linux: the versions of glibc's symbols, in the module and in the SFU. Elsewhere: the libraries."""
+    readobj = next(Path(rustc("--print", "sysroot")).rglob("llvm-readobj"))
+    for wheel in wheels_of(dist, "rtclab"):
+        if "manylinux" in wheel.name:
+            tag = wheel.stem.split("-")[-1].split(".")[0]
+            show = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+            said = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+            assert f'consistent with the following platform tag:\n"{tag}"' in said, said
+            continue
+        home = tmp_path / wheel.stem
+        ZipFile(wheel).extractall(home)
+        (module,) = (home / "rtclab").glob("_native.*[!i]")
+        listed = subprocess.run(
+            [readobj, "--needed-libs", module], capture_output=True, text=True, check=True
+        ).stdout
+        needed = set(re.search(r"NeededLibraries \[\n(.*?)\]", listed, re.DOTALL)[1].split())  # type: ignore[index]
+        system = r"/usr/lib/lib(System\.B|iconv\.2)\.dylib" if "macosx" in wheel.name else r"(?!lib).*\.dll"
+        assert {name for name in needed if not re.fullmatch(system, name)} == set(), wheel.name
+        assert b"PyInit__native" in module.read_bytes()
+        if "win" in wheel.name:
+            assert {name for name in needed if name.startswith("python")} == {"python3.dll"}, wheel.name
+
+
+@pytest.mark.skipif("RTCLAB_DIST" not in os.environ, reason="takes minutes; `make dist` does it")
+def test_the_sdist_builds(dist: Path, tmp_path: Path) -> None:
+    (sdist,) = dist.glob("*.tar.gz")
+    build = [*PIP, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(sdist)]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "rtclab/_native.abi3.so" in ZipFile(wheel).namelist()
+
+
+def rustc(*arguments: str) -> str:
+    return subprocess.run(["rustc", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_no_text_installs_what_is_not_published() -> None:
+    unpublished = re.compile(r"pip install" + r"( -\S+)* ['\"]?rtclab(-papers)?(?![-\w])")
+    for name in git_files("."):
+        if Path(name).suffix in {".md", ".py", ".toml", ".ipynb", ".rs", ""} and (ROOT / name).is_file():
+            assert not unpublished.search((ROOT / name).read_text(errors="replace")), name
+
+
+def test_the_container_has_what_make_setup_live_installs() -> None:
+    container, makefile = (ROOT / "Containerfile").read_text(), (ROOT / "Makefile").read_text()
+    live = set(re.search(r"^LIVE_PACKAGES := (.*)", makefile, re.MULTILINE)[1].split())  # type: ignore[index]
+    only_for_tests = {"tshark", "chromium-driver"}
+    installed = re.search(r"python3-venv(.*?)&&", container, re.DOTALL)[1].replace("\\", "").split()  # type: ignore[index]
+    assert set(installed) == live - only_for_tests
