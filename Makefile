@@ -79,7 +79,7 @@ target/bench/%/built:
 
 dist: $(VENV)/built-dist $(PROFILE) ## dist/: source and profile-guided wheels, built and tested; TARGETS="TRIPLE ..." chooses
 	rm -rf dist
-	$(BIN)/maturin sdist --quiet --out dist
+	$(BIN)/maturin sdist --out dist
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist ./papers
 	for target in $(TARGETS); do $(MAKE) wheel-$$target || exit 1; done
 	RTCLAB_DIST=$(CURDIR)/dist $(BIN)/pytest tests/install
