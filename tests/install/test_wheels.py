@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -103,7 +103,10 @@ def test_the_sdist_has_all_that_a_build_needs(dist: Path, tmp_path: Path) -> Non
     (root,) = tmp_path.iterdir()
     there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     expected = git_files("python") | {
-        name for name in git_files("crates") if PurePosixPath(name).match("src/**/*.rs") or "Cargo" in name
+        name
+        for crate in ("core", "emu", "python")
+        for name in git_files(f"crates/rtclab-{crate}")
+        if "/src/" in name or "Cargo" in name
     }
     assert expected | {"Cargo.lock", "LICENSE", "README.md", "pyproject.toml"} <= there
     metadata = ["cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version", "1"]
