@@ -120,7 +120,7 @@ docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust docum
 	$(BIN)/sphinx-build -q -W -E --keep-going -d target/doc/site-cache docs target/doc/site
 
 clean:                            ## everything that make made, but not runs
-	rm -rf $(VENV) target fuzz/target python/rtclab/_native*.so
+	rm -rf $(VENV) dist target fuzz/target python/rtclab/_native*.so
 
 $(BIN)/maturin:
 	$(PYTHON) -m venv $(VENV)
