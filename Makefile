@@ -19,6 +19,7 @@ DIST := $(CURDIR)/target/dist
 PROFILE := $(DIST)/profile.profdata
 # Absolute paths of this machine, such as in messages of panics, would end up in the wheels.
 PATHS := --remap-path-prefix=$(HOME)=. --remap-path-prefix=$(CURDIR)=.
+LLVM := $$(rustc --print target-libdir)/../bin
 FIND_ZIG := PATH=$(CURDIR)/$(BIN):$$PATH
 BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin build --release --locked --target-dir $(DIST)/cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -89,15 +90,16 @@ $(PROFILE): $(VENV)/built-dist $(NATIVE) packaging/train.py
 	RUSTFLAGS=-Cprofile-generate=$(DIST)/profile $(BUILD_WHEEL) --target $$(rustc --print host-tuple) --out $(DIST)/profile
 	$(BIN)/python -m zipfile --extract $(DIST)/profile/*.whl $(DIST)/profile/python
 	PYTHONPATH=$(DIST)/profile/python $(BIN)/python packaging/train.py
-	$$(rustc --print target-libdir)/../bin/llvm-profdata merge --output=$@ $(DIST)/profile/*.profraw
+	$(LLVM)/llvm-profdata merge --output=$@ $(DIST)/profile/*.profraw
 
 wheel-%-linux-gnu: $(PROFILE)
 	rm -rf $(DIST)/$*
 	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $*-linux-gnu \
 	  --compatibility manylinux_$(subst .,_,$(GLIBC)) --out $(DIST)/$*
 	RUSTFLAGS="$(PATHS)" $(FIND_ZIG) cargo zigbuild --locked --profile server -p rtclab-sfu \
-	  --config profile.server.strip=true --target $*-linux-gnu.$(GLIBC) --target-dir $(DIST)/cargo
-	PYTHON=$(BIN)/python packaging/add_program.sh $(DIST)/$*/*.whl $(DIST)/cargo/$*-linux-gnu/server/rtclab-sfu dist
+	  --target $*-linux-gnu.$(GLIBC) --target-dir $(DIST)/cargo
+	$(LLVM)/llvm-strip -o $(DIST)/$*/rtclab-sfu $(DIST)/cargo/$*-linux-gnu/server/rtclab-sfu
+	PYTHON=$(BIN)/python packaging/add_program.sh $(DIST)/$*/*.whl $(DIST)/$*/rtclab-sfu dist
 
 wheel-%: $(PROFILE)
 	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $* --out dist
