@@ -8,7 +8,9 @@ import rtclab
 from rtclab._native import CONGESTION_CONTROLS
 
 calls = [rtclab.Scenario.load(name) for name in rtclab.list_scenarios()["name"]]
-calls += [rtclab.Scenario.load("first-call", {"congestion_control.name": name}) for name in CONGESTION_CONTROLS]
+calls += [
+    rtclab.Scenario.load("first-call", {"congestion_control.name": name}) for name in CONGESTION_CONTROLS
+]
 for call in calls:
     for repeat in range(2):
         rtclab.simulate(call, repeat)
