@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rtclab import __version__
-from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, FieldError, RtclabError, need_linux
 from rtclab.experiment import (
     Experiment,
     Moment,
@@ -487,13 +487,12 @@ def link(
         1
     """
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
+    need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
     from rtclab.backend.live.link import run_link
 
     if "pyroute2" in missing_python_packages():
-        raise BackendUnavailable(
-            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
-        )
+        raise BackendUnavailable("an emulated link needs the Python module `pyroute2`", hint=SEE_DOCTOR)
     return run_link(
         outwards.native("up"),
         back.native("down"),

@@ -746,7 +746,6 @@ def run_link(
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
     far end. The exit status is the command's.
     """
-    from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
     from rtclab.lab import link
 
@@ -754,6 +753,8 @@ def run_link(
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
+        from rtclab.backend.live.link import summary_text
+
         print(summary_text(result), file=sys.stderr)
     raise typer.Exit(result["status"])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rtclab.backend.live.doctor import find_chromium, find_firefox
 from rtclab.backend.live.media import prepare
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 from rtclab.scenario import Scenario
 
 
@@ -28,7 +28,7 @@ def _browser(scenario: Scenario, participant: str) -> dict[str, Any]:
     options = scenario.browser_of(participant)
     executable = find_chromium() if options.name == "chromium" else find_firefox()
     if executable is None:
-        raise BackendUnavailable(f"no {options.name} found in PATH", hint="make setup-live")
+        raise BackendUnavailable(f"no {options.name} found in PATH", hint=SEE_DOCTOR)
     devices = prepare(scenario, participant)
     clip, sound = devices["camera"], devices["microphone"]
     files = {name: path for name, path in (("clip", clip), ("sound", sound)) if path is not None}

@@ -14,7 +14,6 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
-import fcntl
 import importlib
 import json
 import os
@@ -27,11 +26,15 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rtclab.errors import BackendUnavailable, RtclabError
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it, on Windows
+    import fcntl
 
 Json = dict[str, Any]
 Emit = Callable[[Json], None]
