@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,18 @@ from typing import Any
 from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
-from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
+from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
-from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
+from rtclab.errors import (
+    BackendUnavailable,
+    BadInput,
+    CallFailed,
+    DiskFull,
+    LaboratoryFailed,
+    UnsupportedScenario,
+)
 from rtclab.scenario import Scenario, mixing
 from rtclab.trace import Trace
 
@@ -40,6 +48,24 @@ class LiveBackend:
     deterministic = False
     capture = False
 
+    def __init__(
+        self,
+        invitations: Sequence[Invitation] = (),
+        *,
+        wait_s: float = WAIT_S,
+        announce: Emit = announce,
+    ) -> None:
+        """Prepares the backend.
+
+        Args:
+            invitations: where invited browsers find the seats of their participants.
+            wait_s: how long a repeat waits until all these seats are taken, in seconds.
+            announce: called with what happens to a seat; by default it is printed on standard error.
+        """
+        self._invitations = invitations
+        self._wait_s = wait_s
+        self._announce = announce
+
     def check(self, scenario: Scenario) -> None:
         """Checks whether browsers support the scenario, and whether this machine has what they need.
 
@@ -54,9 +80,12 @@ class LiveBackend:
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
+        self._check_invitations(scenario)
         joined = live_connections(scenario)
         missing = what_is_missing(
-            turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
+            turn=any(call.relay is not None for call in scenario.calls)
+            or has_nat(scenario)
+            or bool(self._invitations),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
             str0m=any(one.server == "str0m" for one in joined),
@@ -69,6 +98,29 @@ class LiveBackend:
                 + "; ".join(f"{check.name}: {check.detail}" for check in missing),
                 hint="; ".join(dict.fromkeys(check.hint for check in missing)),
             )
+
+    def _check_invitations(self, scenario: Scenario) -> None:
+        """Checks that every invited browser has an address, at which this machine can listen.
+
+        Raises:
+            BadInput: one has none, or its address or port cannot be used.
+        """
+        addressed = {one.participant for one in self._invitations}
+        for name in scenario.participants:
+            if scenario.browser_of(name).name == "invited" and name not in addressed:
+                raise BadInput(
+                    f"nobody can take the seat of {name}: an invited browser needs an address; expected "
+                    f"--invite {name}=ADDRESS",
+                    hint=own_addresses(),
+                )
+        for name in addressed:
+            if name not in scenario.participants or scenario.browser_of(name).name != "invited":
+                raise BadInput(
+                    f"--invite: `{name}` has no invited browser in the scenario; expected "
+                    f'`browser.name = "invited"` for one of {", ".join(scenario.participants)}'
+                )
+        with listening(self._invitations):
+            pass
 
     def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
         """Runs one repeat in real time and writes its trace, with a capture of every packet, to ``out``.
@@ -86,7 +138,7 @@ class LiveBackend:
 
         started = browsers(scenario)
         planned = manifest(
-            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started)
+            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None
         ).as_json()
         argument = {
             "call": scenario.native(seed=seed),
@@ -105,8 +157,14 @@ class LiveBackend:
             "manifest": planned,
         }
         try:
-            with limited(shares(scenario)) as groups:
-                run_in_lab(SESSION, argument | {"groups": groups})
+            with limited(shares(scenario)) as groups, listening(self._invitations) as places:
+                invited = {name: place | {"wait_s": self._wait_s} for name, place in places.items()}
+                run_in_lab(
+                    SESSION,
+                    argument | {"groups": groups, "invited": invited},
+                    on_event=self._announce,
+                    descriptors=[place[kind] for place in places.values() for kind in ("tcp", "udp")],
+                )
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)

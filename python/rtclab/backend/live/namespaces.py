@@ -26,7 +26,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -82,7 +82,12 @@ def check_lab() -> None:
 
 
 def run_in_lab(
-    target: str, argument: Json, *, on_event: Emit | None = None, foreground: bool = False
+    target: str,
+    argument: Json,
+    *,
+    on_event: Emit | None = None,
+    foreground: bool = False,
+    descriptors: Sequence[int] = (),
 ) -> Json:
     """Calls ``target`` in a new lab and returns its result.
 
@@ -95,6 +100,8 @@ def run_in_lab(
         foreground: the lab keeps the terminal, so that standard input and Ctrl-C reach its processes. The lab
             itself ignores Ctrl-C until ``target`` handles it. Without ``foreground`` the lab has neither, and
             its standard output goes to standard error.
+        descriptors: file descriptors that the lab inherits, with the same numbers. A socket among them stays
+            in the caller's network namespace.
 
     Raises:
         LabError: ``target`` raised an error, whose traceback is a note, or the lab died.
@@ -104,7 +111,7 @@ def run_in_lab(
     with ours, theirs:
         process = subprocess.Popen(
             [*UNSHARE, sys.executable, "-c", SERVE, str(theirs.fileno()), f"rtclab-lab-of-{os.getpid()}"],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), *descriptors],
             stdin=None if foreground else subprocess.DEVNULL,
             stdout=None if foreground else 2,
             start_new_session=not foreground,

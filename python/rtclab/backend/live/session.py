@@ -26,6 +26,7 @@ from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.firefox import BROWSERS
+from rtclab.backend.live.invited import InvitedBrowser
 from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
 from rtclab.backend.live.nat import put_behind_nat
 from rtclab.backend.live.servers import Servers, spawn
@@ -66,7 +67,7 @@ SUSPENDED_S = 1.0
 """If the machine was suspended for longer than this, the calls were disturbed."""
 
 
-def run_session(argument: Json, _emit: Emit) -> Json:
+def run_session(argument: Json, emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     If the emulator ended by itself, the trace has what it carried until then.
@@ -75,8 +76,10 @@ def run_session(argument: Json, _emit: Emit) -> Json:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
-            ``groups``, the files that join their control groups; ``out``, the directory of the trace;
-            ``manifest`` as planned; and ``paths``, a table of the trace.
+            ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that join the
+            browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned; and
+            ``paths``, a table of the trace.
+        emit: called with what the user should know of the seats of invited browsers.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -84,11 +87,11 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     """
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
-    return asyncio.run(_run_and_write(argument, nodes))
+    return asyncio.run(_run_and_write(argument, nodes, emit))
 
 
-async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
-    session = Session(argument, nodes)
+async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit = lambda event: None) -> Json:
+    session = Session(argument, nodes, emit)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
@@ -128,18 +131,21 @@ class Seat:
     join_ns: int
     leave_ns: int
     server: PageServer
-    browser: BrowserProcess
+    browser: BrowserProcess | InvitedBrowser
     made: list[int] = field(default_factory=list)
     """Its connections, in the order in which the page made them."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    camera: Json | None = None
+    """The picture of an invited browser's camera, once it is ready."""
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Session:
     """One repeat. ``argument`` is the same as for :func:`run_session`; the first of ``nodes`` is ``core``."""
 
-    def __init__(self, argument: Json, nodes: list[Node]) -> None:
+    def __init__(self, argument: Json, nodes: list[Node], emit: Emit = lambda event: None) -> None:
         self._argument = argument
+        self._emit = emit
         self._call: Json = argument["call"]
         self._connections = {
             one.number: one for one in map(LiveConnection.from_json, argument["connections"])
@@ -220,6 +226,8 @@ class Session:
             self._add_tcp(report)
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
+            if isinstance(seat.browser, InvitedBrowser):
+                self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
             keep_event_logs(
                 seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out
             )
@@ -285,7 +293,9 @@ class Session:
                 participant,
                 f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}",
             )
-        await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
+        # An invited browser may leave again while another seat is still free.
+        while not all(seat.ready.is_set() for seat in self._seats.values()):
+            await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
 
     async def _seat(self, participant: Json, signalling: str) -> None:
         name = participant["name"]
@@ -295,6 +305,14 @@ class Session:
             nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
             return Popen(node_command(place, nice), **options)
 
+        of_session = {
+            "signalling": signalling,
+            "ice": self._servers.ice_of(name),
+            "rooms": self._servers.rooms(),
+        }
+        if (outside := self._argument["invited"].get(name)) is not None:
+            await self._invite(participant, outside, of_session)
+            return
         started = self._argument["browsers"][name]
         files = started["files"]
         server = PageServer(
@@ -303,11 +321,6 @@ class Session:
             partial(self._report_failed, name),
             files,
         )
-        of_session = {
-            "signalling": signalling,
-            "ice": self._servers.ice_of(name),
-            "rooms": self._servers.rooms(),
-        }
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
         self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
@@ -315,6 +328,26 @@ class Session:
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
         browser.start(url=url, **started["start"])
+
+    async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
+        """Serves the seat of an invited browser."""
+        name = participant["name"]
+        browser = InvitedBrowser(
+            next(node for node in self._nodes if node.name == name),
+            place,
+            self._connections,
+            of_session["signalling"],
+            partial(spawn, name),
+            HOMES / name,
+            emit=self._emit,
+            on_message=partial(self._receive, name),
+            on_closed=partial(self._invited_left, name),
+            fail=self.fail,
+        )
+        settings = {**self._argument["pages"][name], **of_session, **browser.settings()}
+        browser.page.configure(settings)
+        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], browser.page, browser)
+        await browser.start()
 
     def _place_of(self, participant: str) -> str:
         """The namespace of the participant's browser, behind its NAT if it has one."""
@@ -325,11 +358,12 @@ class Session:
         return put_behind_nat(node, kind).name
 
     async def _wait_until_ready(self, seat: Seat) -> None:
+        timeout_s = seat.browser.wait_s if isinstance(seat.browser, InvitedBrowser) else READY_TIMEOUT_S
         try:
-            await asyncio.wait_for(seat.ready.wait(), READY_TIMEOUT_S)
+            await asyncio.wait_for(seat.ready.wait(), timeout_s)
         except TimeoutError:
             self.fail(
-                f"the page of {seat.name} was not ready within {READY_TIMEOUT_S:g} s; "
+                f"the page of {seat.name} was not ready within {timeout_s:g} s; "
                 f"expected it to load and to open its camera{seat.browser.last_words()}"
             )
             await self._failure
@@ -404,7 +438,11 @@ class Session:
 
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
-        programs = {name: seat.browser.processes for name, seat in self._seats.items()}
+        programs = {
+            name: seat.browser.processes
+            for name, seat in self._seats.items()
+            if isinstance(seat.browser, BrowserProcess)
+        }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
         meters = {name: LoadMeter(processes) for name, processes in programs.items()}
         asleep_s = suspended_s()
@@ -460,6 +498,15 @@ class Session:
         if not self._seats[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
+    def _invited_left(self, name: str) -> None:
+        seat = self._seats[name]
+        assert isinstance(seat.browser, InvitedBrowser)
+        if self._emulator is None:
+            seat.ready.clear()
+            seat.browser.says("left")
+        elif not seat.left.is_set():
+            self.fail(f"the invited browser of {name} has gone; expected it to stay until it leaves the call")
+
     def _report_failed(self, name: str, error: Exception) -> None:
         what = f"{type(error).__name__}: {error}"
         self.fail(f"a report of {name}'s page could not be handled: {what}", LaboratoryFailed)
@@ -468,6 +515,7 @@ class Session:
         """Handles a report from a page."""
         match message["type"]:
             case "ready":
+                self._seats[name].camera = message.get("camera")
                 self._seats[name].ready.set()
             case "connection":
                 self._seats[name].made.append(message["number"])
@@ -493,6 +541,8 @@ class Session:
 
     def _proof_of_connection(self, name: str) -> str:
         """The event after which media can pass. There is no DTLS handshake without encryption."""
+        if name in self._argument["invited"]:
+            return "dtls_connected"
         encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
         return "dtls_connected" if encrypted else "ice_connected"
 

@@ -127,7 +127,7 @@ class Recorder:
         for pair in [] if repeated else by_type.get("candidate-pair", []):
             self._add_estimate(common, outgoing, pair)
         for stream in by_type.get("outbound-rtp", []):
-            self.ssrcs[stream["ssrc"]] = outgoing
+            self.ssrcs.setdefault(stream["ssrc"], outgoing)
         for side in ("local", "remote") if message.get("selected") else ():
             self._add_end(connection.number, message["selected"][side])
         videos = [stream for stream in by_type.get("inbound-rtp", []) if stream["kind"] == "video"]
@@ -165,7 +165,9 @@ class Recorder:
 
     def _add_end(self, number: int, candidate: Row) -> None:
         # The port of a relayed candidate belongs to the relay, and all candidates of one relay look alike.
-        if candidate["candidateType"] != "relay" and candidate["address"] is not None:
+        # Where the scenario has no relay, an invited browser has one at its own node.
+        relayed = candidate["candidateType"] == "relay" and self.connections[number].relay is not None
+        if not relayed and candidate["address"] is not None:
             self.ends.add(End(candidate["address"], candidate["port"], number))
 
     def _shown(self, flow: str, videos: Rows) -> int:

@@ -21,7 +21,7 @@ CREDENTIALS_LAST_S = 7 * 24 * 3600
 # addresses are of UDP only (`no-tcp-relay`), as WebRTC needs them. `no-rfc5780` avoids a second port, and
 # `no-cli` one at the loopback address. Without `pidfile` and `userdb` the files would be in /var.
 CONFIGURATION = """\
-listening-ip={address}
+listening-ip={listening}
 listening-port={port}
 relay-ip={address}
 relay-threads=1
@@ -49,10 +49,20 @@ class TurnServer:
         address: IPv4 address of the node. The server listens and relays there and nowhere else.
         home: directory for its files. The caller deletes it.
         on_exit: called once, with the reason, if the server ends before it is stopped.
+        listening: another address of the node, at which the server listens instead.
     """
 
-    def __init__(self, spawn: Spawn, address: str, home: Path, on_exit: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        spawn: Spawn,
+        address: str,
+        home: Path,
+        on_exit: Callable[[str], None],
+        *,
+        listening: str | None = None,
+    ) -> None:
         self._address = address
+        self._listening = listening or address
         self._home = home
         self._realm = f"rtclab-{secrets.token_hex(4)}"
         self._secret = secrets.token_hex(16)
@@ -64,7 +74,12 @@ class TurnServer:
         configuration = self._home / "turnserver.conf"
         configuration.write_text(
             CONFIGURATION.format(
-                address=self._address, port=PORT, realm=self._realm, secret=self._secret, home=self._home
+                listening=self._listening,
+                address=self._address,
+                port=PORT,
+                realm=self._realm,
+                secret=self._secret,
+                home=self._home,
             )
         )
         self._process.start(["turnserver", "-c", str(configuration)])
@@ -76,7 +91,7 @@ class TurnServer:
             CallFailed: it ended, another program has the port, or it took too long.
         """
         await self._process.listening(
-            self._address, PORT, protocols=("udp", "tcp"), timeout_s=READY_TIMEOUT_S
+            self._listening, PORT, protocols=("udp", "tcp"), timeout_s=READY_TIMEOUT_S
         )
 
     async def stop(self) -> None:
@@ -91,15 +106,20 @@ class TurnServer:
     def ice_servers(self, participant: str, *, tcp: bool) -> list[dict[str, Any]]:
         """``iceServers`` for the participant's ``RTCPeerConnection``, with credentials of its own.
 
-        The credentials are made as in *A REST API For Access To TURN Services*
-        (draft-uberti-behave-turn-rest-00, section 2.2): the user's name begins with the time at which they
-        expire, and the password is its HMAC-SHA1 with the server's secret.
-
         Args:
             participant: whose credentials they are.
             tcp: offer TURN over TCP instead of UDP.
         """
+        url = f"turn:{self._address}:{PORT}?transport={'tcp' if tcp else 'udp'}"
+        return [self.stun_server, self.relay(participant, url)]
+
+    def relay(self, participant: str, url: str) -> dict[str, Any]:
+        """An entry of ``iceServers`` for the participant who reaches the server at ``url``.
+
+        The credentials are made as in *A REST API For Access To TURN Services*
+        (draft-uberti-behave-turn-rest-00, section 2.2): the user's name begins with the time at which they
+        expire, and the password is its HMAC-SHA1 with the server's secret.
+        """
         user = f"{int(time.time()) + CREDENTIALS_LAST_S}:{participant}"
         password = base64.b64encode(hmac.digest(self._secret.encode(), user.encode(), "sha1")).decode()
-        url = f"turn:{self._address}:{PORT}?transport={'tcp' if tcp else 'udp'}"
-        return [self.stun_server, {"urls": [url], "username": user, "credential": password}]
+        return {"urls": [url], "username": user, "credential": password}
