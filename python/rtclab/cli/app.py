@@ -306,6 +306,19 @@ def run(
             "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
         ),
     ] = None,
+    invite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ADDRESS",
+            help="Let a browser on the network, such as a phone's, take the seat of a participant of a live "
+            "call. ADDRESS is one IPv4 address of this machine, such as 192.168.1.5 or 192.168.1.5:8443. May "
+            "be given several times. Runs one repeat, unless --repeats says otherwise.",
+        ),
+    ] = None,
+    invite_wait: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="With --invite: how long to wait until all seats are taken."),
+    ] = "5 min",
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -316,9 +329,10 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, limits_of, print_browser_arguments, run_and_report
+    from rtclab.cli.running import RunOutput, limits_of, print_browser_arguments, run_and_report, seats_of
     from rtclab.lab import run
 
+    seats = seats_of(invite or ())
     print_browser_arguments(backend, scenario, changes or ())
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
@@ -339,6 +353,8 @@ def run(
             out=out,
             resume=resume,
             renew=renew,
+            invite=seats,
+            invite_wait=invite_wait,
         ),
         wanted,
     )

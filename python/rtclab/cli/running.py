@@ -86,6 +86,27 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
     return fields
 
 
+def seats_of(invite: Sequence[str]) -> dict[str, str]:
+    """The address of each invited participant, from the options ``--invite``.
+
+    Raises:
+        BadInput: a participant is given twice, or a text has no address.
+    """
+    seats: dict[str, str] = {}
+    for text in invite:
+        name, equals, address = text.partition("=")
+        if not (name and equals) or name in seats:
+            raise BadInput(
+                f"--invite: {name} is given twice"
+                if name in seats
+                else f"--invite: `{text}` has no address; expected NAME=ADDRESS, such as "
+                f"{name or 'alice'}=192.168.1.5",
+                hint=None if name in seats else "an address of this machine that the phone can reach",
+            )
+        seats[name] = address
+    return seats
+
+
 def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
     """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
 

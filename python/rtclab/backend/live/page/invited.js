@@ -9,6 +9,12 @@ const TEXTS = {
   over: "The call is over. You can close this page.",
 };
 
+const ERRORS = {
+  NotAllowedError: "the page may not use your camera or microphone. Allow it in the browser's settings of this page.",
+  NotFoundError: "the browser finds no camera or no microphone.",
+  NotReadableError: "another program uses your camera or microphone.",
+};
+
 const button = document.getElementById("join");
 const message = document.getElementById("message");
 
@@ -28,7 +34,9 @@ document.addEventListener("state", ({ detail: state }) => {
   if (!failed) show(TEXTS[state] ?? state);
 });
 window.addEventListener("error", (event) => showError(event.message));
-window.addEventListener("unhandledrejection", ({ reason }) => showError(reason?.message ?? String(reason)));
+window.addEventListener("unhandledrejection", ({ reason }) => {
+  showError(ERRORS[reason?.name] ?? String(reason));
+});
 
 // A click also lets the page play sound. A screen that goes dark would stop the camera.
 button.onclick = async () => {

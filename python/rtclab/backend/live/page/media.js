@@ -17,9 +17,7 @@ export async function openCamera(config) {
     audio: config.audio && !own.audio ? (config.audio.file ? UNPROCESSED : true) : false,
   };
   if (wanted.video || wanted.audio) {
-    const stream = await navigator.mediaDevices.getUserMedia(wanted).catch((error) => {
-      throw new Error(`cannot open the camera or microphone: ${error.message || error.name} (${error.name})`);
-    });
+    const stream = await navigator.mediaDevices.getUserMedia(wanted);
     tracks.push(...stream.getTracks());
   }
   return new MediaStream(tracks);
@@ -27,7 +25,7 @@ export async function openCamera(config) {
 
 // A phone's camera may lack the size or rate. Then its nearest one is used.
 function about({ width, height, frameRate }) {
-  return { width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: frameRate, max: frameRate } };
+  return { width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: frameRate } };
 }
 
 function exactly({ width, height, frameRate }) {
