@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.signalling import Message
@@ -127,6 +127,10 @@ class _Selected(_Shape):
 
 _Maybe = Time | None
 _Size = Annotated[int, Field(ge=0, lt=1 << 16)]
+_Frame = Annotated[
+    tuple[Number | None, _Maybe, _Maybe, _Maybe, _Size, _Size],
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+]
 
 
 class _Stats(_Report):
@@ -134,9 +138,7 @@ class _Stats(_Report):
     number: Number
     reports: Annotated[list[dict[str, Any]], Field(max_length=100)]
     selected: _Selected | None = None
-    frames: Annotated[
-        list[tuple[Number | None, _Maybe, _Maybe, _Maybe, _Size, _Size]], Field(max_length=2000, strict=False)
-    ]
+    frames: Annotated[list[_Frame], Field(max_length=2000)]
 
 
 _PayloadType = Annotated[str, Field(pattern=r"^[0-9]{1,3}$")]
