@@ -87,22 +87,18 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
 
 
 def seats_of(invite: Sequence[str]) -> dict[str, str]:
-    """The address of each invited participant, from the options ``--invite``.
+    """The address of each invited participant, empty if there is none, from the options ``--invite``.
 
     Raises:
-        BadInput: a participant is given twice, or a text has no address.
+        BadInput: a participant is given twice, or has no name.
     """
     seats: dict[str, str] = {}
     for text in invite:
-        name, equals, address = text.partition("=")
-        if not (name and equals) or name in seats:
-            raise BadInput(
-                f"--invite: {name} is given twice"
-                if name in seats
-                else f"--invite: `{text}` has no address; expected NAME=ADDRESS, such as "
-                f"{name or 'alice'}=192.168.1.5",
-                hint=None if name in seats else "an address of this machine that the phone can reach",
-            )
+        name, _, address = text.partition("=")
+        if not name:
+            raise BadInput(f"--invite: cannot read `{text}`; expected NAME=ADDRESS")
+        if name in seats:
+            raise BadInput(f"--invite: {name} is given twice")
         seats[name] = address
     return seats
 

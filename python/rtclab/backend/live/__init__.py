@@ -116,7 +116,7 @@ class LiveBackend:
         for name in addressed:
             if name not in scenario.participants or scenario.browser_of(name).name != "invited":
                 raise BadInput(
-                    f"--invite: `{name}` has no invited browser in the scenario; expected "
+                    f"invite: `{name}` has no invited browser in the scenario; expected "
                     f'`browser.name = "invited"` for one of {", ".join(scenario.participants)}'
                 )
         with listening(self._invitations):

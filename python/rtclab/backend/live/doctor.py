@@ -21,8 +21,10 @@ SETUP = "make setup-live"
 PYTHON_PACKAGES = {
     "aiohttp": "aiohttp",
     "av": "av",
+    "cryptography": "cryptography",
     "psutil": "psutil",
     "pyroute2": "pyroute2",
+    "segno": "segno",
     "skvideo": "scikit-video",
 }
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

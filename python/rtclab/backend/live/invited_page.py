@@ -24,7 +24,7 @@ from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, TCPConnector, WSMsgType, web
 
-from rtclab.backend.live.invited_reports import Checker, Refused, messages, printable
+from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages, printable
 from rtclab.backend.live.namespaces import call_in_node
 from rtclab.backend.live.signalling import PAGE, Message, PageServer, isolate
 
@@ -145,14 +145,15 @@ class InvitedPage(PageServer):
     async def _report(self, request: web.Request) -> web.StreamResponse:
         """The commands of the session, and questions to the page's clock, until the page has gone."""
         if self._events is not None:
-            raise web.HTTPConflict(text="This page is open in another tab.")
+            self._on_closed()  # the page has been loaded again
         self._events = events = await _begun(request)
         self._ready, self._heard_s = None, time.monotonic()
+        self._checker.clock = PageClock()
         try:
             # The first answer comes before all reports, whose times it explains.
             await self._ask(events)
             await _write(events, json.dumps({"type": "configure", **self._configuration}))
-            while time.monotonic() - self._heard_s < SILENT_S:
+            while self._events is events and time.monotonic() - self._heard_s < SILENT_S:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._answered.wait(), ANSWER_TIMEOUT_S)
                 known = self._checker.clock.answers >= QUESTIONS
@@ -164,8 +165,9 @@ class InvitedPage(PageServer):
         except ConnectionError:
             pass  # the page has gone
         finally:
-            self._events = None
-            self._on_closed()
+            if self._events is events:
+                self._events = None
+                self._on_closed()
         return events
 
     async def _ask(self, events: web.StreamResponse) -> None:

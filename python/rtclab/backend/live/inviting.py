@@ -7,6 +7,7 @@ where they are. Nothing else of a live call listens outside the lab.
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
 import sys
@@ -15,8 +16,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Self
-
-import psutil
 
 from rtclab.errors import BadInput
 
@@ -53,8 +52,9 @@ class Invitation:
             address, port = ipaddress.IPv4Address(0), None
         if address.is_unspecified or not (port is None or 0 < port < 1 << 16):
             raise BadInput(
-                f"--invite: cannot listen for {participant} at `{place}`; expected one IPv4 address of this "
-                f"machine, such as {participant}=192.168.1.5 or {participant}=192.168.1.5:8443",
+                f"invite: {participant} has {f'the address `{place}`' if place else 'no address'}; expected one "
+                f"IPv4 address of this machine, as in {participant}=192.168.1.5 or "
+                f"{participant}=192.168.1.5:8443",
                 hint=own_addresses(),
             )
         return cls(participant, str(address), port or 0)
@@ -62,6 +62,8 @@ class Invitation:
 
 def own_addresses() -> str:
     """The IPv4 addresses of this machine, as a hint."""
+    import psutil
+
     found = [
         f"{one.address} ({name})"
         for name, several in psutil.net_if_addrs().items()
@@ -111,7 +113,7 @@ def _sockets(invitation: Invitation) -> tuple[socket.socket, socket.socket]:
                 continue  # the port is free for TCP, but not for UDP
             where = f"{invitation.address}:{invitation.port}" if invitation.port else invitation.address
             raise BadInput(
-                f"--invite: cannot listen for {invitation.participant} at {where}: {error.strerror}",
+                f"invite: cannot listen for {invitation.participant} at {where}: {os.strerror(error.errno or 0)}",
                 hint=own_addresses(),
             ) from None
         return tcp, udp
