@@ -1,7 +1,4 @@
-"""A lab that stands for the user's machine, and a network outside it from which a second browser comes.
-
-The functions named ``…_from_outside`` run inside that lab.
-"""
+"""A network outside of a lab that stands for the user's machine; a second browser comes from there."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +153,10 @@ def waiting_sockets() -> dict[str, list[str]]:
 
 
 @contextlib.contextmanager
-def browser(url: str, certificate: x509.Certificate, home: str, *flags: str) -> Iterator[int]:
-    """A Chromium outside that trusts one certificate, and clicks on the button to join; yields its DevTools port."""
+def browser(
+    url: str, certificate: x509.Certificate, home: str, *, without: Sequence[str] = ()
+) -> Iterator[int]:
+    """A Chromium outside that trusts one certificate; yields the port of its DevTools."""
     key = certificate.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -166,8 +165,7 @@ def browser(url: str, certificate: x509.Certificate, home: str, *flags: str) -> 
     assert executable is not None
     command = [
         executable,
-        *CHROMIUM_FLAGS,
-        *flags,
+        *(flag for flag in CHROMIUM_FLAGS if flag not in without),
         f"--user-data-dir={home}",
         "--disable-dev-shm-usage",
         "--window-size=390,844",
@@ -208,7 +206,7 @@ def evaluate(port: int, script: str) -> Any:
         answer = asyncio.run(
             devtools(port, "Runtime.evaluate", expression=script, returnByValue=True, userGesture=True)
         )
-    except (OSError, aiohttp.ClientError, ValueError):
+    except (OSError, aiohttp.ClientError, ValueError, KeyError):
         return None
     return answer["result"].get("value")
 

@@ -7,8 +7,7 @@ import json
 import math
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtclab.backend.live import LiveBackend, check_participant
-from rtclab.backend.live import inviting
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.invited import self_signed
 from rtclab.backend.live.invited_page import MAX_BODY_BYTES, MESSAGES_AT_ONCE, InvitedPage
@@ -66,7 +64,8 @@ def test_an_invitation_has_one_address_of_this_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["", "0.0.0.0", "0.0.0.0:80", "localhost", "::", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536"]
+    "place",
+    ["", "0.0.0.0", "0.0.0.0:80", "localhost", "::", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536"],
 )
 def test_everything_else_is_refused_with_the_addresses_that_there_are(place: str) -> None:
     with pytest.raises(BadInput, match=r"invite: alice has .*; expected one IPv4 address.*\n.*127\.0\.0\.1"):
@@ -157,9 +156,7 @@ def test_an_invited_browser_needs_an_address_and_an_address_an_invited_browser(t
         ("[[calls]]\nkind = 'sfu'", r"calls\.0\.server"),
     ],
 )
-def test_what_only_a_browser_in_the_node_could_have_is_refused(
-    tmp_path: Path, text: str, field: str
-) -> None:
+def test_what_only_a_browser_in_the_node_could_have_is_refused(tmp_path: Path, text: str, field: str) -> None:
     made = scenario(tmp_path, "browser = {name = 'invited'}\n" + text)
     check_participant(scenario(tmp_path), "alice")
     with pytest.raises(UnsupportedScenario, match=field):
@@ -230,13 +227,21 @@ def test_times_of_a_page_whose_clock_is_wrong_are_converted() -> None:
     frames = [[90, NOW_MS + year_ms - 100, None, NOW_MS + 2 * year_ms, 640, 480]]
     stats = made.report({**STATS, "at_ms": NOW_MS + year_ms, "frames": frames}, NOW_MS)
     assert stats["at_ms"] == pytest.approx(NOW_MS)
-    assert stats["frames"] == [[90, pytest.approx(NOW_MS - 100), None, None, 640, 480]], "impossible is unknown"
+    assert stats["frames"] == [[90, pytest.approx(NOW_MS - 100), None, None, 640, 480]], (
+        "impossible is unknown"
+    )
 
 
 def test_a_report_keeps_what_a_trace_has_and_no_address_of_others() -> None:
     stats = checker().report(STATS, NOW_MS)
     assert stats["reports"] == [
-        {"type": "outbound-rtp", "ssrc": 7, "kind": "video", "packetsSent": 3, "qualityLimitationDurationCpu": 0.5}
+        {
+            "type": "outbound-rtp",
+            "ssrc": 7,
+            "kind": "video",
+            "packetsSent": 3,
+            "qualityLimitationDurationCpu": 0.5,
+        }
     ]
     assert stats["selected"]["local"]["port"] == 50000
     assert stats["selected"]["remote"]["address"] is None
@@ -297,7 +302,11 @@ def test_signalling_reaches_only_the_other_end_of_a_connection() -> None:
     made = checker()
     offer = {"to": "bob", "number": 0, "description": {"type": "offer", "sdp": "v=0"}}
     assert made.signal(offer) == offer
-    candidate = {"to": "bob", "number": 0, "candidate": {"candidate": "x", "sdpMLineIndex": 0, "sdpMid": None}}
+    candidate = {
+        "to": "bob",
+        "number": 0,
+        "candidate": {"candidate": "x", "sdpMLineIndex": 0, "sdpMid": None},
+    }
     assert made.signal(candidate) == candidate
     assert made.signal({"join": 0}) == {"join": 0}
     for wrong in (
@@ -383,8 +392,6 @@ def test_the_first_browser_takes_the_seat_and_later_ones_are_refused() -> None:
     assert served.seen == [("Phone/1 ?x", "127.0.0.1")]
 
 
-
-
 async def event(stream: Any) -> Any:
     """The next event of a stream of server-sent events."""
     while not (line := await stream.content.readline()).startswith(b"data: "):
@@ -434,7 +441,7 @@ def test_a_page_answers_for_its_clock_and_reports_until_it_goes() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("[" + "1," * MAX_BODY_BYTES + "1]", "Maximum request body size"),
+        ("[" + "1," * MAX_BODY_BYTES + "1]", "Request Entity Too Large"),
         (json.dumps([1] * (MESSAGES_AT_ONCE + 1)), "expected at most 100 messages per second"),
         (b"\xff", "utf-8"),
     ],

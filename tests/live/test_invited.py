@@ -1,0 +1,180 @@
+"""A browser outside the lab takes a seat of a live call, through a network that the test makes for it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from cryptography.hazmat.primitives import serialization
+from invited_calls import (
+    HOST,
+    OUTSIDE,
+    Run,
+    browser,
+    certificate_of,
+    evaluate,
+    join,
+    make_outside,
+    open_ports,
+    until,
+    visit,
+    waiting_sockets,
+)
+from small_call import small_call
+
+from rtclab.lab import open_results
+from rtclab.trace import Trace
+
+pytestmark = pytest.mark.live
+
+Json = dict[str, Any]
+SEAT = r"(https://\S+:(\d+)/\S+/)\n.*\n\s+([0-9A-F:]{95})"
+NO_DEVICES = ("--use-fake-device-for-media-stream",)
+
+
+def arguments(tmp_path: Path, seconds: int, *more: str) -> Json:
+    file = tmp_path / "small.toml"
+    small_call(file, seconds=seconds)
+    command = [str(file), "--backend", "live", "--no-report", "--quiet", "--out", str(tmp_path / "runs")]
+    return {"command": [*command, "--invite", f"alice={HOST}", *more], "home": str(tmp_path / "profile")}
+
+
+def trace_of(tmp_path: Path) -> Trace:
+    return Trace(tmp_path / "runs" / "small-live-1" / "repeat-0")
+
+
+# --- in a lab that stands for the user's machine --------------------------------------------------
+
+
+def call_from_outside(argument: Json, _emit: object) -> Json:
+    """A whole call, and what other visitors find meanwhile."""
+    make_outside()
+    before = waiting_sockets()
+    run = Run(*argument["command"])
+    url, port, fingerprint = run.says(SEAT).groups()
+    certificate = certificate_of(int(port))
+    encoded = certificate.public_bytes(serialization.Encoding.DER)
+    seen: Json = {"port": int(port), "url": url, "before": before, "open": open_ports()}
+    seen["digest"] = hashlib.sha256(encoded).hexdigest().upper() == fingerprint.replace(":", "")
+    seen["look"] = visit(url)[0]
+    with browser(url, certificate, argument["home"]) as devtools:
+        join(devtools)
+        run.says("alice is ready")
+        seen["second visit"] = [visit(url)[0], visit(f"{url}take", post=True)[0], visit(f"{url}report")[0]]
+        seen["wrong token"] = visit(f"https://{HOST}:{port}/{'a' * 22}/")[0]
+        until(lambda: evaluate(devtools, "document.querySelector('video')?.currentTime > 1"), "a picture")
+        seen["during"] = waiting_sockets()
+        width = "document.querySelector('video').getBoundingClientRect().width == innerWidth"
+        seen["fills"] = evaluate(devtools, width)
+        seen |= run.end()
+        seen["after"] = waiting_sockets()
+        over = "document.querySelector('#message').textContent.startsWith('The call is over')"
+        until(lambda: evaluate(devtools, over), "the end of the call on the page")
+    return seen | {"closed": open_ports()}
+
+
+def left_in_the_middle(argument: Json, _emit: object) -> Json:
+    make_outside()
+    run = Run(*argument["command"])
+    url, port, _ = run.says(SEAT).groups()
+    with browser(url, certificate_of(int(port)), argument["home"]) as devtools:
+        join(devtools)
+        until(lambda: evaluate(devtools, "document.querySelector('video')?.currentTime > 1"), "a picture")
+    return run.end()
+
+
+def without_devices(argument: Json, _emit: object) -> Json:
+    make_outside()
+    run = Run(*argument["command"])
+    url, port, _ = run.says(SEAT).groups()
+    with browser(url, certificate_of(int(port)), argument["home"], without=NO_DEVICES) as devtools:
+        join(devtools)
+        said = "document.querySelector('#message').textContent"
+        shown = until(
+            lambda: (text := evaluate(devtools, said)) and "camera" in text and "no" in text and text, "why"
+        )
+        return run.end() | {"shown": shown}
+
+
+def nobody_comes(argument: Json, _emit: object) -> Json:
+    began_s = time.monotonic()
+    make_outside()
+    run = Run(*argument["command"])
+    run.says(SEAT)
+    return run.end() | {"took_s": time.monotonic() - began_s, "after": waiting_sockets()}
+
+
+# --- tests ----------------------------------------------------------------------------------------
+
+
+def test_a_browser_outside_takes_the_seat_and_its_media_cross_the_emulated_path(
+    tmp_path: Path, in_lab: Callable[..., Json]
+) -> None:
+    seen = in_lab("call_from_outside", **arguments(tmp_path, 8))
+    assert seen["status"] == 0, seen["said"]
+    # Nothing listens but the announced port, at the one address, for as long as the run.
+    place = f"{''.join(f'{int(part):02X}' for part in reversed(HOST.split('.')))}:{seen['port']:04X}"
+    nowhere: Json = {"tcp": [], "udp": [], "tcp6": [], "udp6": []}
+    assert (seen["before"], seen["after"], seen["closed"]) == (nowhere, nowhere, [])
+    assert seen["during"] == {**nowhere, "tcp": [place], "udp": [place]}
+    assert seen["open"] == [seen["port"]]
+    assert seen["digest"], "the printed fingerprint is the certificate's"
+    assert (seen["look"], seen["second visit"], seen["wrong token"]) == (200, [410, 410, 410], 404)
+    assert seen["fills"], "the picture is as wide as the screen"
+    assert f"the seat of alice is taken from {OUTSIDE}, by Mozilla/5.0" in seen["said"]
+
+    trace = trace_of(tmp_path)
+    packets = trace.table("packets").with_columns(delay_ms=(pl.col("delivered_ns") - pl.col("sent_ns")) / 1e6)
+    for flow in ("alice->bob", "bob->alice"):
+        media = packets.filter(flow=flow, protocol="rtp")
+        assert media.height > 200
+        assert 40 <= media["delay_ms"].min() < 45, "the configured delay of both links"
+        assert trace.table("frames").filter(flow=flow).height > 60
+    assert "tcp" not in packets["protocol"]
+    joined = trace.table("events").filter(participant="alice").select("event", "at_ns")
+    times = dict(joined.iter_rows())
+    assert {"joined", "ice_connected", "dtls_connected", "first_frame", "left"} <= times.keys()
+    assert all(-0.1e9 < at_ns < 12e9 for at_ns in times.values())
+    assert set(trace.table("host")["participant"]) == {"bob"}, "the load of another machine is unknown"
+    browser_note, clock_note = trace.manifest.notes
+    assert "alice was an invited browser" in browser_note
+    assert "Mozilla/5.0" in browser_note
+    assert "round trips to alice's page took" in clock_note
+    scenario = open_results(tmp_path / "runs" / "small-live-1").scenario
+    assert scenario["participants"]["alice"]["browser"]["name"] == "invited"
+
+
+def test_a_browser_that_leaves_in_the_middle_fails_the_repeat_and_the_trace_is_kept(
+    tmp_path: Path, in_lab: Callable[..., Json]
+) -> None:
+    seen = in_lab("left_in_the_middle", **arguments(tmp_path, 30))
+    assert seen["status"] == 1
+    assert "repeat 0 failed: the invited browser of alice has gone" in seen["said"]
+    trace = trace_of(tmp_path)
+    assert "the invited browser of alice has gone" in str(trace.manifest.failure)
+    assert trace.table("packets").filter(flow="alice->bob", protocol="rtp").height > 20
+
+
+def test_a_phone_without_a_camera_is_told_so_and_so_is_the_user(
+    tmp_path: Path, in_lab: Callable[..., Json]
+) -> None:
+    seen = in_lab("without_devices", **arguments(tmp_path, 8))
+    assert seen["status"] == 1
+    assert "the page of alice reported an error: NotFoundError" in seen["said"]
+    assert "the browser finds no camera or no microphone" in seen["shown"]
+
+
+def test_a_seat_that_nobody_takes_is_closed_after_the_given_time(
+    tmp_path: Path, in_lab: Callable[..., Json]
+) -> None:
+    seen = in_lab("nobody_comes", **arguments(tmp_path, 8, "--invite-wait", "2 s"))
+    assert seen["status"] == 1
+    assert "the page of alice was not ready within 2 s" in seen["said"]
+    assert "nobody took the seat" in seen["said"]
+    assert seen["took_s"] > 2
+    assert not any(seen["after"].values())
