@@ -94,9 +94,8 @@ def without_devices(argument: Json, _emit: object) -> Json:
     url, port, _ = run.says(SEAT).groups()
     with browser(url, certificate_of(int(port)), argument["home"], without=NO_DEVICES) as devtools:
         join(devtools)
-        said = "document.querySelector('#message').textContent"
         shown = until(
-            lambda: (text := evaluate(devtools, said)) and "camera" in text and "no" in text and text, "why"
+            lambda: evaluate(devtools, "/does not work.*/.exec(document.body.innerText)?.[0]"), "the reason"
         )
         return run.end() | {"shown": shown}
 

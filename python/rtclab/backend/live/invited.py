@@ -171,8 +171,8 @@ class InvitedBrowser:
             f"{self._name} was an invited browser on a network of its own ({self.description}): round trips, "
             "set-up times and delays of frames contain that network, which the emulator does not see",
             f"the shortest of {clock.answers} round trips to {self._name}'s page took "
-            f"{2 * clock.uncertainty_ms:.1f} ms: times that the page reports may be off by half of it, and by "
-            "the drift of its clock",
+            f"{2 * clock.uncertainty_ms:.1f} ms: times that the page reports may be off by half of it, and "
+            "by the drift of its clock",
         ]
         if wanted and camera and any(camera[key] != wanted[key] for key in ("width", "height")):
             found.append(

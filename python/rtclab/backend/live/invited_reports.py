@@ -114,15 +114,15 @@ class _Event(_Report):
     detail: str = Field("", max_length=MAX_SDP)
 
 
-class _End(_Shape):
+class _Candidate(_Shape):
     address: Text | None
     port: Annotated[int, Field(ge=0, lt=1 << 16)] | None
     candidateType: Text | None  # noqa: N815
 
 
 class _Selected(_Shape):
-    local: _End
-    remote: _End
+    local: _Candidate
+    remote: _Candidate
 
 
 _Maybe = Time | None

@@ -52,8 +52,8 @@ class Invitation:
             address, port = ipaddress.IPv4Address(0), None
         if address.is_unspecified or not (port is None or 0 < port < 1 << 16):
             raise BadInput(
-                f"invite: {participant} has {f'the address `{place}`' if place else 'no address'}; expected one "
-                f"IPv4 address of this machine, as in {participant}=192.168.1.5 or "
+                f"invite: {participant} has {f'the address `{place}`' if place else 'no address'}; expected "
+                f"one IPv4 address of this machine, as in {participant}=192.168.1.5 or "
                 f"{participant}=192.168.1.5:8443",
                 hint=own_addresses(),
             )
@@ -112,8 +112,9 @@ def _sockets(invitation: Invitation) -> tuple[socket.socket, socket.socket]:
             if tries_left and opened and not invitation.port:
                 continue  # the port is free for TCP, but not for UDP
             where = f"{invitation.address}:{invitation.port}" if invitation.port else invitation.address
+            reason = os.strerror(error.errno or 0)
             raise BadInput(
-                f"invite: cannot listen for {invitation.participant} at {where}: {os.strerror(error.errno or 0)}",
+                f"invite: cannot listen for {invitation.participant} at {where}: {reason}",
                 hint=own_addresses(),
             ) from None
         return tcp, udp
