@@ -145,6 +145,9 @@ def test_an_invited_browser_needs_an_address_and_an_address_an_invited_browser(t
     with pytest.raises(BadInput, match="`bob` has no invited browser"):
         LiveBackend(both)._check_invitations(scenario(tmp_path))
     LiveBackend(both[:1])._check_invitations(scenario(tmp_path))
+    own = scenario(tmp_path, "browser = {name = 'invited'}\npage = 'https://example.org/'")
+    with pytest.raises(UnsupportedScenario, match=r"participants\.bob\.page"):
+        LiveBackend(both)._check_invitations(own)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_a_report_keeps_what_a_trace_has_and_no_address_of_others() -> None:
             "qualityLimitationDurationCpu": 0.5,
         }
     ]
-    assert stats["selected"]["local"]["port"] == 50000
+    assert stats["selected"]["local"] == {"address": NODE, "port": 50000, "candidateType": "host"}
     assert stats["selected"]["remote"]["address"] is None
     others = {**STATS, "selected": {**STATS["selected"], "local": STATS["selected"]["remote"]}}
     assert checker().report(others, NOW_MS)["selected"]["local"]["address"] is None

@@ -44,6 +44,12 @@ class SimBackend:
         Raises:
             UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
         """
+        if pages := scenario.pages():
+            raise UnsupportedScenario(
+                f"participants.{pages[0]}.page",
+                "pages of your own run in browsers; the simulator has none",
+                hint="run it live: --backend live",
+            )
         for participant, own in scenario.participants.items():
             table = f"participants.{participant}" if own.video is not None else ""
             _check_video(scenario.video_of(participant), table)

@@ -161,6 +161,14 @@ Renew = Annotated[
     bool,
     typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run programs that a scenario from outside of the current project names: commands of servers, "
+        "scripts, arguments of browsers. Live calls only.",
+    ),
+]
 RUNS = Path("runs")
 
 
@@ -289,6 +297,7 @@ def run(
     end: To = None,
     resume: Resume = None,
     renew: Renew = False,
+    trust: Trust = False,
     capture: Annotated[
         bool,
         typer.Option(
@@ -329,11 +338,11 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, limits_of, print_browser_arguments, run_and_report, seats_of
+    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
     seats = seats_of(invite or ())
-    print_browser_arguments(backend, scenario, changes or ())
+    check_trust(backend, scenario, changes or (), resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
@@ -393,6 +402,7 @@ def sweep(
     ] = False,
     resume: Resume = None,
     renew: Renew = False,
+    trust: Trust = False,
     out: Out = RUNS,
     no_report: NoReport = False,
     quiet: Quiet = False,
@@ -408,7 +418,7 @@ def sweep(
     from rtclab.lab import sweep
 
     check_names(metrics or [])
-    running.print_browser_arguments(backend, scenario, changes or ())
+    running.check_trust(backend, scenario, changes or (), resume, out, trust=trust)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
         sweep,
@@ -456,6 +466,7 @@ def gate(
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
     jobs: Jobs = None,
+    trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -472,7 +483,7 @@ def gate(
             hint="for example --update-baseline --reason 'frames are paced'",
         )
     files = Files(junit, markdown, page)
-    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json))
+    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json, trust=trust))
 
 
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")

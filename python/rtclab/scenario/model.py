@@ -65,8 +65,8 @@ def _home_errors(call: Call, key: str) -> list[FieldError]:
 class ScenarioTables(Table):
     """All tables of a scenario file.
 
-    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio``, only participants
-    with such a table of their own send it.
+    Without ``calls`` there is one call of all participants who have no page of their own. Without ``video``
+    or ``audio``, only participants with such a table of their own send it.
     """
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
@@ -84,10 +84,11 @@ class ScenarioTables(Table):
     """Seed from which the seed of each repeat is derived; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
     """Whether to record every packet, or only sums per second, for long runs with many flows."""
-    participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
+    participants: Annotated[dict[str, Participant], Field(min_length=1, json_schema_extra=_NAMES)]
     """Participants by name; an empty table inherits everything from the scenario."""
-    calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
-    """Calls between participants; by default one call of everybody."""
+    calls: Annotated[list[Call], Field(validate_default=False)] = []
+    """Calls between participants; by default one call of everybody who has no page of their own. Pages of
+    your own make their own calls."""
     video: Video | None = None
     """Video that every participant sends; if left out, nobody sends video."""
     audio: Audio | None = None
@@ -103,7 +104,9 @@ class ScenarioTables(Table):
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
     """Paths that several routes share, by name."""
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
-    """TURN relays, SFUs and MCUs with access links of their own, by name."""
+    """TURN relays, SFUs, MCUs and programs of your own with access links of their own, by name."""
+    app: Server | None = None
+    """The same as ``[servers.app]``: the server of a page of your own."""
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
     """Cross traffic over TCP or UDP, by name."""
 
@@ -114,6 +117,12 @@ class ScenarioTables(Table):
         if not isinstance(data, dict):
             return data
         data = {key: value for key, value in data.items() if not (key in SENT and value is False)}
+        if isinstance(app := data.get("app"), dict):
+            servers = data.get("servers", {})
+            if isinstance(servers, dict):
+                if "app" in servers:
+                    raise FieldError("there is a table [servers.app] too; expected one of them", key="app")
+                data |= {"servers": servers | {"app": app}, "app": None}
         participants = data.get("participants")
         if not isinstance(participants, dict):
             return data
@@ -126,11 +135,11 @@ class ScenarioTables(Table):
                 name: inherit(server, data, INHERITED_BY_SERVERS) if isinstance(server, dict) else server
                 for name, server in servers.items()
             }
-        calls = data.get("calls", [{}])
+        ours = [name for name, own in participants.items() if not (isinstance(own, dict) and own.get("page"))]
+        calls = data.get("calls", [{}] if len(ours) > 1 or len(ours) == len(participants) else [])
         if isinstance(calls, list):
             data["calls"] = [
-                {"participants": list(participants)} | call if isinstance(call, dict) else call
-                for call in calls
+                {"participants": ours} | call if isinstance(call, dict) else call for call in calls
             ]
         return data
 
@@ -148,7 +157,7 @@ class ScenarioTables(Table):
             *self._traffic_errors(),
         ]
         media = any(self.video_of(name) or self.audio_of(name) for name in self.participants)
-        if not (media or self.traffic):
+        if not (media or self.traffic or self.pages()):
             errors.append(
                 FieldError("nobody sends anything", hint="add a table [video] or [audio]", key="participants")
             )
@@ -204,6 +213,14 @@ class ScenarioTables(Table):
             for field, chosen in named.items()
             for name in chosen
             if name is not None and name not in machines
+        ]
+        errors += [
+            FieldError(
+                f"{name} has a page of their own, which makes its own calls; expected only others",
+                key=f"{key}.participants",
+            )
+            for name in self.pages()
+            if name in names
         ]
         errors += _home_errors(call, f"{key}.servers")
         if call.root is not None and call.root not in names:
@@ -262,6 +279,10 @@ class ScenarioTables(Table):
             for name, traffic in self.traffic.items()
             for error in traffic.problems(nodes, self.duration)
         ]
+
+    def pages(self) -> list[str]:
+        """The participants who have a page of their own."""
+        return [name for name, own in self.participants.items() if own.page is not None]
 
     def video_of(self, participant: str) -> Video | None:
         """The video that the participant sends, ``None`` if there is none."""

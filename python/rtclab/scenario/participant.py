@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
 from rtclab.errors import FieldError
-from rtclab.scenario.files import FileName
 from rtclab.scenario.merge import DEFAULT_CONTROL, over
+from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
@@ -26,16 +25,7 @@ Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
 SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
 
 
-def _absolute(name: object) -> object:
-    """The absolute path of a file, so that it is found from any directory."""
-    if not isinstance(name, str):
-        return name
-    if not name:
-        raise FieldError("is empty; expected the name of a file")
-    return str(name.path if isinstance(name, FileName) else Path(name).absolute())
-
-
-MediaFile = Annotated[str, BeforeValidator(_absolute)]
+MediaFile = Annotated[str, BeforeValidator(absolute)]
 
 
 def _default_bitrate(usual: str) -> Any:
@@ -276,10 +266,31 @@ class Participant(Table):
     ``symmetric`` another port to each destination; both let in only what comes from an address and port that
     was sent to (RFC 4787, sections 4.1 and 5). ``udp-blocked`` is a firewall that lets out TCP only, so that
     the participant needs a TURN relay, which it reaches over TCP. Cross traffic does not pass the NAT."""
+    page: PageAddress | None = None
+    """Page of your own that live calls open instead of rtclab's: an address such as ``http://app:3000/``, in
+    which the name of a node stands for its IP address, or an HTML file, relative to the TOML file that names
+    it. The page makes its own connections, so the participant is in none of the ``calls``. Media settings
+    other than the size of the camera do not apply to it. Live calls only."""
+    steps: list[Step] = []
+    """What to do on the page, one step after another, from the moment when it is opened."""
+    script: ScriptFile | None = None
+    """Script of your own, ``.py`` or ``.js``, that drives the browser once the page is opened, for example
+    with Playwright. Its environment variable ``RTCLAB_DEVTOOLS`` is the address of the browser's DevTools.
+    It is a program that runs as you. Chromium only."""
+
+    @model_validator(mode="after")
+    def _has_a_page(self) -> Self:
+        for key in ("steps", "script"):
+            if getattr(self, key) and self.page is None:
+                raise FieldError("is for participants with a `page` of their own", key=key)
+        if self.script is not None and self.browser is not None and self.browser.name == "firefox":
+            raise FieldError("drives Chromium only; expected no script with Firefox", key="script")
+        return self
 
 
 class Server(Table):
-    """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay.
+    """A TURN relay, an SFU, an MCU or a program of your own. By default its access link has no limit and no
+    delay.
 
     The fields from ``video`` on are of an MCU that mixes. It composes a picture of all others for each
     participant and encodes it with a congestion control of its own.
@@ -301,6 +312,27 @@ class Server(Table):
     inherited."""
     host: Host | None = None
     """Machine of the server, which decodes for all and encodes for all; if left out, neither takes time."""
+    command: str | None = None
+    """Command that starts a server of your own in this node, such as ``npm start``, in live calls. It is
+    split like a shell does, but no shell runs it. Its environment has ``RTCLAB_NAME``, ``RTCLAB_ADDRESS``,
+    ``RTCLAB_PORT``, ``RTCLAB_CERTIFICATE``, ``RTCLAB_KEY``, and ``RTCLAB_ADDRESS_OF_NODE`` for every node.
+    It is a program that runs as you."""
+    port: Port | None = None
+    """TCP port at which the command listens when it is ready. The run begins when it does."""
+    directory: Directory | None = None
+    """Directory in which the command runs; by default the directory of the TOML file that names it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_directory(cls, data: Any) -> Any:
+        return with_directory(data)
+
+    @model_validator(mode="after")
+    def _command_for_port(self) -> Self:
+        for key in ("port", "directory"):
+            if getattr(self, key) is not None and self.command is None:
+                raise FieldError("is for servers with a `command`", key=key)
+        return self
 
 
 SENT = ("video", "audio")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
 from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
+from rtclab.backend.live.media import camera_of
 from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
@@ -25,7 +26,7 @@ from rtclab.errors import (
     LaboratoryFailed,
     UnsupportedScenario,
 )
-from rtclab.scenario import Scenario, mixing
+from rtclab.scenario import Scenario, Video, mixing
 from rtclab.trace import Trace
 
 __all__ = [
@@ -76,10 +77,12 @@ class LiveBackend:
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
         from rtclab.backend.live.mcu import MIXER
+        from rtclab.backend.live.own import check_own
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
+        check_own(scenario)
         self._check_invitations(scenario)
         joined = live_connections(scenario)
         missing = what_is_missing(
@@ -103,11 +106,19 @@ class LiveBackend:
         """Checks that every invited browser has an address, at which this machine can listen.
 
         Raises:
+            UnsupportedScenario: a participant has both an invited browser and a page of the user's own.
             BadInput: one has none, or its address or port cannot be used.
         """
         addressed = {one.participant for one in self._invitations}
-        for name in scenario.participants:
-            if scenario.browser_of(name).name == "invited" and name not in addressed:
+        for name, participant in scenario.participants.items():
+            if scenario.browser_of(name).name != "invited":
+                continue
+            if participant.page is not None:
+                raise UnsupportedScenario(
+                    f"participants.{name}.page",
+                    f"an invited browser gets rtclab's own page; got `{participant.page}`, expected none",
+                )
+            if name not in addressed:
                 raise BadInput(
                     f"nobody can take the seat of {name}: an invited browser needs an address; expected "
                     f"--invite {name}=ADDRESS",
@@ -133,6 +144,7 @@ class LiveBackend:
         from rtclab.backend.live.browsers import browsers
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.mcu import settings_of
+        from rtclab.backend.live.own import own_pages, own_servers
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
 
@@ -152,6 +164,8 @@ class LiveBackend:
                 if participant.nat != "none"
             },
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "own_pages": own_pages(scenario),
+            "own_servers": own_servers(scenario),
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
@@ -237,6 +251,9 @@ def check_participant(scenario: Scenario, participant: str) -> None:
         is_own = getattr(own, table) is not None
         return f"participants.{participant}.{table}.{key}" if is_own else f"{table}.{key}"
 
+    if own.page is not None:
+        check_size(field, camera_of(scenario, participant))
+        return
     control = scenario.congestion_control_of(participant)
     if control.name not in ("goog-cc", "remb"):
         raise UnsupportedScenario(
@@ -289,6 +306,15 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             hint="run it simulated: --backend sim",
         )
     check_media(scenario, participant)
+    check_size(field, video)
+
+
+def check_size(field: Callable[[str, str], str], video: Video | None) -> None:
+    """Checks that a clip of the camera's size can be made; ``field`` gives the name of a field.
+
+    Raises:
+        UnsupportedScenario: width or height is odd.
+    """
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -73,21 +73,38 @@ class BrowserProcess:
         self._process = Process(f"the browser of {participant}", spawn, home, on_exit)
 
     def start(
-        self, executable: str, url: str, clip: str | None, options: BrowserOptions, sound: str | None = None
+        self,
+        executable: str,
+        url: str,
+        clip: str | None,
+        options: BrowserOptions,
+        sound: str | None = None,
+        *,
+        driven: bool = False,
+        arguments: Sequence[str] = (),
     ) -> None:
         """Starts the browser with a page. The page reports when ready.
 
-        ``clip`` and ``sound`` are files that the browser uses as camera and microphone, None for fake ones.
+        Args:
+            executable: path of the browser.
+            url: address of the page.
+            clip: file that the browser uses as camera, None for a fake one.
+            options: the scenario's options.
+            sound: file that the browser uses as microphone, None for a fake one.
+            driven: whether the browser opens its DevTools, at a loopback port that it chooses.
+            arguments: further arguments of the command line.
         """
         self.event_logs.mkdir(parents=True)
         command = self._command(executable, clip, sound, options)
-        self._process.start([*command, url], self._environment())
+        if driven:
+            command.append("--remote-debugging-port=0")
+        self._process.start([*command, *arguments, url], self._environment())
 
     def _command(
         self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
     ) -> list[str]:
         """The command line without the address of the page."""
-        command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
+        command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self.profile}"]
         command.append(f"--webrtc-event-logging={self.event_logs}")
         if options["field_trials"]:
             command.append(f"--force-fieldtrials={options['field_trials']}")
@@ -106,6 +123,11 @@ class BrowserProcess:
         """The browser's environment variables, in addition to the variables of every program."""
         # It must not use the session bus of the desktop.
         return {"DBUS_SESSION_BUS_ADDRESS": "disabled:"}
+
+    @property
+    def profile(self) -> Path:
+        """Directory of the browser's profile."""
+        return self._home / "profile"
 
     @property
     def event_logs(self) -> Path:

@@ -70,10 +70,9 @@ class Firefox(BrowserProcess):
     def _command(
         self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
     ) -> list[str]:
-        profile = self._home / "profile"
-        profile.mkdir()
-        (profile / "user.js").write_text(user_js(), encoding="utf-8")
-        command = [executable, "--headless", "--no-remote", "--profile", str(profile)]
+        self.profile.mkdir()
+        (self.profile / "user.js").write_text(user_js(), encoding="utf-8")
+        command = [executable, "--headless", "--no-remote", "--profile", str(self.profile)]
         return command + options["args"]
 
     def _environment(self) -> dict[str, str]:

@@ -240,10 +240,12 @@ class Checker:
             ]
             selected = checked["selected"]
             if selected is not None:
-                # The other end says where it is itself.
+                # The other end says where it is itself. A relayed port of the own node is, for the
+                # emulated network, a port of a host.
                 nowhere = dict.fromkeys(selected["remote"])
-                local = selected["local"] if selected["local"]["address"] == self._address else nowhere
-                checked["selected"] = {"local": local, "remote": nowhere}
+                local = {**selected["local"], "candidateType": "host"}
+                own = local["address"] == self._address
+                checked["selected"] = {"local": local if own else nowhere, "remote": nowhere}
         return checked
 
     def signal(self, message: object) -> Message:

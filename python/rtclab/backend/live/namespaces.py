@@ -276,6 +276,14 @@ def _create_node(index: int, name: str, address: str) -> Node:
     return node
 
 
+def name_nodes(nodes: Iterable[Node]) -> None:
+    """Lets every program in the lab resolve the names of nodes, by an ``/etc/hosts`` of the lab's own."""
+    hosts = NAMESPACES.parent / "hosts"
+    lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in nodes)]
+    hosts.write_text("".join(f"{line}\n" for line in lines))
+    subprocess.run(["mount", "--bind", str(hosts), "/etc/hosts"], check=True)
+
+
 def create_namespace(name: str) -> None:
     """Creates a network namespace in which only ``lo`` exists, with the settings of a node.
 
