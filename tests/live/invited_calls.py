@@ -154,7 +154,7 @@ def waiting_sockets() -> dict[str, list[str]]:
 
 @contextlib.contextmanager
 def browser(
-    url: str, certificate: x509.Certificate, home: str, *, without: Sequence[str] = ()
+    url: str, certificate: x509.Certificate, home: str, *, without: Sequence[str] = (), debug: int = 9222
 ) -> Iterator[int]:
     """A Chromium outside that trusts one certificate; yields the port of its DevTools."""
     key = certificate.public_key().public_bytes(
@@ -170,7 +170,7 @@ def browser(
         "--disable-dev-shm-usage",
         "--window-size=390,844",
         f"--ignore-certificate-errors-spki-list={trusted}",
-        "--remote-debugging-port=9222",
+        f"--remote-debugging-port={debug}",
         "--remote-allow-origins=*",
         url,
     ]
@@ -178,7 +178,7 @@ def browser(
         node_command(PLACE, command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            yield 9222
+            yield debug
         finally:
             process.terminate()
 
