@@ -60,6 +60,9 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "out": "out",
         "nat": {},
         "mixers": {},
+        "calls": [],
+        "own_pages": {},
+        "own_servers": {},
     }
 
 

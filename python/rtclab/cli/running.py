@@ -59,13 +59,13 @@ def check_trust(
     Raises:
         BadInput: the scenario or the run is not trusted, or does not exist.
     """
-    if resume is not None:
+    if resume is not None and scenario is None:
         store = open_store(resume, out)
         conditions = store.conditions
         if store.about.backend == "live":
             for number in range(len(conditions)):
                 check_trusted(conditions.scenario(number), store.path, trust=trust)
-    elif backend == "live" and scenario is not None:
+    if backend == "live" and scenario is not None and resume is None:
         check_trusted(Scenario.load(scenario, changes), scenario, trust=trust)
 
 

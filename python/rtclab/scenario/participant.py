@@ -198,7 +198,7 @@ class Browser(Table):
     Chromium only, and for both ends of every connection; SFUs have no unencrypted connections."""
     args: list[str] = []
     """Further arguments of the browser's command line. They can make the browser run any program as you, so
-    read them before you run somebody else's scenario live."""
+    a scenario from elsewhere that has some needs ``--trust``."""
 
     @model_validator(mode="after")
     def _trials_in_pairs(self) -> Self:

@@ -56,7 +56,7 @@ class Listener(Protocol):
         """The page crashed."""
 
 
-class Connection:
+class DevToolsConnection:
     """Commands and events over one WebSocket.
 
     Args:
@@ -155,7 +155,7 @@ class Driver:
         self._profile = profile
         self.listener = listener
         self._asked = f"rtclab-{secrets.token_hex(8)}"
-        self._connection = Connection(self._received)
+        self._connection = DevToolsConnection(self._received)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:

@@ -9,30 +9,26 @@ datagrams between the page and that server.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import hashlib
-import ipaddress
 import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.datagrams import Forwarder
 from rtclab.backend.live.invited_page import InvitedPage
 from rtclab.backend.live.invited_reports import Checker
 from rtclab.backend.live.namespaces import Emit, Json, Node
+from rtclab.backend.live.own_servers import make_certificate
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.signalling import Message
 from rtclab.backend.live.turn import PORT, TurnServer
@@ -129,7 +125,7 @@ class InvitedBrowser:
         self._turn.start()
         await self._turn.ready()
         self._forwarder.start()
-        context, fingerprint = self_signed(self._place["address"], self._home)
+        context, fingerprint = self_signed(self._name, self._place["address"], self._home)
         await self._runner.setup()
         self._listening.setblocking(False)
         self._spawn(self._accept(context))
@@ -226,46 +222,21 @@ def _socket(descriptor: int) -> socket.socket:
     return found
 
 
-def self_signed(address: str, home: Path) -> tuple[ssl.SSLContext, str]:
-    """A TLS server with a new certificate for an IP address, which is valid for a day, and its fingerprint.
+def self_signed(name: str, address: str, home: Path) -> tuple[ssl.SSLContext, str]:
+    """A TLS server with a new certificate of its own for a day.
 
     Args:
+        name: name of the server.
         address: IPv4 address of the server.
-        home: directory in memory; the key is in it for a moment, because OpenSSL reads it from a file.
+        home: directory in memory. The key is there for a moment, because OpenSSL reads it from a file.
 
-    Returns the context and the SHA-256 of the certificate, as browsers show it.
+    Returns the context, and the SHA-256 of the certificate as browsers show it.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rtclab")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=23))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
-        .sign(key, hashes.SHA256())
-    )
-    home.mkdir(parents=True, exist_ok=True)
-    file = home / "certificate.pem"
-    file.touch(mode=0o600)
+    certificate, key, _ = make_certificate(home, name, address, timedelta(days=1))
     try:
-        file.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-            + certificate.public_bytes(serialization.Encoding.PEM)
-        )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
+        context.load_cert_chain(certificate, key)
     finally:
-        file.unlink()
-    digest = hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest().upper()
-    return context, ":".join(digest[index : index + 2] for index in range(0, len(digest), 2))
+        key.unlink()
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).digest()
+    return context, digest.hex(":").upper()
