@@ -51,6 +51,7 @@ def make_outside() -> None:
         here.addr("add", index=here.link_lookup(ifname="cable")[0], address=HOST, prefixlen=24)
     _bring_up("cable")
     set_up_interface(PLACE, "eth0", OUTSIDE)
+    subprocess.run(node_command(PLACE, ["ip", "route", "add", "default", "via", HOST]), check=True)
 
 
 def until(found: Callable[[], Any], what: str) -> Any:

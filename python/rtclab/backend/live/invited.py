@@ -33,7 +33,6 @@ from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.signalling import Message
 from rtclab.backend.live.turn import PORT, TurnServer
 
-LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 32
 """TCP connections that are served at once. Browsers have six, and a new one for each look at the address."""
 HANDSHAKE_TIMEOUT_S = 10.0
@@ -91,8 +90,9 @@ class InvitedBrowser:
             on_closed=on_closed,
             on_error=lambda error: fail(f"a message of {node.name}'s invited browser was refused: {error}"),
         )
-        self._turn = TurnServer(spawn, node.address, home / "turn", fail, listening=LOOPBACK)
-        self._forwarder = Forwarder(_socket(place["udp"]), node.name, (LOOPBACK, PORT))
+        self._turn = TurnServer(spawn, node.address, home / "turn", fail)
+        # The page is told from where the server hears it. Firefox would not believe a loopback address.
+        self._forwarder = Forwarder(_socket(place["udp"]), node.name, (node.address, PORT))
         self._listening = _socket(place["tcp"])
         self._runner = web.AppRunner(
             self.page.application(), access_log=None, logger=QUIET, shutdown_timeout=0.5

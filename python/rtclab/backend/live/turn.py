@@ -21,7 +21,7 @@ CREDENTIALS_LAST_S = 7 * 24 * 3600
 # addresses are of UDP only (`no-tcp-relay`), as WebRTC needs them. `no-rfc5780` avoids a second port, and
 # `no-cli` one at the loopback address. Without `pidfile` and `userdb` the files would be in /var.
 CONFIGURATION = """\
-listening-ip={listening}
+listening-ip={address}
 listening-port={port}
 relay-ip={address}
 relay-threads=1
@@ -49,20 +49,10 @@ class TurnServer:
         address: IPv4 address of the node. The server listens and relays there and nowhere else.
         home: directory for its files. The caller deletes it.
         on_exit: called once, with the reason, if the server ends before it is stopped.
-        listening: another address of the node, at which the server listens instead.
     """
 
-    def __init__(
-        self,
-        spawn: Spawn,
-        address: str,
-        home: Path,
-        on_exit: Callable[[str], None],
-        *,
-        listening: str | None = None,
-    ) -> None:
+    def __init__(self, spawn: Spawn, address: str, home: Path, on_exit: Callable[[str], None]) -> None:
         self._address = address
-        self._listening = listening or address
         self._home = home
         self._realm = f"rtclab-{secrets.token_hex(4)}"
         self._secret = secrets.token_hex(16)
@@ -74,12 +64,7 @@ class TurnServer:
         configuration = self._home / "turnserver.conf"
         configuration.write_text(
             CONFIGURATION.format(
-                listening=self._listening,
-                address=self._address,
-                port=PORT,
-                realm=self._realm,
-                secret=self._secret,
-                home=self._home,
+                address=self._address, port=PORT, realm=self._realm, secret=self._secret, home=self._home
             )
         )
         self._process.start(["turnserver", "-c", str(configuration)])
@@ -91,7 +76,7 @@ class TurnServer:
             CallFailed: it ended, another program has the port, or it took too long.
         """
         await self._process.listening(
-            self._listening, PORT, protocols=("udp", "tcp"), timeout_s=READY_TIMEOUT_S
+            self._address, PORT, protocols=("udp", "tcp"), timeout_s=READY_TIMEOUT_S
         )
 
     async def stop(self) -> None:
