@@ -24,8 +24,10 @@ import aiohttp
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from rtclab.backend.live.browser import CHROMIUM_FLAGS
-from rtclab.backend.live.doctor import find_chromium
+from rtclab.backend.live.browser import CHROMIUM_FLAGS, BrowserOptions
+from rtclab.backend.live.devtools import DevToolsConnection
+from rtclab.backend.live.doctor import find_chromium, find_firefox
+from rtclab.backend.live.firefox import Firefox
 from rtclab.backend.live.namespaces import (
     _bring_up,
     call_in_node,
@@ -223,3 +225,45 @@ def screenshot(port: int, file: Path) -> None:
     """Writes a picture of the page."""
     answer = asyncio.run(devtools(port, "Page.captureScreenshot"))
     file.write_bytes(b64decode(answer["data"]))
+
+
+async def visit_with_firefox(url: str, home: Path) -> None:
+    """Joins with a Firefox from outside, which trusts every certificate, sees a picture, and goes."""
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(node_command(PLACE, command), **options)
+
+    executable = find_firefox()
+    assert executable is not None
+    options: BrowserOptions = {"name": "firefox", "field_trials": "", "encryption": True, "args": []}
+    visitor = Firefox("a visitor", start, home, lambda reason: None)
+    visitor.start(executable, "about:blank", None, options, driven=True)
+    file = visitor.profile / "WebDriverBiDiServer.json"
+    protocol = DevToolsConnection(lambda event: None)
+    try:
+        about = until(lambda: file.exists() and file.read_text(), "WebDriver BiDi")
+        place = json.loads(about)
+        await protocol.open(PLACE, f"ws://{place['ws_host']}:{place['ws_port']}/session")
+        await protocol.command("session.new", capabilities={"alwaysMatch": {"acceptInsecureCerts": True}})
+        (context,) = (await protocol.command("browsingContext.getTree"))["contexts"]
+        page = context["context"]
+        await protocol.command("browsingContext.navigate", context=page, url=url, wait="complete")
+
+        async def value(script: str) -> Any:
+            answer = await protocol.command(
+                "script.evaluate",
+                expression=script,
+                target={"context": page},
+                awaitPromise=False,
+                userActivation=True,
+            )
+            return answer["result"].get("value")
+
+        await value("document.querySelector('#join').click()")
+        deadline = time.monotonic() + PATIENCE_S
+        while not await value("document.querySelector('video')?.currentTime > 1"):
+            assert time.monotonic() < deadline, await value("document.body.innerText")
+            await asyncio.sleep(0.2)
+    finally:
+        await protocol.close()
+        await visitor.stop()

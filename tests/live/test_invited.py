@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,7 @@ from invited_calls import (
     open_ports,
     until,
     visit,
+    visit_with_firefox,
     waiting_sockets,
 )
 from small_call import small_call
@@ -81,10 +84,7 @@ def call_from_outside(argument: Json, _emit: object) -> Json:
 def left_in_the_middle(argument: Json, _emit: object) -> Json:
     make_outside()
     run = Run(*argument["command"])
-    url, port, _ = run.says(SEAT).groups()
-    with browser(url, certificate_of(int(port)), argument["home"]) as devtools:
-        join(devtools)
-        until(lambda: evaluate(devtools, "document.querySelector('video')?.currentTime > 1"), "a picture")
+    asyncio.run(visit_with_firefox(run.says(SEAT).group(1), Path(argument["home"])))
     return run.end()
 
 
@@ -148,11 +148,12 @@ def test_a_browser_outside_takes_the_seat_and_its_media_cross_the_emulated_path(
     assert scenario["participants"]["alice"]["browser"]["name"] == "invited"
 
 
-def test_a_browser_that_leaves_in_the_middle_fails_the_repeat_and_the_trace_is_kept(
+def test_a_firefox_that_leaves_in_the_middle_fails_the_repeat_and_the_trace_is_kept(
     tmp_path: Path, in_lab: Callable[..., Json]
 ) -> None:
     seen = in_lab("left_in_the_middle", **arguments(tmp_path, 30))
     assert seen["status"] == 1
+    assert re.search(r"the seat of alice is taken from .* Firefox/", seen["said"])
     assert "repeat 0 failed: the invited browser of alice has gone" in seen["said"]
     trace = trace_of(tmp_path)
     assert "the invited browser of alice has gone" in str(trace.manifest.failure)
