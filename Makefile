@@ -8,14 +8,16 @@ MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --re
 PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
 # Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
 SERVICES := coturn janus
+STRANGERS := target/strangers
+WHIP_WHEP := github.com/pion/webrtc/v4/examples/whip-whep@v4.2.26
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev test check gate gate-trials bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: run reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -37,6 +39,8 @@ setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Pyth
 	$(BIN)/python -m rtclab.backend.live.clip
 
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
+
+setup-strangers: $(STRANGERS)/whip-whep ## servers of others, for tests (Go): half a minute
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
 	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu
@@ -99,6 +103,9 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 $(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
 	cargo build --quiet --locked --profile server -p rtclab-sfu
 	install target/server/rtclab-sfu $@
+
+$(STRANGERS)/whip-whep:
+	GOBIN=$(CURDIR)/$(@D) go install $(WHIP_WHEP)
 
 $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live

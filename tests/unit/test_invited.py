@@ -158,6 +158,10 @@ def test_an_invited_browser_needs_an_address_and_an_address_an_invited_browser(t
         ("host = {encoder_capacity = '20 Mpixel/s'}", r"participants\.bob\.host"),
         ("[[calls]]\nrelay = 'core'", r"calls\.0\.relay"),
         ("[[calls]]\nkind = 'sfu'", r"calls\.0\.server"),
+        (
+            "[servers.sfu]\nkind = 'str0m'\nsignalling = 'whip'\n[[calls]]\nkind = 'sfu'\nserver = 'sfu'",
+            r"calls\.0\.server",
+        ),
     ],
 )
 def test_what_only_a_browser_in_the_node_could_have_is_refused(tmp_path: Path, text: str, field: str) -> None:

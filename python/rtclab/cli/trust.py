@@ -1,4 +1,4 @@
-"""Scenarios from elsewhere that run programs: they run live only if the user says so.
+"""Scenarios from elsewhere that run programs or use the network: they run live only if the user says so.
 
 Such a scenario is code, like a makefile. Whoever writes it chooses programs that run as the user.
 """
@@ -18,9 +18,9 @@ MARKS = (".git", ".hg", ".jj")
 
 
 def check_trusted(scenario: Scenario, file: str | Path, *, trust: bool) -> None:
-    """Refuses a scenario for live calls that runs programs and comes from outside of the current project.
+    """Refuses a scenario for live calls that comes from outside of the current project and needs trust.
 
-    With ``trust`` it says on standard error which programs these are.
+    With ``trust`` it says on standard error what the scenario does.
 
     Args:
         scenario: the scenario.
@@ -28,22 +28,27 @@ def check_trusted(scenario: Scenario, file: str | Path, *, trust: bool) -> None:
         trust: whether the user trusts it.
 
     Raises:
-        BadInput: the user has not said so. The message lists what would run.
+        BadInput: the user has not said so. The message lists what the scenario would do.
     """
-    programs = list(programs_of(scenario))
-    if not programs or str(file) in shipped() or in_project(Path(file)):
+    powers = list(powers_of(scenario))
+    if not powers or str(file) in shipped() or in_project(Path(file)):
         return
-    listed = "".join(f"\n  {program}" for program in programs)
+    listed = "".join(f"\n  {power}" for power in powers)
     if not trust:
         raise BadInput(
-            f"{file} is outside of the current project, {project_root()}, and would run as you:{listed}",
+            f"{file} is outside of the current project, {project_root()}, and would do as you:{listed}",
             hint="read it, and add --trust if you trust it",
         )
-    print(f"{file} runs as you:{listed}", file=sys.stderr)
+    print(f"{file} does as you:{listed}", file=sys.stderr)
 
 
-def programs_of(scenario: Scenario) -> Iterable[str]:
-    """What a scenario runs in live calls besides rtclab's own programs, as ``field: command``."""
+def powers_of(scenario: Scenario) -> Iterable[str]:
+    """What a scenario does in live calls that needs trust, as ``field: value``.
+
+    It runs programs besides rtclab's own, or lets pages and servers use the network of this machine.
+    """
+    if scenario.internet:
+        yield "internet: true"
     for name, own in scenario.participants.items():
         if given := scenario.browser_of(name).args:
             yield f"participants.{name}.browser.args: {shlex.join(given)}"

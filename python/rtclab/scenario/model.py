@@ -15,6 +15,7 @@ from rtclab.scenario.participant import (
     CORE,
     INHERITED,
     INHERITED_BY_SERVERS,
+    INTERNET,
     SENT,
     Audio,
     Browser,
@@ -44,7 +45,7 @@ class Bottleneck(PathSpec):
 
     routes: Annotated[list[str], Field(min_length=1)]
     """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node,
-    including ``core``."""
+    including ``core`` and ``internet``."""
 
 
 def _home_errors(call: Call, key: str) -> list[FieldError]:
@@ -84,6 +85,10 @@ class ScenarioTables(Table):
     """Seed from which the seed of each repeat is derived; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
     """Whether to record every packet, or only sums per second, for long runs with many flows."""
+    internet: Annotated[bool, Field(strict=True)] = False
+    """Whether browsers and servers of live calls reach hosts outside the laboratory over IPv4: everything
+    that this machine reaches, except its own loopback addresses. Their packets cross the node's link to and
+    from a node ``internet``. Simulated calls have no hosts outside, and ignore it."""
     participants: Annotated[dict[str, Participant], Field(min_length=1, json_schema_extra=_NAMES)]
     """Participants by name; an empty table inherits everything from the scenario."""
     calls: Annotated[list[Call], Field(validate_default=False)] = []
@@ -169,20 +174,28 @@ class ScenarioTables(Table):
         if re.fullmatch(_SCENARIO_NAME, self.name) is None:
             expected = "expected lower-case letters, digits, `.`, `-` and `_`"
             return [FieldError(f"`{self.name}` cannot name a run directory; {expected}", key="name")]
-        return [
-            FieldError(
-                f"`{name}` cannot be used as a name; "
-                "expected lower-case letters, digits, `-` and `_`, and not `core`",
-                key=f"{table}.{name}",
-            )
-            for table in ("participants", "bottlenecks", "servers", "traffic")
-            for name in getattr(self, table)
-            if name == CORE or re.fullmatch(_NAME, name) is None
-        ] + [
-            FieldError(f"`{name}` is already a participant", key=f"servers.{name}")
-            for name in self.servers
-            if name in self.participants
-        ]
+        return (
+            [
+                FieldError(
+                    f"`{name}` cannot be used as a name; "
+                    "expected lower-case letters, digits, `-` and `_`, and not `core`",
+                    key=f"{table}.{name}",
+                )
+                for table in ("participants", "bottlenecks", "servers", "traffic")
+                for name in getattr(self, table)
+                if name == CORE or re.fullmatch(_NAME, name) is None
+            ]
+            + [
+                FieldError(f"`{name}` is already a participant", key=f"servers.{name}")
+                for name in self.servers
+                if name in self.participants
+            ]
+            + [
+                FieldError(f"`{INTERNET}` is the node of the hosts outside", key=f"{table}.{INTERNET}")
+                for table in ("participants", "servers")
+                if self.internet and INTERNET in getattr(self, table)
+            ]
+        )
 
     def _call_errors(self) -> list[FieldError]:
         return [
@@ -257,7 +270,7 @@ class ScenarioTables(Table):
         return [FieldError(f"{message}; expected at most {MAX_NODES} nodes", key=key)]
 
     def _route_errors(self) -> list[FieldError]:
-        nodes = [*self.participants, *self.servers, CORE, "*"]
+        nodes = [*self.participants, *self.servers, *self.shared_nodes, "*"]
         errors = []
         for name, bottleneck in self.bottlenecks.items():
             for index, route in enumerate(bottleneck.routes):
@@ -279,6 +292,11 @@ class ScenarioTables(Table):
             for name, traffic in self.traffic.items()
             for error in traffic.problems(nodes, self.duration)
         ]
+
+    @property
+    def shared_nodes(self) -> list[str]:
+        """The nodes without an access link: ``core`` and, if the scenario has it, ``internet``."""
+        return [CORE, INTERNET] if self.internet else [CORE]
 
     def pages(self) -> list[str]:
         """The participants who have a page of their own."""

@@ -8,16 +8,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
-from rtclab.errors import FieldError
+from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario.merge import DEFAULT_CONTROL, over
 from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
+from rtclab.scenario.whip import Token, Url
 
 CORE = "core"
 """The node in which servers run, unless the scenario gives them an access link of their own."""
+INTERNET = "internet"
+"""The node behind which are the hosts outside, in live calls with ``internet = true``."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
@@ -288,6 +291,14 @@ class Participant(Table):
         return self
 
 
+_KEYS_OF_SERVERS = {
+    "whip": ["whip"],
+    "whep": ["whip"],
+    "signalling": ["str0m"],
+    "token": ["whip", "str0m"],
+}
+
+
 class Server(Table):
     """A TURN relay, an SFU, an MCU or a program of your own. By default its access link has no limit and no
     delay.
@@ -298,10 +309,24 @@ class Server(Table):
 
     link: Link = Link()
     """Access link of the server; by default it neither limits nor delays anything."""
-    kind: Literal["janus", "str0m"] = "janus"
+    kind: Literal["janus", "str0m", "whip"] = "janus"
     """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
-    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does. Simulated calls and TURN relays
-    ignore it."""
+    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does; ``whip`` is any program that
+    speaks WHIP and WHEP at the URLs ``whip`` and ``whep``. Simulated calls and TURN relays ignore it."""
+    signalling: Literal["websocket", "whip"] = "websocket"
+    """How pages set up their connections with a ``str0m`` server: over a WebSocket to ``core``, or by WHIP
+    and WHEP to the server itself. Live calls only."""
+    whip: Url | None = None
+    """URL at which participants publish by WHIP (RFC 9725), such as ``http://sfu:8080/whip/{name}``.
+    ``{name}`` becomes the name of the participant who makes the request, and the host may be the name of a
+    node. Live calls and kind ``whip`` only."""
+    whep: Url | None = None
+    """URL at which participants play what others publish by WHEP (draft-ietf-wish-whep), such as
+    ``http://sfu:8080/whep/{sender}``. ``{sender}`` becomes the name of the participant who publishes, and
+    ``{name}`` the name of the participant who plays. Live calls and kind ``whip`` only."""
+    token: Token | None = None
+    """Bearer token (RFC 6750) that pages send with their requests by WHIP and WHEP. A ``str0m`` server asks
+    all its HTTP clients for it. Live calls and the kinds ``whip`` and ``str0m`` only."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
     """Pictures that it composes, as changes to ``[video]``; ``false`` to mix sound alone. They are composed
     at regular times, ``frame_rate`` per second."""
@@ -332,6 +357,24 @@ class Server(Table):
         for key in ("port", "directory"):
             if getattr(self, key) is not None and self.command is None:
                 raise FieldError("is for servers with a `command`", key=key)
+        return self
+
+    @model_validator(mode="after")
+    def _urls_of_its_kind(self) -> Self:
+        wrong = [
+            FieldError(
+                f"a server of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
+            )
+            for key, kinds in _KEYS_OF_SERVERS.items()
+            if getattr(self, key) != type(self).model_fields[key].default and self.kind not in kinds
+        ]
+        wrong += [
+            FieldError(f"a server of kind `whip` needs the URL `{key}`", key=key)
+            for key in ("whip", "whep")
+            if self.kind == "whip" and getattr(self, key) is None
+        ]
+        if wrong:
+            raise FieldErrors(wrong)
         return self
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from rtclab.backend import manifest, paths_table
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
+from rtclab.backend.live.internet import user_space_nat
 from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
 from rtclab.backend.live.media import camera_of
 from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
@@ -91,8 +92,9 @@ class LiveBackend:
             or bool(self._invitations),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
-            str0m=any(one.server == "str0m" for one in joined),
+            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
             nat=has_nat(scenario),
+            internet=scenario.internet,
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )
         if missing:
@@ -147,6 +149,7 @@ class LiveBackend:
         from rtclab.backend.live.own import own_pages, own_servers
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
+        from rtclab.backend.live.whip import settings_of as whip_settings
 
         started = browsers(scenario)
         planned = manifest(
@@ -163,7 +166,9 @@ class LiveBackend:
                 for name, participant in scenario.participants.items()
                 if participant.nat != "none"
             },
+            "internet": scenario.internet,
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "whip": whip_settings(scenario),
             "own_pages": own_pages(scenario),
             "own_servers": own_servers(scenario),
             "out": str(out.resolve()),
@@ -171,11 +176,16 @@ class LiveBackend:
             "manifest": planned,
         }
         try:
-            with limited(shares(scenario)) as groups, listening(self._invitations) as places:
+            with (
+                limited(shares(scenario)) as groups,
+                user_space_nat() as attach,
+                listening(self._invitations) as places,
+            ):
                 invited = {name: place | {"wait_s": self._wait_s} for name, place in places.items()}
                 run_in_lab(
                     SESSION,
                     argument | {"groups": groups, "invited": invited},
+                    on_start=attach if scenario.internet else None,
                     on_event=self._announce,
                     descriptors=[place[kind] for place in places.values() for kind in ("tcp", "udp")],
                 )

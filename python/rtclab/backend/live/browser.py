@@ -36,9 +36,13 @@ CHROMIUM_FLAGS = (
     "--autoplay-policy=no-user-gesture-required",
     "--use-fake-ui-for-media-stream",
     "--use-fake-device-for-media-stream",
+    # Nothing may use the network but the page: no check of accounts and no search for updates.
+    "--gaia-url=http://127.0.0.1:9",
+    "--component-updater=url-source=http://127.0.0.1:9/",
     # The first feature makes host candidates .local names, which need multicast DNS. The second starts a
-    # renderer process that nothing uses.
-    "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess",
+    # renderer process that nothing uses. The others ask servers of Google for the time and for models.
+    "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess,"
+    "NetworkTimeServiceQuerying,OptimizationHints",
 )
 
 NO_ENCRYPTION = "--disable-webrtc-encryption"

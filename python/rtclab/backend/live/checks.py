@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from rtclab.backend.live.cgroup import check_limits
-from rtclab.backend.live.connections import server_kind
 from rtclab.backend.live.media import check_files
 from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS, SIMULCAST_CODECS, layers_of
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
-from rtclab.scenario.participant import Server
+from rtclab.scenario.participant import CORE, Server
 
 TODAY = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
@@ -102,11 +101,12 @@ def _check_invited(scenario: Scenario, participant: str) -> None:
                 f"calls.{index}.relay",
                 f"an invited browser has a relay at its own node; got `{call.relay}`, expected none",
             )
-        if call.kind == "sfu" and server_kind(scenario, index) == "janus":
+        server = scenario.servers.get(call.server or CORE, Server())
+        if call.kind == "sfu" and (server.kind != "str0m" or server.signalling == "whip"):
             raise UnsupportedScenario(
                 f"calls.{index}.server",
-                "an invited browser cannot reach the signalling of Janus",
-                hint="set `servers.NAME.kind` to `str0m`",
+                "an invited browser reaches only the SFU `str0m`, and not by WHIP",
+                hint="set `servers.NAME.kind` to `str0m`, and leave `signalling` out",
             )
 
 

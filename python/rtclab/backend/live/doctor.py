@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
 from rtclab.backend.live.firefox import FIREFOX_NAMES
+from rtclab.backend.live.internet import PROGRAM as NAT_PROGRAM
+from rtclab.backend.live.internet import TUN_DEVICE
 from rtclab.backend.live.mcu import LIBRARY, has_library
 from rtclab.backend.live.namespaces import check_lab
 from rtclab.backend.live.nat import find_nft, nft_rules
@@ -64,6 +66,7 @@ def doctor() -> list[MachineCheck]:
         check_forwarding_server(),
         check_mixer(),
         check_nft(),
+        check_internet(),
         check_command("tshark", "tshark", only_for="the tests of rtclab"),
         check_python_packages(),
         check_clip(),
@@ -79,6 +82,7 @@ def what_is_missing(
     str0m: bool = False,
     mixer: bool = False,
     nat: bool = False,
+    internet: bool = False,
     firefox: bool = False,
 ) -> list[MachineCheck]:
     """The failed checks among the needs of a live call. It is faster than :func:`doctor`.
@@ -89,6 +93,7 @@ def what_is_missing(
         str0m: the call needs rtclab's own SFU.
         mixer: the call needs the MCU that mixes.
         nat: participants are behind a NAT.
+        internet: browsers and servers reach hosts outside.
         firefox: participants use Firefox.
     """
     checks = [
@@ -101,7 +106,8 @@ def what_is_missing(
         *([check_janus()] if janus else []),
         *([check_forwarding_server()] if str0m else []),
         *([check_mixer()] if mixer else []),
-        *([check_nft()] if nat else []),
+        *([check_nft()] if nat or internet else []),
+        *([check_internet()] if internet else []),
         *([check_firefox()] if firefox else []),
     ]
     return [check for check in checks if not check.ok]
@@ -181,7 +187,7 @@ def check_janus() -> MachineCheck:
 
 def check_nft() -> MachineCheck:
     """Whether nftables make a NAT inside an unprivileged user namespace."""
-    nft, only_for = find_nft(), "participants with `nat`"
+    nft, only_for = find_nft(), "`nat` and `internet`"
     if nft is None:
         hint = f"{SETUP}, or apt-get install nftables"
         return MachineCheck("nft", False, f"not found (only for {only_for})", hint, required=False)
@@ -189,6 +195,15 @@ def check_nft() -> MachineCheck:
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
     hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
     return MachineCheck("nft", ok, f"{nft if ok else said} (only for {only_for})", hint, required=False)
+
+
+def check_internet() -> MachineCheck:
+    """Whether the program that connects live calls with hosts outside is installed and may do so."""
+    check = check_command(NAT_PROGRAM, NAT_PROGRAM, only_for="`internet = true`")
+    if not check.ok or os.access(TUN_DEVICE, os.R_OK | os.W_OK):
+        return check
+    detail = f"{TUN_DEVICE} cannot be read and written (only for `internet = true`)"
+    return MachineCheck(NAT_PROGRAM, False, detail, f"as root: chmod 0666 {TUN_DEVICE}", required=False)
 
 
 def check_firefox() -> MachineCheck:

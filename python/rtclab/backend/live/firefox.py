@@ -79,6 +79,8 @@ class Firefox(BrowserProcess):
         return super()._environment() | {
             "XDG_CACHE_HOME": str(self._home / "cache"),
             "MOZ_CRASHREPORTER_DISABLE": "1",
+            # Release builds ignore the preference services.settings.server without it.
+            "MOZ_REMOTE_SETTINGS_DEVTOOLS": "1",
             # The sandbox's namespaces cannot be nested in the lab's.
             "MOZ_DISABLE_CONTENT_SANDBOX": "1",
             "MOZ_DISABLE_RDD_SANDBOX": "1",

@@ -85,6 +85,7 @@ def run_in_lab(
     target: str,
     argument: Json,
     *,
+    on_start: Callable[[int], None] | None = None,
     on_event: Emit | None = None,
     foreground: bool = False,
     descriptors: Sequence[int] = (),
@@ -96,6 +97,8 @@ def run_in_lab(
             ``emit(event)`` from any thread to pass a JSON object to ``on_event``.
         argument: JSON object. Large results should be files: the lab sees the same file system, except that
             ``/run`` is empty.
+        on_start: called in this thread with the id of a process in the lab's namespaces, before ``target``
+            has returned. An exception from it ends the lab.
         on_event: called in this thread with each emitted object. An exception from it ends the lab.
         foreground: the lab keeps the terminal, so that standard input and Ctrl-C reach its processes. The lab
             itself ignores Ctrl-C until ``target`` handles it. Without ``foreground`` the lab has neither, and
@@ -119,7 +122,7 @@ def run_in_lab(
         )
         theirs.close()
         try:
-            return _converse(ours, {"target": target, "argument": argument}, on_event, process)
+            return _converse(ours, {"target": target, "argument": argument}, on_start, on_event, process)
         finally:
             # The lab ends when the connection is closed.
             ours.shutdown(socket.SHUT_RDWR)
@@ -135,7 +138,11 @@ def _ignore_ctrl_c() -> None:
 
 
 def _converse(
-    connection: socket.socket, request: Json, on_event: Emit | None, process: subprocess.Popen[bytes]
+    connection: socket.socket,
+    request: Json,
+    on_start: Callable[[int], None] | None,
+    on_event: Emit | None,
+    process: subprocess.Popen[bytes],
 ) -> Json:
     started = False
     with contextlib.suppress(ConnectionError):
@@ -150,6 +157,8 @@ def _converse(
                 error = LabError(message["error"], message["kind"])
                 error.add_note("inside the lab:\n" + message["traceback"])
                 raise error
+            if "started" in message and on_start is not None:
+                on_start(process.pid)
             if "event" in message and on_event is not None:
                 on_event(message["event"])
     if not started:
@@ -244,9 +253,18 @@ class Node:
     port_interface: str
     """Interface in the lab that the emulator reads and writes."""
 
-    def port(self) -> Json:
-        """The entry of this node in ``ports`` of the emulator's configuration."""
-        return {"node": self.name, "interface": self.port_interface, "mac": self.mac, "address": self.address}
+    def port(self, *, gateway: bool = False) -> Json:
+        """The entry of this node in ``ports`` of the emulator's configuration.
+
+        A ``gateway`` gets the packets to addresses that no node has.
+        """
+        return {
+            "node": self.name,
+            "interface": self.port_interface,
+            "mac": self.mac,
+            "address": self.address,
+            "gateway": gateway,
+        }
 
 
 def create_nodes(addresses: dict[str, str]) -> list[Node]:

@@ -104,6 +104,12 @@ class OwnConnections:
         """The participants whose page has or had a working connection."""
         return {one.participant for one in self._known.values() if one.connected}
 
+    def addresses(self) -> set[str]:
+        """The addresses at the far ends of all connections, and of the relays that they use."""
+        pairs = [pair for one in self.all() for pair in one.pairs]
+        relays = {local for (local, _), _, relayed in pairs if relayed}
+        return relays | {remote for _, (remote, _), _ in pairs}
+
     def numbers(self, participant: str) -> list[int]:
         """The connections of a participant's page, in the order in which they were made."""
         return [one.number for one in self._known.values() if one.participant == participant]
@@ -372,7 +378,7 @@ class OwnFlows:
         """The packets, where copies by a server belong to a flow from the original sender.
 
         Args:
-            packets: the emulator's log with ``flow``; see :func:`rtclab.backend.live.carried.assigned`.
+            packets: the emulator's log with ``flow``; see :func:`rtclab.backend.live.carried.owned`.
         """
         joined = self._recorder.connections
         servers = {n: joined[n].b for n in self._flows_of if n in joined and joined[n].server == KIND}

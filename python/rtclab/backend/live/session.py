@@ -28,6 +28,7 @@ from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.devtools import DRIVERS
 from rtclab.backend.live.firefox import BROWSERS
+from rtclab.backend.live.internet import connect_internet, is_connected
 from rtclab.backend.live.invited import InvitedBrowser
 from rtclab.backend.live.namespaces import (
     Emit,
@@ -51,7 +52,7 @@ from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import LiveTraffic
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
-from rtclab.scenario.participant import CORE
+from rtclab.scenario.participant import CORE, INTERNET
 from rtclab.trace import NS_PER_S, NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
@@ -92,8 +93,9 @@ def run_session(argument: Json, emit: Emit) -> Json:
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
             ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
-            ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that join the
-            browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned; and
+            ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
+            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that join
+            the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned; and
             ``paths``, a table of the trace.
         emit: called with what the user should know of the seats of invited browsers.
 
@@ -104,6 +106,8 @@ def run_session(argument: Json, emit: Emit) -> Json:
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
+    if argument["internet"]:
+        connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
     return asyncio.run(_run_and_write(argument, nodes, emit))
 
 
@@ -128,7 +132,7 @@ async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit = lambda 
             argument,
             session.recorder,
             summary,
-            {node.address: node.name for node in nodes},
+            session.names(),
             capture=session.capture,
             claimed=session.claimed,
             failure=str(failure) if failure else None,
@@ -177,6 +181,9 @@ class Session:
         self.recorder = Recorder(dict(self._connections), run_began_ms=time.time() * 1000)
         self._own = OwnConnections(self.recorder, len(self._connections), len(argument["calls"]))
         self._nodes = nodes
+        self._internet = (
+            next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
+        )
         addresses = {node.name: node.address for node in nodes}
         self._servers = Servers(
             self._connections,
@@ -184,6 +191,7 @@ class Session:
             HOMES,
             nats=argument["nat"],
             mixers=argument["mixers"],
+            whip=argument["whip"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
             on_event=self._server_event,
@@ -266,13 +274,18 @@ class Session:
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
 
+    def names(self) -> dict[str, str]:
+        """Name of the node by IP address, also of hosts outside with which calls were made."""
+        outside = {} if self._internet is None else dict.fromkeys(self._own.addresses(), INTERNET)
+        return outside | {address: name for name, address in self._addresses.items()}
+
     def own_flows(self) -> OwnFlows:
         """The flows of the pages of the user's own, once the session has been stopped."""
         routes = {
             (route["from"], route["to"]): tuple(route["paths"]) for route in self._call["network"]["routes"]
         }
         network = Network(
-            nodes={address: name for name, address in self._addresses.items()},
+            nodes=self.names(),
             participants=[participant["name"] for participant in self._call["participants"]],
             routes=routes,
         )
@@ -372,6 +385,7 @@ class Session:
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
+            "resources": self._servers.resources_of(name),
         }
         if (outside := self._argument["invited"].get(name)) is not None:
             await self._invite(participant, outside, of_session)
@@ -393,7 +407,8 @@ class Session:
         listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        browser.start(url=url, **started["start"])
+        arguments = trusting(started["name"], [], self._own_servers.keys)
+        browser.start(url=url, **started["start"], arguments=arguments)
 
     async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
         """Serves the seat of an invited browser."""
@@ -472,7 +487,7 @@ class Session:
         config = {
             **self._call["network"],
             "seed": self._call["seed"],
-            "ports": [node.port() for node in self._nodes],
+            "ports": [node.port(gateway=node is self._internet) for node in self._nodes],
             "pcap": str(self.capture),
         }
         emulator = _native.Emulator(json.dumps(config))
@@ -588,6 +603,8 @@ class Session:
             self._note_silent_pages()
             if self._emulator is not None and not self._emulator.is_running():
                 self.fail("the emulator ended during the call", LaboratoryFailed)
+            if self._internet is not None and not is_connected(self._internet):
+                self.fail("the connection with the hosts outside ended during the call", LaboratoryFailed)
             if (slept_s := suspended_s() - asleep_s) > SUSPENDED_S:
                 reason = f"this machine was suspended for {slept_s:.0f} s during the call"
                 self.fail(reason, LaboratoryFailed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.backend.live.carried import Address, Claim, FlowKeys, assigned
+from rtclab.backend.live.carried import Address, Claim, FlowKeys, one_row_each, owned
 from rtclab.backend.live.forwarded import since_originals
 from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.own_flows import OwnFlows
@@ -67,9 +67,10 @@ def write_trace(
     log = described(packet_log(summary), entered(capture, nodes, summary["epoch_ns"]))
     over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
     known = FlowKeys(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
-    packets = assigned(log, known)
+    mine = owned(log, known)
+    packets = one_row_each(mine)
     if own is not None:
-        notes = [*notes, *own.notes, *unassigned(log, packets)]
+        notes = [*notes, *own.notes, *unassigned(log, mine)]
         packets = own.forwarded(packets)
         planned = planned.model_copy(
             update={"flows": {**planned.flows, **own.flows}, "calls": (*planned.calls, own.call())}
@@ -98,19 +99,19 @@ def write_trace(
     return Trace.write(out, tables, planned.model_copy(update=outcome))
 
 
-def unassigned(log: pl.DataFrame, assigned: pl.DataFrame) -> list[str]:
+def unassigned(log: pl.DataFrame, known: pl.DataFrame) -> list[str]:
     """A note for every two nodes between which there was media of no known flow.
 
     Args:
         log: all packets that the emulator carried.
-        assigned: the packets that belong to a flow.
+        known: the packets that belong to a flow.
     """
     media = pl.col("protocol").is_in(["rtp", "rtcp"])
     ways = ["from", "to"]
     all_of = log.filter(media).group_by(ways).agg(pl.len().alias("all"), pl.col("size_bytes").sum())
-    known = assigned.filter(media).group_by(ways).len("known")
+    counts = known.filter(media).group_by(ways).len("known")
     missing = (
-        all_of.join(known, on=ways, how="left")
+        all_of.join(counts, on=ways, how="left")
         .with_columns(missing=pl.col("all") - pl.col("known").fill_null(0))
         .filter(pl.col("missing") > 0)
         .sort(ways)
@@ -189,7 +190,7 @@ def packets_table(
     """The table ``packets``: the packets that participants sent during the run, in order of sending.
 
     Args:
-        log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.assigned`.
+        log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.owned`.
         flows: names of the flows. Other packets are left out.
         payload_kinds: see :class:`Recorder`. These kinds take precedence over those inferred by the monitor.
         duration_ns: packets sent later are left out.

@@ -5,6 +5,7 @@ import { Connection } from "./connection.js";
 import { JanusCall } from "./janus_call.js";
 import { openCamera } from "./media.js";
 import { openReportSocket, report, reportErrors } from "./report.js";
+import { HttpResource } from "./whip.js";
 
 const STATS_INTERVAL_MS = 1000;
 
@@ -14,6 +15,7 @@ let signalling;
 let statsTimer;
 const connections = new Map(); // by number
 const janusCalls = new Map(); // by call
+const resources = new Map(); // of WHIP and WHEP, by number
 
 function show(state) {
   document.getElementById("state").textContent = state;
@@ -46,7 +48,7 @@ function join({ calls }) {
   signalling.onmessage = (event) => receive(JSON.parse(event.data));
   signalling.onerror = () => report("event", { event: "failed", detail: `no signalling at ${config.signalling}` });
   statsTimer = setInterval(reportStats, STATS_INTERVAL_MS);
-  calls.forEach(joinJanus);
+  calls.forEach(joinServer);
   show("joined");
 }
 
@@ -55,6 +57,17 @@ function joinCall({ call }) {
   const ask = () => signalling.send(JSON.stringify({ join: call }));
   if (signalling.readyState === WebSocket.CONNECTING) signalling.addEventListener("open", ask);
   else if (signalling.readyState === WebSocket.OPEN) ask();
+  joinServer(call);
+}
+
+// Joins a call over a server that the page talks to itself.
+function joinServer(call) {
+  for (const about of connectionsOf(call)) {
+    const settings = config.resources[about.number];
+    if (!settings) continue;
+    resources.set(about.number, new HttpResource(about, settings, () => connectionTo(about)));
+    resources.get(about.number).open();
+  }
   joinJanus(call);
 }
 
@@ -81,7 +94,7 @@ async function receive(message) {
 // once. But a page that forwards media always makes the call itself, because it must receive the media first.
 async function meet(call, present) {
   for (const about of connectionsOf(call)) {
-    if (about.server === "janus") continue;
+    if (about.server === "janus" || about.number in config.resources) continue;
     if (about.server) {
       if (about.forwards === null) await connectionTo(about).call();
     } else if (!present.includes(about.peer)) {
@@ -98,6 +111,7 @@ async function meet(call, present) {
 
 async function subscribe(published) {
   for (const about of config.connections) {
+    if (about.number in config.resources) continue;
     if (about.server === "str0m" && published.includes(about.forwards) && !connections.has(about.number)) {
       await connectionTo(about).call();
     }
@@ -111,6 +125,8 @@ async function part(call, participant) {
 }
 
 async function close(number) {
+  resources.get(number)?.close();
+  resources.delete(number);
   const connection = connections.get(number);
   connections.delete(number);
   await connection?.reportStats();
@@ -156,6 +172,7 @@ async function leaveCall({ call }) {
 // Makes the last report. Media continue until the page is closed or told to leave.
 async function finish() {
   clearInterval(statsTimer);
+  for (const resource of resources.values()) resource.finish();
   await reportStats();
   report("event", { event: "left" });
   report("bye", {});
@@ -163,6 +180,7 @@ async function finish() {
 
 async function leave() {
   await finish();
+  for (const resource of resources.values()) resource.close();
   for (const connection of connections.values()) connection.close();
   for (const janus of janusCalls.values()) janus.leave();
   camera.getTracks().forEach((track) => track.stop());
