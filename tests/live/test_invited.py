@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +32,8 @@ from invited_calls import (
 )
 from small_call import small_call
 
+from rtclab.backend.live.datagrams import MAX_CLIENTS, Forwarder
+from rtclab.backend.live.namespaces import call_in_node, create_namespace
 from rtclab.lab import open_results
 from rtclab.trace import Trace
 
@@ -108,6 +112,60 @@ def nobody_comes(argument: Json, _emit: object) -> Json:
     return run.end() | {"took_s": time.monotonic() - began_s, "after": waiting_sockets()}
 
 
+def forward(_argument: Json, _emit: object) -> Json:
+    """What a server in a node gets from three clients, only one of which has the seat, and what they get."""
+    create_namespace("node")
+    server = call_in_node("node", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    server.bind(("127.0.0.1", 0))
+    server.setblocking(False)
+    outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    outside.bind(("127.0.0.1", 0))
+
+    def client(address: str) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((address, 0))
+        made.connect(outside.getsockname())
+        made.setblocking(False)
+        return made
+
+    def heard(one: socket.socket) -> list[str]:
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                found.append(one.recv(100).decode())
+        return found
+
+    async def exchange() -> Json:
+        stranger, guest, other_port = client("127.0.0.3"), client("127.0.0.2"), client("127.0.0.2")
+        forwarder = Forwarder(outside, "node", server.getsockname())
+        forwarder.start()
+        guest.send(b"too early")
+        await asyncio.sleep(0.1)
+        forwarder.client = "127.0.0.2"
+        stranger.send(b"stranger")
+        guest.send(b"guest")
+        other_port.send(b"other")
+        await asyncio.sleep(0.1)
+        arrived = []
+        for _ in range(2):
+            data, source = server.recvfrom(100)
+            arrived.append(data.decode())
+            server.sendto(b"to " + data, source)
+        more = heard(server)
+        await asyncio.sleep(0.1)
+        answers = [heard(one) for one in (stranger, guest, other_port)]
+        crowd = [client("127.0.0.2") for _ in range(MAX_CLIENTS + 5)]
+        for one in crowd:
+            one.send(b"crowd")
+        await asyncio.sleep(0.2)
+        sources = {server.recvfrom(100)[1] for _ in crowd}
+        size = len(forwarder._inside)
+        forwarder.stop()
+        return {"arrived": arrived, "more": more, "answers": answers, "sources": len(sources), "size": size}
+
+    return asyncio.run(exchange())
+
+
 # --- tests ----------------------------------------------------------------------------------------
 
 
@@ -146,6 +204,15 @@ def test_a_browser_outside_takes_the_seat_and_its_media_cross_the_emulated_path(
     assert "round trips to alice's page took" in clock_note
     scenario = open_results(tmp_path / "runs" / "small-live-1").scenario
     assert scenario["participants"]["alice"]["browser"]["name"] == "invited"
+
+
+def test_datagrams_are_copied_for_the_one_who_has_the_seat(in_lab: Callable[..., Json]) -> None:
+    seen = in_lab("forward")
+    assert seen["arrived"] == ["guest", "other"]
+    assert seen["more"] == []
+    assert seen["answers"] == [[], ["to guest"], ["to other"]]
+    assert seen["sources"] == MAX_CLIENTS + 5
+    assert seen["size"] == MAX_CLIENTS
 
 
 def test_a_firefox_that_leaves_in_the_middle_fails_the_repeat_and_the_trace_is_kept(

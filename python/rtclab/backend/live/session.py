@@ -94,9 +94,9 @@ def run_session(argument: Json, emit: Emit) -> Json:
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
             ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
             ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
-            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that join
-            the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned; and
-            ``paths``, a table of the trace.
+            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that
+            join the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned;
+            and ``paths``, a table of the trace.
         emit: called with what the user should know of the seats of invited browsers.
 
     Raises:
