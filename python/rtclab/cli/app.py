@@ -323,6 +323,19 @@ def run(
         typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
     ] = False,
     watch_port: WatchPort = 0,
+    invite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ADDRESS",
+            help="Let a browser on the network, such as a phone's, take the seat of a participant of a live "
+            "call. ADDRESS is one IPv4 address of this machine, such as 192.168.1.5 or 192.168.1.5:8443. May "
+            "be given several times. Runs one repeat, unless --repeats says otherwise.",
+        ),
+    ] = None,
+    invite_wait: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="With --invite: how long to wait until all seats are taken."),
+    ] = "5 min",
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -333,9 +346,10 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report
+    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
+    seats = seats_of(invite or ())
     check_trust(backend, scenario, changes or (), resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
@@ -357,6 +371,8 @@ def run(
             resume=resume,
             renew=renew,
             watch=watch_port if watched else None,
+            invite=seats,
+            invite_wait=invite_wait,
         ),
         wanted,
     )

@@ -11,7 +11,7 @@ from rtclab.scenario import Scenario
 
 
 def browsers(scenario: Scenario) -> dict[str, Any]:
-    """How to start the browser of each participant.
+    """How to start the browser of each participant who is not invited.
 
     Returns, by participant, the arguments of ``BrowserProcess.start`` besides the page's address as
     ``start``, the ``name`` of the browser, and the ``files`` that its page plays, if the browser cannot play
@@ -21,7 +21,11 @@ def browsers(scenario: Scenario) -> dict[str, Any]:
         BackendUnavailable: a browser is not installed.
         BadInput: a media file cannot be used.
     """
-    return {name: _browser(scenario, name) for name in scenario.participants}
+    return {
+        name: _browser(scenario, name)
+        for name in scenario.participants
+        if scenario.browser_of(name).name != "invited"
+    }
 
 
 def _browser(scenario: Scenario, participant: str) -> dict[str, Any]:

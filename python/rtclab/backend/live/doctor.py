@@ -25,8 +25,10 @@ PREPARE_CLIP = "`python -m rtclab.backend.live.clip` prepares it"
 PYTHON_PACKAGES = {
     "aiohttp": "aiohttp",
     "av": "av",
+    "cryptography": "cryptography",
     "psutil": "psutil",
     "pyroute2": "pyroute2",
+    "segno": "segno",
     "skvideo": "scikit-video",
 }
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
