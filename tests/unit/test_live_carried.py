@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import polars as pl
 from scenario_text import scenario
 
 from rtclab.backend.live.carried import Claim, End, FlowKeys, one_row_each, owned
-from rtclab.backend.live.connections import LiveConnection, live_connections
+from rtclab.backend.live.connections import PAGE, LiveConnection, live_connections
 
 ALICE, BOB = 50_000, 60_000
 TURN = 3478
@@ -97,6 +98,18 @@ def test_signalling_belongs_to_no_flow_and_traffic_to_the_flow_of_its_port(tmp_p
     )
     found = one_row_each(owned(seen, known))
     assert found.select("flow", "protocol").rows() == [("download", "tcp"), ("download acks", "tcp")]
+
+
+def test_what_a_server_of_ones_own_does_besides_the_call_belongs_to_no_flow(tmp_path: Path) -> None:
+    ours = connections(tmp_path, "[[calls]]")[0]
+    one = replace(ours, a="alice", b="sfu", flows=("alice->sfu", "sfu->alice"), server=PAGE)
+    known = FlowKeys({0: one}, {End("10.77.0.2", ALICE, 0)}, {"10.77.0.2": "alice"}, {}, {})
+    seen = packets(
+        between(("alice", ALICE), ("sfu", 7882), 0, protocol="stun"),
+        between(("sfu", 7882), ("alice", ALICE), 1, protocol="dtls"),
+        between(("alice", 33_000), ("sfu", 443), 2, protocol="other"),
+    )
+    assert flows(one_row_each(owned(seen, known))) == ["alice->sfu", "sfu->alice"]
 
 
 def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp_path: Path) -> None:

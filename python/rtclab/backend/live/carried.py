@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.connections import PAGE, LiveConnection
 from rtclab.scenario.participant import INTERNET
 
 Address = tuple[str, int]
@@ -112,7 +112,9 @@ def _owners(packets: pl.DataFrame, known: FlowKeys) -> dict[tuple[Any, ...], Own
         chosen = next(iter(by_port), None) if by_port else next(iter(by_ssrc), None)
         # Behind the node of the hosts outside are many programs that are not part of the call.
         if chosen is None and len(candidates) == 1 and INTERNET not in (source[0], destination[0]):
-            chosen = next(iter(candidates))
+            (only,) = candidates
+            # A server of the user's own may have pages and signalling too.
+            chosen = only if known.connections[only].server != PAGE else None
         if chosen is not None:
             found[key] = candidates[chosen]
     return found

@@ -12,6 +12,9 @@ from rtclab.scenario.topology import connections, flow_names
 
 Json = dict[str, Any]
 
+PAGE = "page"
+"""The kind, in traces, of a call that pages of the user's own made, and of its servers."""
+
 
 @dataclass(frozen=True)
 class LiveConnection:
@@ -20,7 +23,8 @@ class LiveConnection:
     ``flows`` are the names of the flows that ``a`` and ``b`` send. ``relay`` is the node of the TURN server
     that all packets pass. ``forwards`` is the number of the connection whose media ``a`` forwards.
     ``server`` is the kind of the server if ``a`` or ``b`` is one: ``janus``, ``str0m`` or ``whip`` for an
-    SFU, and ``mixer`` for an MCU that mixes. ``feed`` is the participant whose media ``a`` sends.
+    SFU, ``mixer`` for an MCU that mixes, and ``PAGE`` for a server of the user's own. ``feed`` is the
+    participant whose media ``a`` sends.
     """
 
     number: int

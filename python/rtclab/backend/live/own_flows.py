@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.carried import End
-from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.connections import PAGE, LiveConnection
 from rtclab.backend.live.own_page import ConnectionMade, PageEvent, PageStats, PayloadTypes, Report, Selected
 from rtclab.backend.live.recorder import Recorder
 from rtclab.trace import CallInfo, FlowInfo
@@ -26,8 +26,6 @@ Json = dict[str, Any]
 Place = tuple[str, int]
 """An IP address and a port."""
 
-KIND = "page"
-"""The kind, in traces, of a call that pages of the user's own made, and of its servers."""
 FORWARDED_WITHIN_NS = 200_000_000
 """A server holds no packet for longer than this."""
 TIMESTAMP_RANGE = 2**32
@@ -270,7 +268,7 @@ class OwnFlows:
         """The call that these connections are."""
         there = {one.participant for one in self._own.values()}
         participants = tuple(name for name in self._network.participants if name in there)
-        return CallInfo(kind=KIND, participants=participants, start_ns=0, end_ns=self._duration_ns)
+        return CallInfo(kind=PAGE, participants=participants, start_ns=0, end_ns=self._duration_ns)
 
     # --- which node is at the other end ---
 
@@ -343,7 +341,7 @@ class OwnFlows:
             hops = (one.participant, relay, node) if relay is not None else (one.participant, node)
             joined = _connection(one, self._call, one.participant, node, (there, back), self._duration_ns)
             self._recorder.connections[number] = replace(
-                joined, relay=relay, server=KIND if other is None else None
+                joined, relay=relay, server=PAGE if other is None else None
             )
             self._add_flow(there, hops, joined)
             self._add_flow(back, hops[::-1], joined)
@@ -389,7 +387,7 @@ class OwnFlows:
             packets: the emulator's log with ``flow``; see :func:`rtclab.backend.live.carried.owned`.
         """
         joined = self._recorder.connections
-        servers = {n: joined[n].b for n in self._flows_of if n in joined and joined[n].server == KIND}
+        servers = {n: joined[n].b for n in self._flows_of if n in joined and joined[n].server == PAGE}
         ups = {joined[n].flows[0]: n for n in servers}
         downs = {joined[n].flows[1]: n for n in servers}
         sources = sources_of(
