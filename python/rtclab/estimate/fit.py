@@ -15,23 +15,30 @@ WINDOW_S = 1.0
 MOST_WINDOWS = 1500
 """Longer calls have longer windows, so that the search for changes stays fast."""
 SLOWEST_BPS, FASTEST_BPS = 20e3, 200e6
-COARSE, FINE = 1.03, 1.0025
-"""Ratio between neighbouring capacities, in the search for changes and within a segment."""
+COARSE = 1.015
+"""Ratio between neighbouring capacities in the search for changes."""
+FINE, FINE_STEPS = 1.0025, 8
+"""The same within a segment, and the number of capacities to each side of the best one."""
 CHANGE_PENALTY = 40.0
-"""Cost of a change of the capacity, in units of the typical difference of a delay, for each packet of a
-window: see :func:`_scaled`."""
+"""Cost of a change of the capacity, in units of the typical difference between two delays."""
+JITTERY = 4
+"""A change costs this many times more with jitter, whose effects on neighbouring packets are alike."""
 PASSES = 4
+RULED_OUT_T, LEAST_WORSE = 2.5, 3.0
+"""A capacity is ruled out if it is worse than the best one by this many standard errors over the windows,
+and by this many typical differences."""
 CERTAIN = 40.0
-"""A capacity is also ruled out if it is worse by this much, in units of the typical difference."""
-RULED_OUT_T = 2.5
-"""A capacity is ruled out if it is worse than the best one by this many standard errors over the windows."""
+"""A capacity is also ruled out if it is worse by this many typical differences."""
 FULL = 0.95
 """A queue is full from this share of its longest length on."""
 SHORTEST_QUEUE_S = 2e-3
-MOVED_S = 2e-3
-"""A delay that moves less than this is constant."""
+MUCH_BETTER = 1.5
+"""A delay is constant unless the misfit with a moving one is this many times smaller."""
 LEAST_AROUND = 10
 """Fewer packets say nothing."""
+LEAST_NOISE_S = 2e-4
+LEAST_JITTER_S = 5e-4
+REPLAYS = 2
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,10 @@ class PathFit:
         capacity: the segments.
         base_s: one-way delay of each packet without queue, transmission and jitter.
         wait_s: wait of each packet in the queue, as modelled.
-        excess_s: observed delay less the modelled one.
-        windows: the windows.
+        sojourn_s: wait and transmission of each packet, as modelled.
+        jitter_s: standard deviation of the jitter.
+        misfit_s: mean difference between observed and modelled delay.
+        limit: the queue's limit, and the lost packets that it dropped.
     """
 
     capacity: tuple[CapacitySegment, ...]
@@ -63,61 +72,124 @@ class PathFit:
     base_s: Array
     wait_s: Array
     sojourn_s: Array
-    excess_s: Array
-    noise_s: float
+    jitter_s: float
+    misfit_s: float
     limit: QueueLimit
 
     def rate_of_windows(self) -> Array:
         """The capacity of each window."""
         rates = np.zeros(self.windows.count)
         for segment in self.capacity:
-            rates[_span(segment, self.windows)] = segment.bps
+            begin, end = (round(at / self.windows.length_s) for at in (segment.begin_s, segment.end_s))
+            rates[begin:end] = segment.bps
         return rates
-
-
-def _span(segment: CapacitySegment, windows: Windows) -> slice:
-    begin = round((segment.begin_s - windows.begin_s) / windows.length_s)
-    end = round((segment.end_s - windows.begin_s) / windows.length_s)
-    return slice(begin, end)
 
 
 def fit(packets: Packets, resolution_s: float) -> PathFit:
     """Fits a path.
 
+    The delay without queue is constant, unless a delay that moves explains the packets much better.
+
     Args:
         packets: the packets.
         resolution_s: resolution of their times.
     """
+    still = _fit(packets, resolution_s, moving=False)
+    moving = _fit(packets, resolution_s, moving=True)
+    chosen = still if still.misfit_s <= MUCH_BETTER * moving.misfit_s else moving
+    if chosen.jitter_s < LEAST_JITTER_S:
+        return chosen
+    return _corrected(chosen, resolution_s)
+
+
+def _fit(packets: Packets, resolution_s: float, *, moving: bool) -> PathFit:
     length_s = max(WINDOW_S, float(packets.sent_s[-1] - packets.sent_s[0]) / MOST_WINDOWS)
     windows = windows_of(packets, length_s)
-    base_s = _least_delays(packets, windows)
+    least_s = _least_delays(packets, windows)
+    base_s = least_s if moving else np.full_like(least_s, least_s.min())
     restarts = after_loss(packets)
-    noise_s = max(resolution_s, 2e-3)
-    middle_s = 0.0
+    noise_s, middle_s, jitter_s = max(resolution_s, 2e-3), 0.0, 0.0
     coarse = np.exp(np.arange(np.log(SLOWEST_BPS), np.log(FASTEST_BPS), np.log(COARSE)))
     found: PathFit | None = None
     for _ in range(PASSES):
         most_s = 20 * noise_s + 0.02
         of_windows = costs(packets, windows, base_s + middle_s, coarse, most_s) / noise_s
-        spans = partition(of_windows, CHANGE_PENALTY)
-        segments = [
-            _segment(packets, windows, base_s + middle_s, most_s, noise_s, span, of_windows, coarse)
-            for span in spans
-        ]
-        rates = np.concatenate([np.full(end - begin, one.bps) for one, (begin, end) in zip(segments, spans, strict=True)])
+        penalty = CHANGE_PENALTY * (JITTERY if jitter_s >= LEAST_JITTER_S else 1)
+        segments, rates = [], np.zeros(windows.count)
+        for begin, end in partition(of_windows, penalty):
+            part = replace(windows, rows=windows.rows[begin:end], count=end - begin)
+            one = _segment(packets, part, base_s + middle_s, most_s, of_windows[begin:end], coarse)
+            segments.append(replace(one, begin_s=begin * length_s, end_s=end * length_s))
+            rates[begin:end] = one.bps
         wait_s, sojourn_s = sojourns(packets, windows, base_s + middle_s, rates)
-        base_s = _base(packets, windows, wait_s, sojourn_s, noise_s)
+        base_s = _base(packets, windows, wait_s, sojourn_s, moving=moving)
         excess_s = np.where(restarts, np.nan, packets.delay_s - base_s - sojourn_s)
         unqueued = ~np.isnan(excess_s) & (wait_s <= 0)
         middle_s = float(np.median(excess_s[unqueued])) if unqueued.any() else 0.0
-        arrived = ~np.isnan(excess_s)
-        noise_s = max(float(np.median(np.abs(excess_s[arrived] - middle_s))), resolution_s / 2, 2e-4)
+        error_s = np.abs(excess_s[~np.isnan(excess_s)] - middle_s)
+        noise_s = max(float(np.median(error_s)), resolution_s / 2, LEAST_NOISE_S)
+        jitter_s = _jitter(packets, base_s, sojourn_s, wait_s)
         limit = queue_limit(packets, wait_s, rates[windows.of(packets.sent_s)])
+        misfit_s = float(np.minimum(error_s, most_s).mean()) + LEAST_NOISE_S
         found = PathFit(
-            tuple(segments), packets, windows, base_s, wait_s, sojourn_s, excess_s, noise_s, limit
+            tuple(segments), packets, windows, base_s, wait_s, sojourn_s, jitter_s, misfit_s, limit
         )
     assert found is not None
     return found
+
+
+def _jitter(packets: Packets, base_s: Array, sojourn_s: Array, wait_s: Array) -> float:
+    """Standard deviation of the jitter |N(0, sd²)|, from packets that no packet before them held up."""
+    free = np.concatenate([[True], ~(packets.arrived_s[:-1] > (packets.sent_s + base_s)[1:])])
+    extra_s = (packets.delay_s - base_s - sojourn_s)[free & (wait_s <= 0) & ~after_loss(packets)]
+    extra_s = extra_s[~np.isnan(extra_s)]
+    if extra_s.size < LEAST_AROUND:
+        return 0.0
+    # The median of |N(0, 1)| is 0.6745; outliers are no jitter.
+    return float(np.median(np.maximum(extra_s, 0.0))) / 0.6745
+
+
+def _corrected(found: PathFit, resolution_s: float) -> PathFit:
+    """Removes the bias that jitter gives the capacity.
+
+    Jitter without reordering looks like a queue. So the fitted path is simulated with the same packets, and
+    what the fit makes of a known capacity says how far it is off.
+    """
+    source = np.random.default_rng(1)
+    rates = found.rate_of_windows()
+    logs = []
+    for _ in range(REPLAYS):
+        again = _fit(replayed(found, source), resolution_s, moving=False)
+        logs.append(np.log(again.rate_of_windows() / rates))
+    factor = float(np.exp(-np.median(np.concatenate(logs))))
+    segments = tuple(
+        replace(
+            one,
+            bps=one.bps * factor,
+            low_bps=one.low_bps * min(factor, 1.0),
+            high_bps=None if one.high_bps is None else one.high_bps * max(factor, 1.0),
+        )
+        for one in found.capacity
+    )
+    return replace(found, capacity=segments)
+
+
+def replayed(found: PathFit, source: np.random.Generator) -> Packets:
+    """The same packets through the fitted path without delay: first in first out, with its jitter."""
+    packets = found.packets
+    rates = found.rate_of_windows()[found.windows.of(packets.sent_s)]
+    service_s = BITS_PER_BYTE * packets.size_bytes / rates
+    extra_s = np.abs(source.normal(0.0, found.jitter_s, len(service_s)))
+    occupies = ~found.limit.dropped
+    arrived_s = np.full(len(service_s), np.nan)
+    free_s = last_s = -np.inf
+    for index, sent_s in enumerate(packets.sent_s):
+        if not occupies[index]:
+            continue
+        free_s = max(free_s, sent_s) + service_s[index]
+        if not packets.lost[index]:
+            last_s = arrived_s[index] = max(last_s, free_s + extra_s[index])
+    return replace(packets, arrived_s=arrived_s)
 
 
 def _least_delays(packets: Packets, windows: Windows) -> Array:
@@ -142,45 +214,39 @@ def _filled(values: Array) -> Array:
     return filled
 
 
-def _segment(packets, windows, base_s, most_s, noise_s, span, of_windows, coarse):  # type: ignore[no-untyped-def]
-    begin, end = span
-    totals = of_windows[begin:end].sum(axis=0)
-    best = int(np.argmin(totals))
-    worse = of_windows[begin:end] - of_windows[begin:end, best][:, None]
-    mean, error = worse.sum(axis=0), np.sqrt((worse**2).sum(axis=0)) + 1e-9
-    ruled_out = ((mean > RULED_OUT_T * error) & (mean > 3.0)) | (mean > CERTAIN)
-    low = best
-    while low > 0 and not ruled_out[low - 1]:
+def _segment(
+    packets: Packets, part: Windows, base_s: Array, most_s: float, of_windows: Array, coarse: Array
+) -> CapacitySegment:
+    """The best capacity of some windows, and the capacities that are not ruled out."""
+    best = int(np.argmin(of_windows.sum(axis=0)))
+    worse = of_windows - of_windows[:, best][:, None]
+    total, error = worse.sum(axis=0), np.sqrt((worse**2).sum(axis=0))
+    ruled_out = ((total > RULED_OUT_T * error) & (total > LEAST_WORSE)) | (total > CERTAIN)
+    low = high = best
+    while low > 0 and not ruled_out[low]:
         low -= 1
-    high = best
-    while high < len(coarse) - 1 and not ruled_out[high + 1]:
+    while high < len(coarse) - 1 and not ruled_out[high]:
         high += 1
-    fine = coarse[best] * np.exp(np.arange(-1.2 * np.log(COARSE), 1.2 * np.log(COARSE), np.log(FINE)))
-    part = replace(windows, rows=windows.rows[begin:end], count=end - begin)
+    fine = coarse[best] * FINE ** np.arange(-FINE_STEPS, FINE_STEPS + 1)
     refined = costs(packets, part, base_s, fine, most_s).sum(axis=0)
-    bps = float(fine[int(np.argmin(refined))])
-    loaded = high < len(coarse) - 1
     return CapacitySegment(
-        windows.begin_s + begin * windows.length_s,
-        windows.begin_s + end * windows.length_s,
-        bps,
-        float(coarse[max(low - 1, 0)]),
-        float(coarse[min(high + 1, len(coarse) - 1)]) if loaded else None,
+        0.0,
+        0.0,
+        float(fine[int(np.argmin(refined))]),
+        float(coarse[low]),
+        float(coarse[high]) if ruled_out[high] else None,
     )
 
 
-def _base(packets: Packets, windows: Windows, wait_s: Array, sojourn_s: Array, noise_s: float) -> Array:
+def _base(packets: Packets, windows: Windows, wait_s: Array, sojourn_s: Array, *, moving: bool) -> Array:
     """Delay of each packet without queue: the lower edge of the delays that the queue does not explain."""
     rest_s = packets.delay_s - sojourn_s
     alone = ~np.isnan(rest_s) & (wait_s <= 0) & ~after_loss(packets)
     if alone.sum() < 3:
         alone = ~np.isnan(rest_s)
     whole = np.full(len(rest_s), float(np.quantile(rest_s[alone], 0.01)))
-    course_s = _course(packets.sent_s[alone], rest_s[alone], windows)
+    course_s = _course(packets.sent_s[alone], rest_s[alone], windows) if moving else None
     if course_s is None:
-        return whole
-    moved = float(np.quantile(course_s, 0.95) - np.quantile(course_s, 0.05))
-    if moved < max(MOVED_S, 4 * noise_s):
         return whole
     middle_s = windows.begin_s + (np.arange(windows.count) + 0.5) * windows.length_s
     based = np.interp(packets.sent_s, middle_s, course_s)
