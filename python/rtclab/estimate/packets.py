@@ -23,7 +23,7 @@ class Packets:
 
     Attributes:
         sent_s: when they were sent, in s.
-        arrived_s: when they arrived, in s; NaN if a packet was lost, or if its arrival is not known.
+        arrived_s: when they arrived, in s; NaN if a packet was lost or its arrival is not known.
         size_bytes: IP total length.
         lost: whether a packet is known to be lost.
     """
@@ -39,9 +39,27 @@ class Packets:
         delay_s: Array = self.arrived_s - self.sent_s
         return delay_s
 
-    def shifted(self, by_s: float) -> Packets:
-        """The packets with later arrivals."""
-        return Packets(self.sent_s, self.arrived_s + by_s, self.size_bytes, self.lost)
+    def beside(self, sent_s: Array, size_bytes: Array) -> Packets:
+        """These packets together with others that used the path, whose arrivals are not known."""
+        unknown = np.full(len(sent_s), np.nan)
+        order = np.argsort(np.concatenate([self.sent_s, sent_s]), kind="stable")
+        return Packets(
+            np.concatenate([self.sent_s, sent_s])[order],
+            np.concatenate([self.arrived_s, unknown])[order],
+            np.concatenate([self.size_bytes, size_bytes])[order],
+            np.concatenate([self.lost, np.isfinite(unknown)])[order],
+        )
+
+    def likely_sent_s(self, arrived_s: Array) -> Array:
+        """When other packets were probably sent that arrived at these times.
+
+        Their delay is taken to lie between the delays of the packets that arrived before and after them.
+        """
+        known = ~np.isnan(self.arrived_s)
+        order = np.argsort(self.arrived_s[known])
+        delay_s = np.interp(arrived_s, self.arrived_s[known][order], self.delay_s[known][order])
+        sent_s: Array = arrived_s - delay_s
+        return sent_s
 
 
 def packets_of(rows: pl.DataFrame) -> Packets:
