@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,19 @@ FEEDBACK_BYTES, BYTES_PER_REPORT = 62, 1.2
 OTHER_RTCP_BYTES = 90
 
 
-def of_capture(seen: Tables, ssrcs: Collection[int], begin_ns: int) -> tuple[Array, Array]:
-    """Packets other than RTP of the flow that has the RTP of ``ssrcs``: times in s and IP total lengths.
+@dataclass(frozen=True)
+class OtherPackets:
+    """Packets other than RTP of a flow at one point, and when its first RTP packet was there; times in s."""
 
-    If the flow passes the capture twice, its first passage counts.
+    at_s: Array
+    size_bytes: Array
+    first_s: float
+
+
+def of_capture(seen: Tables, ssrcs: Collection[int], begin_ns: int) -> OtherPackets:
+    """The packets other than RTP of the flow that has the RTP of ``ssrcs``.
+
+    If the flow passes the capture twice, its first passage counts. Time zero is ``begin_ns``.
     """
     way = ["interface", "direction", "source", "destination"]
     media = seen["packets"].filter(pl.col("protocol") == "rtp", pl.col("ssrc").is_in(list(ssrcs)))
@@ -32,8 +42,9 @@ def of_capture(seen: Tables, ssrcs: Collection[int], begin_ns: int) -> tuple[Arr
         .filter(pl.col("protocol") != "rtp")
         .join(first.select(way), on=way, how="semi", nulls_equal=True)
     )
+    first_s = float("inf") if first.is_empty() else (first["at_ns"][0] - begin_ns) / NS_PER_S
     at_s = (rows["at_ns"] - begin_ns).to_numpy() / NS_PER_S
-    return at_s, rows["size_bytes"].cast(pl.Float64).to_numpy()
+    return OtherPackets(at_s, rows["size_bytes"].cast(pl.Float64).to_numpy(), first_s)
 
 
 def of_log(files: Sequence[Path], begin_ns: int) -> list[tuple[bool, Array, Array]]:

@@ -17,6 +17,7 @@ from rtclab.estimate.packets import Packets, packets_of, with_gaps
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
+from rtclab.monitor import Tables
 from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest
 
 TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "event log", "getStats"
@@ -127,15 +128,18 @@ def read_call(
 def _with_others_of_captures(call: Call, captures: Sequence[Path], sdp: str | None) -> Call:
     about = call.trace.manifest.capture
     assert about is not None
+    seen = [monitor.watch(file, sdp=sdp, packets=True) for file in captures]
     directions = []
-    for index, one in enumerate(call.directions):
-        file = captures[min(index, len(captures) - 1)]
+    for one in call.directions:
         of_flow = call.trace.table("packets").filter(pl.col("flow") == one.flow)
-        seen = monitor.watch(file, sdp=sdp, packets=True)
-        at_s, size_bytes = of_capture(seen, of_flow["ssrc"].drop_nulls().unique().to_list(), about.begin_ns)
-        if index and about.corrected and about.clock is not None:
-            at_s = at_s - (about.clock["offset_ms"] or 0.0) / 1000
-        packets = None if one.packets is None else one.packets.beside(at_s, size_bytes)
+        ssrcs = of_flow["ssrc"].drop_nulls().unique().to_list()
+        if one.packets is None:
+            continue
+        first_s = float(one.packets.sent_s[0])
+        # Packets are seen at the sender when they are sent, and later at the receiver.
+        ways = [of_capture(tables, ssrcs, about.begin_ns) for tables in seen]
+        way = min(ways, key=lambda way: abs(way.first_s - first_s))
+        packets = one.packets.beside(way.at_s + first_s - way.first_s, way.size_bytes)
         directions.append(replace(one, packets=packets))
     return replace(call, directions=tuple(directions))
 
@@ -312,9 +316,14 @@ def _at_one_point(imported: Imported, file: Path, sdp: str | None, flow: str | N
         incoming = rtp.filter(pl.col("destination") == here) if here is not None else rtp
         packets = None
         if incoming.height >= FEWEST_PACKETS:
-            packets = with_received(_arrivals(incoming, begin_ns), *of_capture(seen, ssrcs, begin_ns))
+            packets = _with_received_of(incoming, seen, ssrcs, begin_ns)
         directions.append(Direction(name, ONE_POINT, packets, one_way=False, round_trip_s=round_trip_s))
     return replace(call, directions=tuple(directions))
+
+
+def _with_received_of(rtp: pl.DataFrame, seen: Tables, ssrcs: Sequence[int], begin_ns: int) -> Packets:
+    way = of_capture(seen, ssrcs, begin_ns)
+    return with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
 
 
 def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
