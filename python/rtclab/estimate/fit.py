@@ -17,6 +17,9 @@ MOST_WINDOWS = 1500
 SLOWEST_BPS, FASTEST_BPS = 20e3, 200e6
 COARSE = 1.015
 """Ratio between neighbouring capacities in the search for changes."""
+SKIPPED, AROUND = 6, 1.5
+"""Only every so many of these capacities is tried at first, and later also all within this ratio of those
+that were found."""
 FINE, FINE_STEPS = 1.0025, 8
 """The same within a segment, and the number of capacities to each side of the best one."""
 CHANGE_PENALTY = 40.0
@@ -32,12 +35,14 @@ CERTAIN = 40.0
 FULL = 0.95
 """A queue is full from this share of its longest length on."""
 SHORTEST_QUEUE_S = 2e-3
+GOOD_MISFIT = 1.6
+"""A constant delay is good enough if the misfit is smaller than this many times the least noise."""
 MUCH_BETTER = 1.5
 """A delay is constant unless the misfit with a moving one is this many times smaller."""
 LEAST_AROUND = 10
 """Fewer packets say nothing."""
 LEAST_NOISE_S = 2e-4
-LEAST_JITTER_S = 5e-4
+LEAST_JITTER_S = 1e-3
 REPLAYS = 2
 
 
@@ -94,9 +99,10 @@ def fit(packets: Packets, resolution_s: float) -> PathFit:
         packets: the packets.
         resolution_s: resolution of their times.
     """
-    still = _fit(packets, resolution_s, moving=False)
-    moving = _fit(packets, resolution_s, moving=True)
-    chosen = still if still.misfit_s <= MUCH_BETTER * moving.misfit_s else moving
+    chosen = _fit(packets, resolution_s, moving=False)
+    if chosen.misfit_s > GOOD_MISFIT * LEAST_NOISE_S:
+        moving = _fit(packets, resolution_s, moving=True)
+        chosen = chosen if chosen.misfit_s <= MUCH_BETTER * moving.misfit_s else moving
     if chosen.jitter_s < LEAST_JITTER_S:
         return chosen
     return _corrected(chosen, resolution_s)
@@ -109,7 +115,9 @@ def _fit(packets: Packets, resolution_s: float, *, moving: bool) -> PathFit:
     base_s = least_s if moving else np.full_like(least_s, least_s.min())
     restarts = after_loss(packets)
     noise_s, middle_s, jitter_s = max(resolution_s, 2e-3), 0.0, 0.0
-    coarse = np.exp(np.arange(np.log(SLOWEST_BPS), np.log(FASTEST_BPS), np.log(COARSE)))
+    steps = round(np.log(FASTEST_BPS / SLOWEST_BPS) / np.log(COARSE))
+    grid = SLOWEST_BPS * COARSE ** np.arange(steps + 1)
+    coarse = grid[::SKIPPED]
     found: PathFit | None = None
     for _ in range(PASSES):
         most_s = 20 * noise_s + 0.02
@@ -121,6 +129,8 @@ def _fit(packets: Packets, resolution_s: float, *, moving: bool) -> PathFit:
             one = _segment(packets, part, base_s + middle_s, most_s, of_windows[begin:end], coarse)
             segments.append(replace(one, begin_s=begin * length_s, end_s=end * length_s))
             rates[begin:end] = one.bps
+        near = (grid > rates.min() / AROUND) & (grid < rates.max() * AROUND)
+        coarse = np.union1d(grid[near], grid[::SKIPPED])
         wait_s, sojourn_s = sojourns(packets, windows, base_s + middle_s, rates)
         base_s = _base(packets, windows, wait_s, sojourn_s, moving=moving)
         excess_s = np.where(restarts, np.nan, packets.delay_s - base_s - sojourn_s)
