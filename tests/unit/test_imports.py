@@ -40,6 +40,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"errors", "phrases", "monitor", "trace", "metrics", "experiment"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {"errors", "native_tables", "importers", "monitor", "trace", "metrics", "report", "_native"},
+    "estimate": {
+        "errors",
+        "scenario",
+        "monitor",
+        "trace",
+        "importers",
+        "backend",
+        "metrics",
+        "experiment",
+        "report",
+    },
     "bench": {"errors", "scenario", "trace", "backend", "metrics", "experiment", "report", "_native"},
     "lab": {
         "errors",
@@ -52,6 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "report",
         "trace_methods",
+        "estimate",
     },
     "gates": {
         "errors",
@@ -82,6 +94,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "report",
         "trace_methods",
+        "estimate",
         "_native",
     },
     "__main__": {"cli"},

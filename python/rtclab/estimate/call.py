@@ -90,7 +90,7 @@ def read_call(
     *,
     names: Names | None = None,
     sdp: str | None = None,
-    one_clock: bool = False,
+    same_clock: bool = False,
     flow: str | None = None,
 ) -> Call:
     """Reads the call of captures or logs.
@@ -99,7 +99,7 @@ def read_call(
         files: one capture or log, two captures of one call, or the event logs of both ends.
         names: names of the two ends, as for :func:`rtclab.import_files`.
         sdp: session descriptions of a captured call.
-        one_clock: whether the machines of two captures had synchronised clocks. Otherwise their difference is
+        same_clock: whether the machines of two captures had synchronised clocks. Otherwise their difference is
             estimated, and only the sum of the delays of both directions is known.
         flow: the flow to take, if the files have several.
 
@@ -115,7 +115,7 @@ def read_call(
                 hint="keep the headers alone, `editcap -s 200`, or a part of the time, `editcap -A … -B …`",
             )
     two = len(captured) == 2
-    imported = read_files(files, names=names, sdp=sdp, corrected=two and not one_clock)
+    imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
     origin = " and ".join(file.name for file in files)
     if len(captured) == 1 and not _has_arrivals(imported):
         return _at_one_point(imported, captured[0], sdp, flow, origin)
