@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,12 +124,9 @@ def _fit(packets: Packets, resolution_s: float, *, moving: bool) -> PathFit:
         most_s = 20 * noise_s + 0.02
         of_windows = costs(packets, windows, base_s + middle_s, coarse, most_s) / noise_s
         penalty = CHANGE_PENALTY * (JITTERY if jitter_s >= LEAST_JITTER_S else 1)
-        segments, rates = [], np.zeros(windows.count)
-        for begin, end in partition(of_windows, penalty):
-            part = replace(windows, rows=windows.rows[begin:end], count=end - begin)
-            one = _segment(packets, part, base_s + middle_s, most_s, of_windows[begin:end], coarse)
-            segments.append(replace(one, begin_s=begin * length_s, end_s=end * length_s))
-            rates[begin:end] = one.bps
+        spans = partition(of_windows, penalty)
+        segments = _segments(packets, windows, base_s + middle_s, most_s, of_windows, coarse, spans)
+        rates = np.concatenate([np.full(end - begin, one.bps) for one, (begin, end) in zip(segments, spans, strict=True)])
         near = (grid > rates.min() / AROUND) & (grid < rates.max() * AROUND)
         coarse = np.union1d(grid[near], grid[::SKIPPED])
         wait_s, sojourn_s = sojourns(packets, windows, base_s + middle_s, rates)
@@ -224,28 +222,45 @@ def _filled(values: Array) -> Array:
     return filled
 
 
-def _segment(
-    packets: Packets, part: Windows, base_s: Array, most_s: float, of_windows: Array, coarse: Array
-) -> CapacitySegment:
-    """The best capacity of some windows, and the capacities that are not ruled out."""
-    best = int(np.argmin(of_windows.sum(axis=0)))
+def _segments(
+    packets: Packets,
+    windows: Windows,
+    base_s: Array,
+    most_s: float,
+    of_windows: Array,
+    grid: Array,
+    spans: Sequence[tuple[int, int]],
+) -> list[CapacitySegment]:
+    """The best capacity in each span of windows, and the bounds beyond which capacities are ruled out."""
+    bests = [int(np.argmin(of_windows[begin:end].sum(axis=0))) for begin, end in spans]
+    lengths = [end - begin for begin, end in spans]
+    fine = np.repeat(grid[bests], lengths)[:, None] * FINE ** np.arange(-FINE_STEPS, FINE_STEPS + 1)
+    refined = costs(packets, windows, base_s, fine, most_s)
+    found = []
+    for (begin, end), best in zip(spans, bests, strict=True):
+        low, high = _bounds(of_windows[begin:end], best)
+        found.append(
+            CapacitySegment(
+                begin * windows.length_s,
+                end * windows.length_s,
+                float(fine[begin, int(np.argmin(refined[begin:end].sum(axis=0)))]),
+                float(grid[low]),
+                float(grid[high]) if high < len(grid) else None,
+            )
+        )
+    return found
+
+
+def _bounds(of_windows: Array, best: int) -> tuple[int, int]:
+    """The nearest capacities below and above the best one that are ruled out.
+
+    Below, it is the first one if none is ruled out; above, it is one after the last.
+    """
     worse = of_windows - of_windows[:, best][:, None]
     total, error = worse.sum(axis=0), np.sqrt((worse**2).sum(axis=0))
     ruled_out = ((total > RULED_OUT_T * error) & (total > LEAST_WORSE)) | (total > CERTAIN)
-    low = high = best
-    while low > 0 and not ruled_out[low]:
-        low -= 1
-    while high < len(coarse) - 1 and not ruled_out[high]:
-        high += 1
-    fine = coarse[best] * FINE ** np.arange(-FINE_STEPS, FINE_STEPS + 1)
-    refined = costs(packets, part, base_s, fine, most_s).sum(axis=0)
-    return CapacitySegment(
-        0.0,
-        0.0,
-        float(fine[int(np.argmin(refined))]),
-        float(coarse[low]),
-        float(coarse[high]) if ruled_out[high] else None,
-    )
+    below, above = np.flatnonzero(ruled_out[:best]), np.flatnonzero(ruled_out[best:])
+    return int(below[-1]) if below.size else 0, best + int(above[0]) if above.size else len(ruled_out)
 
 
 def _base(packets: Packets, windows: Windows, wait_s: Array, sojourn_s: Array, *, moving: bool) -> Array:

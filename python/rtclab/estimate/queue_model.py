@@ -62,20 +62,22 @@ def costs(packets: Packets, windows: Windows, base_s: Array, rates_bps: Array, m
         packets: the packets.
         windows: their windows.
         base_s: delay of each packet without queue and transmission, in s.
-        rates_bps: the capacities, in bit/s.
+        rates_bps: the capacities, in bit/s; the same for all windows, or a row for each.
         most_s: a single packet counts at most this much.
 
     Returns sums of absolute differences in s, of shape (windows, capacities).
     """
-    total = np.zeros((windows.count, len(rates_bps)))
-    step = max(1, MOST_CELLS // (len(rates_bps) * 8))
+    values = rates_bps.shape[-1]
+    total = np.zeros((windows.count, values))
+    of_all_s = packets.delay_s - base_s
+    step = max(1, MOST_CELLS // (values * 8))
     for first in range(0, windows.count, step):
         part = slice(first, first + step)
-        for rows, _, sojourn_s in _passes(packets, windows.rows[part], base_s, rates_bps):
-            observed_s = (packets.delay_s - base_s)[rows]
-            known = (rows >= 0) & ~np.isnan(observed_s)
+        rates = rates_bps if rates_bps.ndim == 1 else rates_bps[part]
+        for rows, _, sojourn_s in _passes(packets, windows.rows[part], base_s, rates):
+            observed_s = np.where(rows >= 0, of_all_s[rows], np.nan)
             error_s = np.minimum(np.abs(observed_s[:, None] - sojourn_s), most_s)
-            total[part] += np.where(known[:, None], error_s, 0.0)
+            total[part] += np.nan_to_num(error_s, copy=False)
     return total
 
 
