@@ -1,4 +1,4 @@
-"""How well `rtclab scenario from` finds the path of a call: random paths, simulated, and known in several ways.
+"""How well ``rtclab scenario from`` finds the path of a call: random paths, simulated, from several sources.
 
 A path is the uplink of alice in a random condition of :mod:`rtclab_papers.validate.conditions`, if her call
 loaded it. The call is simulated. Then its path is estimated from what each kind of source would have of it,
@@ -24,6 +24,7 @@ import polars as pl
 from rtclab import Scenario, Trace, run, simulate
 from rtclab.estimate import Call, Estimate, call_of, estimate, read_call
 from rtclab.metrics import METRICS, t_quantile
+from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
 from rtclab_papers.validate.conditions import draw
 
@@ -212,8 +213,10 @@ def event_log_of(trace: Trace, outgoing: str) -> Call:
         .drop_nulls("reported_ns")
     )
     half_ns = cast(int, (reported["reported_ns"] - reported["sent_ns"]).min()) // 2
-    received = rtp.filter(pl.col("flow") == incoming).drop_nulls("delivered_ns").with_columns(
-        delivered_ns=ticks, dropped_ns=pl.lit(None, pl.Int64)
+    received = (
+        rtp.filter(pl.col("flow") == incoming)
+        .drop_nulls("delivered_ns")
+        .with_columns(delivered_ns=ticks, dropped_ns=pl.lit(None, pl.Int64))
     )
     parts = []
     for part in (sent, received):
@@ -284,13 +287,12 @@ def _compared(scenario: Scenario, trace: Trace, made: Estimate) -> Row:
 
 def _setting(scenario: Scenario) -> float:
     """Mean loss of alice's uplink in per cent."""
-    loss = scenario.link_of("alice").up.model_dump(mode="json")["loss"]
+    loss = scenario.link_of("alice").up.loss
     if loss is None:
         return 0.0
-    if isinstance(loss, dict):
-        p, r = float(loss["p"]), float(loss["r"])
-        return 100 * p / (p + r)
-    return float(str(loss).rstrip(" %"))
+    if isinstance(loss, GilbertElliott):
+        return 100 * loss.p.value / (loss.p.value + loss.r.value)
+    return 100 * cast(Ratio, loss).value
 
 
 def _course(scenario: Scenario, name: str, seconds: Any) -> tuple[Any, Any]:

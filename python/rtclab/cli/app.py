@@ -648,13 +648,14 @@ def scenario_from(
         list[str],
         typer.Argument(
             metavar="CALL [CALL]",
-            help="A capture (pcap, pcapng), a log, or a run; or two captures, or the event logs of both ends.",
+            help="A capture (pcap, pcapng), a log or a run; or two captures, or the event logs of both ends.",
         ),
     ],
     flow: Annotated[
         str | None,
         typer.Option(
-            metavar="FLOW", help="The flow to take, such as 'alice->bob', with its opposite; if there are several."
+            metavar="FLOW",
+            help="The flow to take, such as 'alice->bob', with its opposite; if there are several.",
         ),
     ] = None,
     names: Annotated[
@@ -673,7 +674,8 @@ def scenario_from(
         ),
     ] = False,
     repeat: Annotated[
-        int | None, typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace.")
+        int | None,
+        typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace."),
     ] = None,
     scenario: Annotated[
         Path | None,

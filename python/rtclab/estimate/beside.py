@@ -1,4 +1,4 @@
-"""Packets beside the media, such as feedback: they use the path, too, but importers of calls leave them out."""
+"""Packets beside the media, such as feedback. They use the path, too, but imports leave them out."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "e
 
 MOST_CAPTURE_BYTES = 2_000_000_000
 MOST_PACKETS = 1_000_000
-"""Maximum number of packets of a direction, so that time and memory stay bounded: an hour and more of a call."""
+"""Maximum number of packets of a direction, so that time and memory stay bounded: an hour of a call."""
 FEWEST_PACKETS = 100
 """Fewer packets of a direction are no call."""
 
@@ -99,8 +99,8 @@ def read_call(
         files: one capture or log, two captures of one call, or the event logs of both ends.
         names: names of the two ends, as for :func:`rtclab.import_files`.
         sdp: session descriptions of a captured call.
-        same_clock: whether the machines of two captures had synchronised clocks. Otherwise their difference is
-            estimated, and only the sum of the delays of both directions is known.
+        same_clock: whether the machines of two captures had synchronised clocks. Otherwise their difference
+            is estimated, and only the sum of the delays of both directions is known.
         flow: the flow to take, if the files have several.
 
     Raises:
@@ -212,7 +212,8 @@ def _chosen(trace: Trace, flow: str | None) -> FlowInfo:
     flows = {name: about for name, about in trace.manifest.flows.items() if name in _media(trace)}
     if not flows:
         raise BadInput(
-            "no media in the call", hint="expected RTP packets, or reports of streams, in at least one direction"
+            "no media in the call",
+            hint="expected RTP packets, or reports of streams, in at least one direction",
         )
     if flow is not None:
         if flow not in flows:

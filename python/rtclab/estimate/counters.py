@@ -23,7 +23,7 @@ QUEUE_S, QUEUE_SHARE = 0.010, 0.15
 FEWEST_LOADED = 5
 """Fewer seconds with a queue do not tell the capacity."""
 AT_CAPACITY = 0.85
-"""Quantile of the rates with a queue that is taken as the capacity: a congestion control goes below and above."""
+"""Quantile of the rates with a queue that is taken as the capacity, since the rate swings around it."""
 SPREAD = 0.15
 """Relative half width of the capacity's interval, as found over random paths: docs/from-a-call.md."""
 
@@ -55,8 +55,14 @@ def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
     longest_ms = 1000 * float(np.nanmax(queue_s)) if least_s is not None and queue_s.size else None
     found.append(
         Finding(
-            flow, "queue", longest_ms, longest_ms, None, "ms",
-            "unknown" if longest_ms is None else "at least", "of both directions together",
+            flow,
+            "queue",
+            longest_ms,
+            longest_ms,
+            None,
+            "ms",
+            "unknown" if longest_ms is None else "at least",
+            "of both directions together",
         )
     )
     found.append(_loss(flow, seconds, queued, values))
@@ -135,7 +141,13 @@ def _delay(flow: str, least_s: float | None, values: dict[str, Any]) -> Finding:
         return Finding(flow, "delay", None, None, None, "ms", "unknown", "no round trip was reported")
     values["delay"] = time_text(least_s / 2)
     return Finding(
-        flow, "delay", 500 * least_s, 0.0, 1000 * least_s, "ms", "half of the round trip",
+        flow,
+        "delay",
+        500 * least_s,
+        0.0,
+        1000 * least_s,
+        "ms",
+        "half of the round trip",
         "the smallest round trip that was reported",
     )
 

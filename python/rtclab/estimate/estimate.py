@@ -148,7 +148,13 @@ def _path(call: Call, one: Direction) -> PathEstimate:
         values["delay"] = time_text(half_s)
         found.append(
             Finding(
-                one.flow, "delay", 1e3 * half_s, 0.0, 2e3 * half_s, "ms", "half of the round trip",
+                one.flow,
+                "delay",
+                1e3 * half_s,
+                0.0,
+                2e3 * half_s,
+                "ms",
+                "half of the round trip",
                 "the smallest round trip of connectivity checks (STUN)",
             )
         )

@@ -10,9 +10,9 @@ from rtclab.scenario.units import Bitrate
 Grade = Literal["measured", "at least", "half of the round trip", "assumed", "unknown"]
 """How a number is known.
 
-``measured``: from the packets of this direction. ``at least``: the call never came to the limit. ``half of the
-round trip``: only the sum of both directions is known. ``assumed``: the source does not tell, and the scenario
-has the usual value. ``unknown``: the source does not tell, and the scenario has nothing.
+``measured``: from the packets or counters of this direction. ``at least``: the call never came to the limit.
+``half of the round trip``: only the sum of both directions is known. ``assumed``: the source does not tell,
+and the scenario has the usual value. ``unknown``: the source does not tell, and the scenario has nothing.
 """
 
 

@@ -45,6 +45,8 @@ LEAST_AROUND = 10
 LEAST_NOISE_S = 2e-4
 LEAST_JITTER_S = 1e-3
 REPLAYS = 2
+LEAST_WAIT_S, JITTERS = 5e-3, 3
+"""A call loaded the path if packets waited at least this long, and this many times longer than the jitter."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,19 @@ def fit(packets: Packets, resolution_s: float) -> PathFit:
     if chosen.misfit_s > GOOD_MISFIT * LEAST_NOISE_S:
         moving = _fit(packets, resolution_s, moving=True)
         chosen = chosen if chosen.misfit_s <= MUCH_BETTER * moving.misfit_s else moving
-    if chosen.jitter_s < LEAST_JITTER_S:
-        return chosen
-    return _corrected(chosen, resolution_s)
+    if chosen.jitter_s >= LEAST_JITTER_S:
+        chosen = _corrected(chosen, resolution_s)
+    segments = tuple(one if _queued(chosen, one) else replace(one, high_bps=None) for one in chosen.capacity)
+    return replace(chosen, capacity=segments)
+
+
+def _queued(found: PathFit, segment: CapacitySegment) -> bool:
+    """Whether packets of a segment waited so long that jitter cannot be the cause."""
+    since_s = found.packets.sent_s - found.windows.begin_s
+    here = (since_s >= segment.begin_s) & (since_s < segment.end_s) & ~found.packets.lost
+    if not here.any():
+        return False
+    return float(np.quantile(found.wait_s[here], 0.995)) >= max(LEAST_WAIT_S, JITTERS * found.jitter_s)
 
 
 def _fit(packets: Packets, resolution_s: float, *, moving: bool) -> PathFit:
@@ -126,7 +138,9 @@ def _fit(packets: Packets, resolution_s: float, *, moving: bool) -> PathFit:
         penalty = CHANGE_PENALTY * (JITTERY if jitter_s >= LEAST_JITTER_S else 1)
         spans = partition(of_windows, penalty)
         segments = _segments(packets, windows, base_s + middle_s, most_s, of_windows, coarse, spans)
-        rates = np.concatenate([np.full(end - begin, one.bps) for one, (begin, end) in zip(segments, spans, strict=True)])
+        rates = np.concatenate(
+            [np.full(end - begin, one.bps) for one, (begin, end) in zip(segments, spans, strict=True)]
+        )
         near = (grid > rates.min() / AROUND) & (grid < rates.max() * AROUND)
         coarse = np.union1d(grid[near], grid[::SKIPPED])
         wait_s, sojourn_s = sojourns(packets, windows, base_s + middle_s, rates)

@@ -16,7 +16,7 @@ CHANGE_PENALTY = 8.0
 """Cost of a change of the loss, in units of log-likelihood."""
 Z = 1.96
 BURSTY = 1.25
-"""Losses are bursts if they are this many times longer than independent losses would be, and significantly."""
+"""Losses come in bursts if these are this many times longer than with independent losses."""
 FEWEST_BURSTS = 10
 SHORTEST_S = 5.0
 """Shorter changes of the loss are not looked for."""
@@ -71,7 +71,8 @@ def random_loss(lost: Flags, sent_s: Array, windows: Windows) -> RandomLoss:
 def _wilson(ratio: float, count: float) -> tuple[float, float]:
     centre = ratio + Z**2 / (2 * count)
     half = Z * sqrt(ratio * (1 - ratio) / count + Z**2 / (4 * count**2))
-    return max((centre - half) / (1 + Z**2 / count), 0.0), min((centre + half) / (1 + Z**2 / count), 1.0)
+    low = max((centre - half) / (1 + Z**2 / count), 0.0) if ratio else 0.0
+    return low, min((centre + half) / (1 + Z**2 / count), 1.0)
 
 
 def _segments(lost: Flags, sent_s: Array, windows: Windows, spread: float) -> tuple[LossSegment, ...]:
@@ -83,6 +84,8 @@ def _segments(lost: Flags, sent_s: Array, windows: Windows, spread: float) -> tu
     ratios = np.concatenate([[1e-5], np.geomspace(1e-3, 0.9, 60)])
     costs = -(gone[:, None] * np.log(ratios) + (count - gone)[:, None] * np.log(1 - ratios)) / spread
     return tuple(
-        LossSegment(begin * together * windows.length_s, float(gone[begin:end].sum() / max(count[begin:end].sum(), 1)))
+        LossSegment(
+            begin * together * windows.length_s, float(gone[begin:end].sum() / max(count[begin:end].sum(), 1))
+        )
         for begin, end in partition(costs, CHANGE_PENALTY)
     )

@@ -42,9 +42,7 @@ def media_of(trace: Trace, flow: str) -> Media:
     found: list[Finding] = []
     packets = trace.table("packets") if "packets" in trace.tables else None
     rtp = None if packets is None else packets.filter(pl.col("flow") == flow, pl.col("protocol") == "rtp")
-    reports = [
-        trace.table(name).filter(pl.col("flow") == flow) for name in ("outbound_rtp", "inbound_rtp")
-    ]
+    reports = [trace.table(name).filter(pl.col("flow") == flow) for name in ("outbound_rtp", "inbound_rtp")]
     sent = reports[0] if not reports[0].is_empty() else reports[1]
     kinds = set(sent["kind"].unique())
     if rtp is not None:
@@ -82,7 +80,11 @@ def _video(
     rates = _payload_rates(sent, rtp)
     usual = next((most for pixels, most in USUAL_BITRATES if size[0] * size[1] <= pixels), LARGEST_BITRATE)
     top = float(np.quantile(rates, 0.95)) if rates.size else 0.0
-    around = rates[np.abs(rates - np.quantile(rates, 0.8)) <= STEADY * np.quantile(rates, 0.8)] if rates.size else rates
+    around = (
+        rates[np.abs(rates - np.quantile(rates, 0.8)) <= STEADY * np.quantile(rates, 0.8)]
+        if rates.size
+        else rates
+    )
     # Losses and queues make rates vary; a limited call is rarely steady, and then its limit is a lower bound.
     if around.size >= max(STEADY_S, rates.size // 3):
         steady = float(np.median(around))
@@ -99,7 +101,13 @@ def _video(
     if codec is not None and codec != SIMULATED:
         found.append(
             Finding(
-                sender, "codec", None, None, None, "", "unknown",
+                sender,
+                "codec",
+                None,
+                None,
+                None,
+                "",
+                "unknown",
                 f"the call used {codec}, which simulated calls do not have; the scenario has {SIMULATED}",
             )
         )
@@ -144,9 +152,7 @@ def _payload_rates(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> Any:
     return rates[(took_s > 0) & (rates >= 0)]
 
 
-def _audio(
-    sender: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]
-) -> dict[str, Any]:
+def _audio(sender: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]) -> dict[str, Any]:
     bitrate: float | None = None
     frame_ms = 20.0
     speech = None if rtp is None else rtp.filter(pl.col("kind") == "audio").drop_nulls("rtp_timestamp")

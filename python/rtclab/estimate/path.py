@@ -115,10 +115,12 @@ def _capacity(
         values["capacity"] = {
             "steps": [[f"{at:.1f} s", rate_text(rate)] for at, rate in zip(at_s, rates, strict=True)]
         }
-        note = f"changes {len(segments) - 1} times, between {rate_text(min(rates))} and {rate_text(max(rates))}"
+        note = (
+            f"changes {len(segments) - 1} times, between {rate_text(min(rates))} and {rate_text(max(rates))}"
+        )
         unknown_s = sum(one.end_s - one.begin_s for one in segments if one.high_bps is None)
         if unknown_s:
-            note += f"; for {unknown_s:.0f} s the call did not load the path, and the capacity is the least possible"
+            note += f"; for {unknown_s:.0f} s the call did not load the path, and the value is a lower bound"
     mean = float(np.average(rates, weights=times)) / 1000
     lows = float(np.average([one.low_bps for one in segments], weights=times)) / 1000
     highs = float(np.average([one.high_bps or one.low_bps for one in segments], weights=times)) / 1000
@@ -203,7 +205,14 @@ def _queue(flow: str, found: PathFit, *, loaded: bool, values: dict[str, Any]) -
     values["queue"] = time_text(found.limit.longest_s)
     dropped = int(found.limit.dropped.sum())
     return Finding(
-        flow, "queue", longest, 0.9 * longest, 1.1 * longest, "ms", "measured", f"it dropped {dropped} packets"
+        flow,
+        "queue",
+        longest,
+        0.9 * longest,
+        1.1 * longest,
+        "ms",
+        "measured",
+        f"it dropped {dropped} packets",
     )
 
 

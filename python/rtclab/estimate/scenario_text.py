@@ -37,8 +37,8 @@ def scenario_text(call: Call, paths: Mapping[str, PathEstimate], media: Mapping[
     origin = plain(call.origin)
     lines = [
         *_comment(
-            f"Estimated by rtclab {__version__} from {origin}. A comment above a number says how sure it is: the "
-            "95 % interval in parentheses, and whether it was measured, is a bound, or was assumed."
+            f"Estimated by rtclab {__version__} from {origin}. A comment above a number says how sure it is: "
+            "the 95 % interval in parentheses, and whether it was measured, is a bound, or was assumed."
         ),
         *(line for note in call.notes for line in _comment(f"Note: {plain(note)}")),
         f"name = {_toml(scenario_name(call.origin))}",
