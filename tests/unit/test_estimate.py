@@ -18,6 +18,7 @@ from rtclab import Scenario
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate, read_call
+from rtclab.estimate.call import MOST_CAPTURE_BYTES
 from rtclab.estimate.changes import partition
 from rtclab.estimate.findings import Finding
 from rtclab.estimate.fit import fit
@@ -306,6 +307,16 @@ def test_a_call_without_media_is_refused(trace: Trace) -> None:
         call_of(Trace.in_memory({"packets": packets}, trace.manifest))
 
 
+def test_a_capture_of_gigabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    large = tmp_path / "large.pcap"
+    with large.open("wb") as file:
+        file.write(bytes.fromhex("d4c3b2a1"))
+        file.truncate(MOST_CAPTURE_BYTES + 1)
+    with pytest.raises(BadInput, match="larger than 2 GB") as refused:
+        read_call([large])
+    assert "editcap" in str(refused.value.hint)
+
+
 def test_one_direction_alone_leaves_the_other_participant_silent(trace: Trace) -> None:
     packets = trace.table("packets").filter(flow="alice->bob")
     made = estimate(call_of(Trace.in_memory({"packets": packets}, trace.manifest)))
@@ -353,3 +364,22 @@ def test_a_capture_of_both_ends_and_a_run_give_the_same_paths(tmp_path: Path) ->
         assert numbers(made, name)["capacity"].value == pytest.approx(1000, rel=0.03)
         assert numbers(made, name)["delay"].value == pytest.approx(50, abs=1)
     assert rtclab.scenario_from(run).paths["alice"].loaded
+
+
+def test_feedback_between_media_uses_capacity_and_does_not_hide_losses() -> None:
+    sent_s, size = bursts(20, every_s=0.1, packets=8)
+    small = np.arange(sent_s.size) % 2 == 1
+    size[small] = 80.0
+    packets = passed(sent_s, size, same(sent_s, 5e5), same(sent_s, 0.040))
+    lost = np.arange(sent_s.size) % 20 == 0
+    media = ~small
+    known = Packets(
+        sent_s[media],
+        np.where(lost, np.nan, packets.arrived_s)[media],
+        size[media],
+        lost[media],
+    ).beside(sent_s[small], size[small])
+    assert (known.sent_s == sent_s).all()
+    found = fit(known, 1e-6)
+    assert found.rate_of_windows().mean() == pytest.approx(5e5, rel=0.01)
+    assert found.capacity[0].high_bps is not None

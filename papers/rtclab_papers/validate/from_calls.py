@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from math import log, sqrt
+from math import isnan, log, sqrt
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -31,6 +31,8 @@ from rtclab_papers.validate.conditions import draw
 FLOW, BACK = "alice->bob", "bob->alice"
 FIRST_SEED, PATHS, TUNED_ON = 3001, 40, 20
 """The first seed that is tried, the number of paths, and how many of them the estimates were tuned on."""
+TUNED, HELD_OUT = "tuned on", "held out"
+GROUPS = (TUNED, HELD_OUT)
 LOADED_MS, LOADED_SHARE = 10.0, 0.05
 """A call loads its path if this share of its packets waits this long in the queue."""
 REPEATS = 8
@@ -85,7 +87,7 @@ def loaded_seeds() -> Iterator[int]:
         trace = simulate(draw(seed).scenario)
         packets = trace.table("packets").filter(pl.col("flow") == FLOW)
         waited = packets["queued_ns"].drop_nulls()
-        if len(waited) and float((waited > LOADED_MS * NS_PER_MS).mean() or 0.0) >= LOADED_SHARE:
+        if len(waited) and (waited > LOADED_MS * NS_PER_MS).sum() >= LOADED_SHARE * len(waited):
             yield seed
         seed += 1
 
@@ -106,9 +108,9 @@ def evaluate(
         seeds.append(seed)
         if len(seeds) == PATHS:
             break
-    of_group = {"tuned on": seeds[:TUNED_ON], "held out": seeds[TUNED_ON:]}
+    of_group = {TUNED: seeds[:TUNED_ON], HELD_OUT: seeds[TUNED_ON:]}
     wanted = [(seed, group) for group in groups for seed in of_group[group]]
-    results = (executor.map if executor else map)(_rows_of, *zip(*wanted, strict=True))
+    results = (executor.map if executor else map)(rows_of, *zip(*wanted, strict=True))
     rows: list[Row] = []
     for (seed, _), of_seed in zip(wanted, results, strict=True):
         rows += of_seed
@@ -126,8 +128,8 @@ def read_rows(file: Path) -> pl.DataFrame:
     return pl.read_csv(file, schema=SCHEMA)
 
 
-def _rows_of(seed: int, group: str) -> list[Row]:
-    """The rows of one path."""
+def rows_of(seed: int, group: str) -> list[Row]:
+    """The rows of one path: a row for each source."""
     condition = draw(seed)
     with TemporaryDirectory(prefix="rtclab-from-") as folder:
         made = run(condition.scenario, repeats=1, capture=True, out=folder)
@@ -317,7 +319,8 @@ def _values(traces: Iterator[Trace]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in COMPARED}
     for trace in traces:
         for name, metric in COMPARED.items():
-            found[name].append(METRICS[metric].function(trace, FLOW, None))
+            value = METRICS[metric].function(trace, FLOW, None)
+            found[name] += [] if isnan(value) else [value]
     return found
 
 
@@ -333,3 +336,43 @@ def _simulated(made: Estimate, original: dict[str, list[float]]) -> Row:
         row[f"{name}_inside"] = abs(fmean(own[name]) - middle) <= half
         row[f"{name}_share"] = fmean(abs(value - middle) <= half for value in own[name])
     return row
+
+
+def tables(rows: pl.DataFrame) -> list[str]:
+    """The lines of the tables of the page: errors by source, and calls of estimated scenarios."""
+    lines = [
+        "| source | paths | capacity within 10 % | median, largest (%) | delay within 5 ms | median, largest (ms) "
+        "| loss within 1 point | median, largest (points) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for source in SOURCES:
+        for group in GROUPS:
+            own = rows.filter(source=source, group=group)
+            cells = [
+                cell
+                for column, bound in (
+                    ("capacity_error_percent", 10.0),
+                    ("delay_error_ms", 5.0),
+                    ("loss_error_points", 1.0),
+                )
+                for cell in _within(own[column].drop_nulls().to_list(), bound)
+            ]
+            lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
+    lines += ["", "| simulated from | paths | rate inside | freezes inside |", "|---|---|---|---|"]
+    for source in SIMULATED_FROM:
+        for group in GROUPS:
+            own = rows.filter(source=source, group=group)
+            cells = [
+                f"{int(inside.sum())} of {len(inside)}"
+                for inside in (own[f"{name}_inside"].drop_nulls() for name in COMPARED)
+            ]
+            lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _within(errors: Sequence[float], bound: float) -> tuple[str, str]:
+    """How many errors are within a bound, and their median and largest; dashes if there are none."""
+    if not errors:
+        return "–", "–"
+    inside = sum(error <= bound for error in errors)
+    return f"{inside} of {len(errors)}", f"{median(errors):.2f}, {max(errors):.2f}"

@@ -94,8 +94,11 @@ def sojourns(packets: Packets, windows: Windows, base_s: Array, rate_bps: Array)
 
 
 def after_loss(packets: Packets) -> Flags:
-    """The packets that arrived and that a lost packet precedes."""
-    flags: Flags = np.concatenate([[False], packets.lost[:-1]]) & ~packets.lost
+    """The first packets whose arrivals are known after a lost packet."""
+    known = np.flatnonzero(~np.isnan(packets.arrived_s))
+    lost = np.cumsum(packets.lost)[known]
+    flags: Flags = np.zeros(len(packets.lost), dtype=bool)
+    flags[known] = np.diff(lost, prepend=0) > 0
     return flags
 
 
