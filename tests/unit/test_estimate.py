@@ -161,6 +161,7 @@ def test_a_gap_of_numbers_is_as_many_lost_packets() -> None:
             "ssrc": [1, 1, 1],
             "seq": [65_534, 65_535, 3],  # 0, 1 and 2 are missing
             "kind": ["video"] * 3,
+            "marker": [False, False, True],
             "sent_ns": [0, 1000, 5000],
             "delivered_ns": [10, 1010, 5010],
             "size_bytes": [100, 200, 300],
@@ -169,6 +170,11 @@ def test_a_gap_of_numbers_is_as_many_lost_packets() -> None:
     lost = with_gaps(rows).filter(pl.col("delivered_ns").is_null())
     assert lost["sent_ns"].to_list() == [2000, 3000, 4000]
     assert lost["size_bytes"].to_list() == [200] * 3
+    rows = rows.with_columns(sent_ns=pl.col("sent_ns") * 1_000_000)
+    after = with_gaps(rows).filter(pl.col("delivered_ns").is_null())
+    assert (after["sent_ns"] // 1_000_000).to_list() == [1001, 1002, 1003]
+    framed = with_gaps(rows.with_columns(marker=pl.lit(True))).filter(pl.col("delivered_ns").is_null())
+    assert (framed["sent_ns"] // 1_000_000).to_list() == [4997, 4998, 4999]
 
 
 def test_a_course_has_the_fewest_points() -> None:

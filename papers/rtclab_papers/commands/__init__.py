@@ -162,7 +162,7 @@ def validate(
         Literal["tuned-on", "held-out", "both"] | None,
         typer.Option(
             "--from-calls",
-            help="Estimate random paths from simulated calls instead: those that the estimates were tuned on, "
+            help="Estimate random paths from simulated calls instead: those that estimates were tuned on, "
             "those that were held out, or both.",
         ),
     ] = None,

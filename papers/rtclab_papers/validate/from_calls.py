@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 from rtclab import Scenario, Trace, run, simulate
-from rtclab.estimate import Call, Estimate, call_of, estimate, read_call
+from rtclab.estimate import Estimate, KnownCall, call_of, estimate, read_call
 from rtclab.metrics import METRICS, t_quantile
 from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
@@ -146,7 +146,7 @@ def rows_of(seed: int, group: str) -> list[Row]:
     return rows
 
 
-def _calls(trace: Trace, capture: Path, folder: Path) -> Iterator[tuple[str, Call]]:
+def _calls(trace: Trace, capture: Path, folder: Path) -> Iterator[tuple[str, KnownCall]]:
     """The call as each source has it."""
     ends = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
     yield CAPTURES, read_call([capture], names=ends)
@@ -184,7 +184,7 @@ def at_one_end(pcapng: bytes, name: str, later_ns: int = 0) -> bytes:
     return b"".join(parts)
 
 
-def event_log_of(trace: Trace, outgoing: str) -> Call:
+def event_log_of(trace: Trace, outgoing: str) -> KnownCall:
     """The call as the event log of one end has it, whose clock is not the other end's.
 
     The log has the RTP packets that it sent, with arrivals from feedback in steps of 250 us, and those that
@@ -245,7 +245,7 @@ def event_log_of(trace: Trace, outgoing: str) -> Call:
     return replace(call, directions=tuple(directions))
 
 
-def stats_of(trace: Trace, participant: str) -> Call:
+def stats_of(trace: Trace, participant: str) -> KnownCall:
     """The call as a log of getStats of one participant has it."""
     tables = {
         name: trace.table(name).filter(pl.col("participant") == participant)
@@ -341,8 +341,8 @@ def _simulated(made: Estimate, original: dict[str, list[float]]) -> Row:
 def tables(rows: pl.DataFrame) -> list[str]:
     """The lines of the tables of the page: errors by source, and calls of estimated scenarios."""
     lines = [
-        "| source | paths | capacity within 10 % | median, largest (%) | delay within 5 ms | median, largest (ms) "
-        "| loss within 1 point | median, largest (points) |",
+        "| source | paths | capacity within 10 % | median, largest (%) | delay within 5 ms "
+        "| median, largest (ms) | loss within 1 point | median, largest (points) |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for source in SOURCES:

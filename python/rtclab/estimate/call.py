@@ -61,7 +61,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Call:
+class KnownCall:
     """A call of two ends.
 
     Attributes:
@@ -92,7 +92,7 @@ def read_call(
     sdp: str | None = None,
     same_clock: bool = False,
     flow: str | None = None,
-) -> Call:
+) -> KnownCall:
     """Reads the call of captures or logs.
 
     Args:
@@ -125,7 +125,7 @@ def read_call(
     return _with_rtcp_of_logs(call, files)
 
 
-def _with_others_of_captures(call: Call, captures: Sequence[Path], sdp: str | None) -> Call:
+def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
     about = call.trace.manifest.capture
     assert about is not None
     seen = [monitor.watch(file, sdp=sdp, packets=True) for file in captures]
@@ -144,7 +144,7 @@ def _with_others_of_captures(call: Call, captures: Sequence[Path], sdp: str | No
     return replace(call, directions=tuple(directions))
 
 
-def _with_rtcp_of_logs(call: Call, files: Sequence[Path]) -> Call:
+def _with_rtcp_of_logs(call: KnownCall, files: Sequence[Path]) -> KnownCall:
     about = call.trace.manifest.capture
     if about is None or not any(one.source == LOG for one in call.directions):
         return call
@@ -162,7 +162,7 @@ def _with_rtcp_of_logs(call: Call, files: Sequence[Path]) -> Call:
     return replace(call, directions=tuple(directions.values()))
 
 
-def call_of(trace: Trace, flow: str | None = None, origin: str = "", notes: Sequence[str] = ()) -> Call:
+def call_of(trace: Trace, flow: str | None = None, origin: str = "", notes: Sequence[str] = ()) -> KnownCall:
     """The call of a trace: of a simulated or live call, or of an import.
 
     Raises:
@@ -250,7 +250,7 @@ def _media(trace: Trace) -> set[str]:
     return flows | set(packets.filter(pl.col("protocol") == "rtp")["flow"].unique())
 
 
-def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> Call:
+def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> KnownCall:
     """The call with only both directions of a flow, and with names that a scenario may have."""
     there = (outwards.sender, outwards.receiver)
     valid = all(_NAME.fullmatch(name) and name != "core" for name in there)
@@ -288,10 +288,12 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
         capture=about_call.capture,
     )
     named = {our: _shown(name) for name, our in ours.items()}
-    return Call(Trace.in_memory(tables, manifest), (), origin, named, tuple(notes))
+    return KnownCall(Trace.in_memory(tables, manifest), (), origin, named, tuple(notes))
 
 
-def _at_one_point(imported: Imported, file: Path, sdp: str | None, flow: str | None, origin: str) -> Call:
+def _at_one_point(
+    imported: Imported, file: Path, sdp: str | None, flow: str | None, origin: str
+) -> KnownCall:
     """The call of a capture at one end.
 
     The send times in RTP headers (abs-send-time) say how the delays of received packets differ. The smallest
@@ -332,14 +334,19 @@ def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
     arrived_ns = pl.col("at_ns") - begin_ns
     units = arrived_ns * UNITS_PER_SECOND // NS_PER_S - pl.col("abs_send_time")
     later = (units - units.first() + SEND_TIME_WRAP // 2) % SEND_TIME_WRAP - SEND_TIME_WRAP // 2
+    # Transport-wide numbers show also between which packets of other streams one is missing.
+    wide = not rtp["transport_seq"].null_count()
     rows = rtp.sort("at_ns", maintain_order=True).select(
-        *("ssrc", "seq", "kind", "size_bytes"),
+        *("kind", "size_bytes"),
+        pl.col("marker").cast(pl.Boolean),
+        pl.lit(0, pl.Int64).alias("ssrc") if wide else "ssrc",
+        pl.col("transport_seq" if wide else "seq").alias("seq"),
         delivered_ns=arrived_ns,
         sent_ns=arrived_ns - later * NS_PER_S // UNITS_PER_SECOND,
     )
     return _bounded(packets_of(with_gaps(rows)), "the capture")
 
 
-def duration_s(call: Call) -> float:
+def duration_s(call: KnownCall) -> float:
     """Length of the call in s."""
     return call.trace.manifest.duration_ns / NS_PER_S

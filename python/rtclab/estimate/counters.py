@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.estimate.findings import Finding, percent_text, rate_text, time_text
+from rtclab.estimate.packets import Flags
 from rtclab.estimate.path import LEAST_LOSS, PathEstimate
 from rtclab.metrics.series import BITS_PER_BYTE, Array
 from rtclab.trace import NS_PER_S, Trace
@@ -22,17 +23,22 @@ QUEUE_S, QUEUE_SHARE = 0.010, 0.15
 """A queue shows if the round trip is longer than the smallest by this time and by this share."""
 FEWEST_LOADED = 5
 """Fewer seconds with a queue do not tell the capacity."""
-AT_CAPACITY = 0.85
-"""Quantile of the rates with a queue that is taken as the capacity, since the rate swings around it."""
-SPREAD = 0.15
-"""Relative half width of the capacity's interval, as found over random paths: docs/from-a-call.md."""
+AT_CAPACITY = 0.98
+"""Quantile of the rates with a queue that is taken as the capacity: a congestion control stays below it."""
+BELOW, ABOVE = 0.95, 1.25
+"""The interval of the capacity, relative to it."""
+LOSSY = 0.02
+"""With more random loss than this, a congestion control does not come to the capacity."""
+STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
+"""A rate that swings less than this and is as high as a camera's usual maximum is not limited by the path."""
 
 
 @dataclass(frozen=True)
 class Seconds:
     """What getStats counts of a direction, at the end of each interval of about a second.
 
-    Rates are of IP packets, in bit/s. ``round_trip_s`` is NaN where it is not known.
+    Rates are of IP packets, in bit/s. ``round_trip_s`` is NaN where it is not known. ``outgoing`` says
+    whether ``packets`` were sent, or received.
     """
 
     at_s: Array
@@ -40,6 +46,7 @@ class Seconds:
     packets: Array
     lost: Array
     round_trip_s: Array
+    outgoing: bool
 
 
 def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
@@ -97,7 +104,7 @@ def _seconds(trace: Trace, flow: str) -> Seconds:
     if outgoing:
         # What was sent less what was lost is what the path carried.
         rate = rate * (1 - np.clip(gone / np.maximum(packets, 1), 0, 1))
-    return Seconds(at_s[1:], rate, packets, gone, _round_trips(trace, at_s[1:]))
+    return Seconds(at_s[1:], rate, packets, gone, _round_trips(trace, at_s[1:]), outgoing)
 
 
 def _round_trips(trace: Trace, at_s: Array) -> Array:
@@ -116,13 +123,15 @@ def _round_trips(trace: Trace, at_s: Array) -> Array:
     return found
 
 
-def _capacity(flow: str, seconds: Seconds, queued: Any, values: dict[str, Any]) -> Finding:
+def _capacity(flow: str, seconds: Seconds, queued: Flags, values: dict[str, Any]) -> Finding:
     if not seconds.rate_bps.size:
         return Finding(flow, "capacity", None, None, None, "kbit/s", "unknown", "no counters")
     highest = float(np.quantile(seconds.rate_bps, 0.98))
     # A direction is loaded if its own rate is near its highest while the round trip shows a queue.
     loaded = queued & (seconds.rate_bps > 0.5 * highest)
-    if loaded.sum() < FEWEST_LOADED or loaded.sum() < 0.05 * queued.size:
+    steady = highest > LEAST_MAXIMUM_BPS and highest < STEADY * float(np.median(seconds.rate_bps))
+    few = loaded.sum() < max(FEWEST_LOADED, 0.05 * queued.size)
+    if few or steady or _random_loss(seconds, queued) > LOSSY:
         low = highest / 1000
         return Finding(
             flow, "capacity", low, low, None, "kbit/s", "at least", "the call did not load the path"
@@ -131,9 +140,7 @@ def _capacity(flow: str, seconds: Seconds, queued: Any, values: dict[str, Any]) 
     values["capacity"] = rate_text(bps)
     kbps = bps / 1000
     note = "from the rate while the round trip shows a queue, which may be in the other direction"
-    return Finding(
-        flow, "capacity", kbps, (1 - SPREAD) * kbps, (1 + SPREAD) * kbps, "kbit/s", "measured", note
-    )
+    return Finding(flow, "capacity", kbps, BELOW * kbps, ABOVE * kbps, "kbit/s", "measured", note)
 
 
 def _delay(flow: str, least_s: float | None, values: dict[str, Any]) -> Finding:
@@ -152,12 +159,25 @@ def _delay(flow: str, least_s: float | None, values: dict[str, Any]) -> Finding:
     )
 
 
-def _loss(flow: str, seconds: Seconds, queued: Any, values: dict[str, Any]) -> Finding:
-    calm = ~queued if (~queued).sum() >= max(FEWEST_LOADED, 0.1 * queued.size) else np.ones_like(queued)
-    packets = float((seconds.packets + np.maximum(seconds.lost, 0))[calm].sum())
+def _calm(queued: Flags) -> Flags:
+    """The seconds without a queue; all if there are too few."""
+    return ~queued if (~queued).sum() >= max(FEWEST_LOADED, 0.1 * queued.size) else np.ones_like(queued)
+
+
+def _random_loss(seconds: Seconds, queued: Flags) -> float:
+    """Loss ratio in seconds without a queue."""
+    calm = _calm(queued)
+    packets, lost = seconds.packets[calm].sum(), max(float(seconds.lost[calm].sum()), 0.0)
+    total = packets if seconds.outgoing else packets + lost
+    return min(lost / total, 0.99) if total else 0.0
+
+
+def _loss(flow: str, seconds: Seconds, queued: Flags, values: dict[str, Any]) -> Finding:
+    calm = _calm(queued)
+    packets = float(seconds.packets[calm].sum())
     if not packets:
         return Finding(flow, "loss", None, None, None, "%", "unknown", "no packets were counted")
-    ratio = float(min(max(seconds.lost[calm].sum() / packets, 0.0), 0.99))
+    ratio = _random_loss(seconds, queued)
     if ratio >= LEAST_LOSS:
         values["loss"] = percent_text(ratio)
     half = 2 * float(np.sqrt(max(ratio * (1 - ratio), 1e-4) / packets)) + 0.1 * ratio

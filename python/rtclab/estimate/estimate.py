@@ -13,7 +13,7 @@ import polars as pl
 
 from rtclab.backend.sim import simulate
 from rtclab.errors import BadInput
-from rtclab.estimate.call import GETSTATS, ONE_POINT, Call, Direction
+from rtclab.estimate.call import GETSTATS, ONE_POINT, Direction, KnownCall
 from rtclab.estimate.counters import path_of_counters
 from rtclab.estimate.findings import Finding, time_text
 from rtclab.estimate.media import Media, media_of
@@ -38,7 +38,7 @@ class Estimate:
         text: the scenario in TOML, with comments on each number.
     """
 
-    call: Call
+    call: KnownCall
     paths: Mapping[str, PathEstimate]
     media: Mapping[str, Media]
     text: str
@@ -102,7 +102,8 @@ class Estimate:
         """
         from rtclab.estimate.page import write_page
 
-        return write_page(self, Path(path), self.simulated(repeats))
+        simulated = self.simulated(repeats)
+        return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers and the scenario as JSON values."""
@@ -119,7 +120,7 @@ class Estimate:
         }
 
 
-def estimate(call: Call) -> Estimate:
+def estimate(call: KnownCall) -> Estimate:
     """Estimates the scenario of a call."""
     paths: dict[str, PathEstimate] = {}
     for one in call.directions:
@@ -136,7 +137,7 @@ def _sender(direction: Direction) -> str:
     return direction.flow.partition("->")[0]
 
 
-def _path(call: Call, one: Direction) -> PathEstimate:
+def _path(call: KnownCall, one: Direction) -> PathEstimate:
     if one.packets is not None:
         return path_of(one)
     if one.source == GETSTATS:
@@ -164,7 +165,7 @@ def _path(call: Call, one: Direction) -> PathEstimate:
     return PathEstimate(one.flow, values, tuple(found), loaded=False)
 
 
-def _silent(call: Call, name: str, paths: Mapping[str, PathEstimate]) -> PathEstimate:
+def _silent(call: KnownCall, name: str, paths: Mapping[str, PathEstimate]) -> PathEstimate:
     """The path of a participant that sends no media: its delay is assumed to be that of the other one."""
     other = next(one for one in call.ends if one != name)
     flow = f"{name}->{other}"

@@ -44,7 +44,7 @@ LEAST_AROUND = 10
 """Fewer packets say nothing."""
 LEAST_NOISE_S = 2e-4
 LEAST_JITTER_S = 1e-3
-REPLAYS = 2
+REPLAYS = 3
 LEAST_WAIT_S, JITTERS = 5e-3, 3
 """A call loaded the path if packets waited at least this long, and this many times longer than the jitter."""
 
@@ -82,7 +82,7 @@ class PathFit:
     sojourn_s: Array
     jitter_s: float
     misfit_s: float
-    limit: QueueLimit
+    limit: FoundQueue
 
     def rate_of_windows(self) -> Array:
         """The capacity of each window."""
@@ -174,16 +174,14 @@ def _jitter(packets: Packets, base_s: Array, sojourn_s: Array, wait_s: Array) ->
 def _corrected(found: PathFit, resolution_s: float) -> PathFit:
     """Removes the bias that jitter gives the capacity.
 
-    Jitter without reordering looks like a queue. So the fitted path is simulated with the same packets, and
-    what the fit makes of a known capacity says how far it is off.
+    Jitter without reordering looks like a queue. So a path is simulated with the same packets, until its fit
+    is the one that was found (indirect inference).
     """
     source = np.random.default_rng(1)
-    rates = found.rate_of_windows()
-    logs = []
+    rates, factor = found.rate_of_windows(), 1.0
     for _ in range(REPLAYS):
-        again = _fit(replayed(found, source), resolution_s, moving=False)
-        logs.append(np.log(again.rate_of_windows() / rates))
-    factor = float(np.exp(-np.median(np.concatenate(logs))))
+        again = _fit(replayed(found, rates * factor, source), resolution_s, moving=False)
+        factor /= float(np.exp(np.median(np.log(again.rate_of_windows() / rates))))
     segments = tuple(
         replace(
             one,
@@ -196,11 +194,10 @@ def _corrected(found: PathFit, resolution_s: float) -> PathFit:
     return replace(found, capacity=segments)
 
 
-def replayed(found: PathFit, source: np.random.Generator) -> Packets:
-    """The same packets through the fitted path without delay: first in first out, with its jitter."""
+def replayed(found: PathFit, rate_of_windows: Array, source: np.random.Generator) -> Packets:
+    """The same packets through a path without delay: first in first out, with the jitter that was found."""
     packets = found.packets
-    rates = found.rate_of_windows()[found.windows.of(packets.sent_s)]
-    service_s = BITS_PER_BYTE * packets.size_bytes / rates
+    service_s = BITS_PER_BYTE * packets.size_bytes / rate_of_windows[found.windows.of(packets.sent_s)]
     extra_s = np.abs(source.normal(0.0, found.jitter_s, len(service_s)))
     occupies = ~found.limit.dropped
     arrived_s = np.full(len(service_s), np.nan)
@@ -209,7 +206,7 @@ def replayed(found: PathFit, source: np.random.Generator) -> Packets:
         if not occupies[index]:
             continue
         free_s = max(free_s, sent_s) + service_s[index]
-        if not packets.lost[index]:
+        if not np.isnan(packets.arrived_s[index]):
             last_s = arrived_s[index] = max(last_s, free_s + extra_s[index])
     return replace(packets, arrived_s=arrived_s)
 
@@ -335,7 +332,7 @@ def levels(packets: Packets, wait_s: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class QueueLimit:
+class FoundQueue:
     """The longest queue that packets were accepted into, in s, and the lost packets that it dropped."""
 
     longest_s: float
@@ -347,18 +344,18 @@ class QueueLimit:
         return bool(self.dropped.any())
 
 
-def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> QueueLimit:
+def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> FoundQueue:
     """The packets that a full queue dropped: those lost at full queues, if losses are more frequent there."""
     nothing: Flags = np.zeros(len(packets.lost), dtype=bool)
     level_s = levels(packets, wait_s) * BITS_PER_BYTE / rate_bps
     arrived = ~packets.lost
     if arrived.sum() < LEAST_AROUND:
-        return QueueLimit(0.0, nothing)
+        return FoundQueue(0.0, nothing)
     longest_s = float(np.quantile(level_s[arrived], 0.998))
     high = level_s >= FULL * longest_s
     lost_high, lost_low = int((packets.lost & high).sum()), int((packets.lost & ~high).sum())
     usual = lost_low / max(int((~high).sum()), 1)
     expected = usual * int(high.sum())
     if longest_s < SHORTEST_QUEUE_S or lost_high <= 2 * expected + 3 * np.sqrt(expected + 1):
-        return QueueLimit(longest_s, nothing)
-    return QueueLimit(longest_s, packets.lost & high)
+        return FoundQueue(longest_s, nothing)
+    return FoundQueue(longest_s, packets.lost & high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,8 @@ from rtclab.trace import NS_PER_S
 
 Flags = NDArray[np.bool_]
 
+CLOSE_NS = 1_000_000
+"""Packets of a frame leave at most this long after each other, as far as missing packets are concerned."""
 MOST_LOST_IN_A_ROW = 2000
 """A larger gap in sequence numbers means that a stream began anew."""
 
@@ -82,8 +85,9 @@ def packets_of(rows: pl.DataFrame) -> Packets:
 def with_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of packets that arrived, and a row for each packet that is missing between two of a stream.
 
-    A missing packet has the time of sending between its neighbours and the size of the packet before it.
-    Rows need ``ssrc``, ``seq``, ``sent_ns``, ``delivered_ns`` and ``size_bytes``.
+    A missing packet has the size of the packet before it. It was probably sent right after that packet, or
+    right before the next one if that packet was the last of a frame.
+    Rows need ``ssrc``, ``seq``, ``marker``, ``sent_ns``, ``delivered_ns`` and ``size_bytes``.
     """
     of_stream = rows.filter(pl.col("seq").is_not_null()).sort("sent_ns", maintain_order=True)
     step = (pl.col("seq").diff() + (1 << 15)) % (1 << 16) - (1 << 15)
@@ -96,11 +100,12 @@ def with_gaps(rows: pl.DataFrame) -> pl.DataFrame:
             missing=pl.col("number").diff().over("ssrc").fill_null(1) - 1,
             before_ns=pl.col("sent_ns").shift(1).over("ssrc"),
             before_bytes=pl.col("size_bytes").shift(1).over("ssrc"),
+            framed=pl.col("marker").shift(1).over("ssrc").fill_null(False),
         )
     )
     gaps = ordered.filter(pl.col("missing").is_between(1, MOST_LOST_IN_A_ROW))
     absent = gaps.select(
-        sent_ns=pl.struct("before_ns", "sent_ns", "missing").map_elements(
+        sent_ns=pl.struct("before_ns", "sent_ns", "missing", "framed").map_elements(
             _spread, return_dtype=pl.List(pl.Int64)
         ),
         size_bytes="before_bytes",
@@ -111,7 +116,9 @@ def with_gaps(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([rows, lost], how="diagonal").sort("sent_ns", maintain_order=True)
 
 
-def _spread(gap: dict[str, int]) -> list[int]:
+def _spread(gap: dict[str, Any]) -> list[int]:
     begin_ns, missing = gap["before_ns"], gap["missing"]
-    step_ns = (gap["sent_ns"] - begin_ns) / (missing + 1)
-    return [begin_ns + round(step_ns * (index + 1)) for index in range(missing)]
+    step_ns = min((gap["sent_ns"] - begin_ns) // (missing + 1), CLOSE_NS)
+    if gap["framed"]:
+        begin_ns = gap["sent_ns"] - (missing + 1) * step_ns
+    return [begin_ns + step_ns * (index + 1) for index in range(missing)]

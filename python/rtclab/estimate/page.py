@@ -11,12 +11,13 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.estimate.estimate import Estimate
+from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding
 from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, t_quantile
 from rtclab.report import render
 from rtclab.report.plots import comparison_plots
+from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Trace, write_text
 
 CALL, SIMULATED = "call", "simulated"
@@ -61,42 +62,54 @@ class Group:
     findings: list[Finding]
 
 
-def write_page(made: Estimate, page: Path, simulated: Sequence[Trace]) -> Path:
+def write_page(
+    page: Path,
+    call: KnownCall,
+    scenario: Scenario,
+    text: str,
+    findings: Sequence[Finding],
+    simulated: Sequence[Trace],
+) -> Path:
     """Writes the page; returns its path.
+
+    Args:
+        page: the page.
+        call: the call.
+        scenario: its scenario.
+        text: the scenario in TOML.
+        findings: the numbers.
+        simulated: simulations of the scenario.
 
     Raises:
         DiskFull: the page could not be written.
     """
-    about = made.scenario.model_dump(mode="json")
-    runs = {
-        CALL: _run(CALL, made.call.trace),
-        SIMULATED: _run(SIMULATED, *simulated, scenario=about),
-    }
-    names = dict.fromkeys(one.of for one in made.findings)
-    groups = [Group(_words(name), [one for one in made.findings if one.of == name]) for name in names]
-    text = render(
+    about = scenario.model_dump(mode="json")
+    runs = {CALL: _run(CALL, call.trace), SIMULATED: _run(SIMULATED, *simulated, scenario=about)}
+    names = dict.fromkeys(one.of for one in findings)
+    groups = [Group(_words(name), [one for one in findings if one.of == name]) for name in names]
+    html = render(
         "estimate.html",
         comparison_plots(runs) if simulated else [],
         tied=True,
-        title=f"Estimated from {made.call.origin}",
-        lead=_lead(made),
+        title=f"Estimated from {call.origin}",
+        lead=_lead(findings),
         groups=groups,
-        names=[(our, theirs) for our, theirs in made.call.names.items() if our != theirs],
-        notes=made.call.notes,
+        names=[(our, theirs) for our, theirs in call.names.items() if our != theirs],
+        notes=call.notes,
         flows=[(_words(flow), rows) for flow, rows in _compared(runs).items()] if simulated else [],
         repeats=len(simulated),
-        scenario=made.text,
+        scenario=text,
     )
     page.parent.mkdir(parents=True, exist_ok=True)
-    write_text(page, text)
+    write_text(page, html)
     return page
 
 
-def _lead(made: Estimate) -> str:
+def _lead(findings: Sequence[Finding]) -> str:
+    """The capacity of both directions in a sentence each."""
     sentences = []
-    for path in made.paths.values():
-        capacity = next(one for one in path.findings if one.name == "capacity")
-        text = f"{_words(path.flow)}: capacity {capacity.words}"
+    for capacity in (one for one in findings if one.name == "capacity"):
+        text = f"{_words(capacity.of)}: capacity {capacity.words}"
         if capacity.grade == "at least":
             text += "; the call did not load the path"
         sentences.append(text + ".")

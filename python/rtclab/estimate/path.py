@@ -217,7 +217,7 @@ def _queue(flow: str, found: PathFit, *, loaded: bool, values: dict[str, Any]) -
 
 
 def _loss(flow: str, found: PathFit, begin_s: float, values: dict[str, Any]) -> list[Finding]:
-    judged = ~found.limit.dropped
+    judged = ~found.limit.dropped & (found.packets.lost | ~np.isnan(found.packets.arrived_s))
     loss = random_loss(found.packets.lost[judged], found.packets.sent_s[judged], found.windows)
     return loss_findings(flow, loss, begin_s, values)
 

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from rtclab import __version__
-from rtclab.estimate.call import Call, duration_s
+from rtclab.estimate.call import KnownCall, duration_s
 from rtclab.estimate.findings import Finding
 from rtclab.estimate.media import Media
 from rtclab.estimate.path import PathEstimate
@@ -26,7 +26,7 @@ def scenario_name(origin: str) -> str:
     return f"from-{plain or 'call'}"
 
 
-def scenario_text(call: Call, paths: Mapping[str, PathEstimate], media: Mapping[str, Media]) -> str:
+def scenario_text(call: KnownCall, paths: Mapping[str, PathEstimate], media: Mapping[str, Media]) -> str:
     """The TOML of the scenario.
 
     Args:
