@@ -376,3 +376,17 @@ def _within(errors: Sequence[float], bound: float) -> tuple[str, str]:
         return "–", "–"
     inside = sum(error <= bound for error in errors)
     return f"{inside} of {len(errors)}", f"{median(errors):.2f}, {max(errors):.2f}"
+
+
+def sentence(rows: pl.DataFrame, group: str) -> str:
+    """What the page says of captures of both ends, in one sentence."""
+    own = rows.filter(source=CAPTURES, group=group)
+    bounds = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
+    capacity, delay, loss = (int((own[name].drop_nulls() <= bound).sum()) for name, bound in bounds.items())
+    rate, freezes = (int(own[f"{name}_inside"].drop_nulls().sum()) for name in COMPARED)
+    known = own["freezes_inside"].drop_nulls().len()
+    return (
+        f"capacity within 10 % in {capacity} of {own.height}, delay within 5 ms in {delay}, loss within 1 "
+        f"percentage point in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes} of "
+        f"{known}"
+    )
