@@ -616,8 +616,9 @@ def scenario_from(
     Example:
         >>> call = rtclab.run("first-call", duration="20 s", repeats=1)
         >>> estimate = rtclab.scenario_from(call)
-        >>> estimate.table().filter(of="alice->bob", name="delay")["value"].item().__round__()
-        50
+        >>> capacity = estimate.table().filter(of="alice->bob", name="capacity")
+        >>> capacity["unit"].item(), 950 < capacity["value"].item() < 1050
+        ('kbit/s', True)
     """
     from rtclab.estimate import call_of, estimate, read_call
 
