@@ -307,6 +307,16 @@ def test_several_pairs_are_listed_and_one_can_be_chosen() -> None:
         call_of(trace, "bob->carol")
 
 
+def test_a_call_without_feedback_invents_nothing(trace: Trace) -> None:
+    unknown = pl.lit(None, pl.Int64)
+    packets = trace.table("packets").with_columns(delivered_ns=unknown, dropped_ns=unknown)
+    made = estimate(call_of(Trace.in_memory({"packets": packets}, trace.manifest)))
+    assert made.paths["alice"].values == {}
+    assert {one.grade for one in made.paths["alice"].findings} == {"unknown"}
+    assert not made.loaded
+    assert made.scenario.link_of("alice").up.capacity is None
+
+
 def test_a_call_without_media_is_refused(trace: Trace) -> None:
     packets = trace.table("packets").filter(pl.col("protocol") != "rtp")
     with pytest.raises(BadInput, match="no media in the call"):

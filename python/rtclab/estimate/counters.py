@@ -125,7 +125,9 @@ def _round_trips(trace: Trace, at_s: Array) -> Array:
 
 def _capacity(flow: str, seconds: Seconds, queued: Flags, values: dict[str, Any]) -> Finding:
     if not seconds.rate_bps.size:
-        return Finding(flow, "capacity", None, None, None, "kbit/s", "unknown", "no counters")
+        return Finding(
+            flow, "capacity", None, None, None, "kbit/s", "unknown", "no arrivals of packets and no counters"
+        )
     highest = float(np.quantile(seconds.rate_bps, 0.98))
     # A direction is loaded if its own rate is near its highest while the round trip shows a queue.
     loaded = queued & (seconds.rate_bps > 0.5 * highest)
