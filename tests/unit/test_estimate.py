@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from captures import later, speech, write_pcap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -305,6 +306,23 @@ def test_several_pairs_are_listed_and_one_can_be_chosen() -> None:
     assert set(call_of(trace, "alice->carol").ends) == {"alice", "carol"}
     with pytest.raises(BadInput, match="--flow: no flow `bob->carol`; the flows are "):
         call_of(trace, "bob->carol")
+
+
+def test_a_capture_at_one_end_knows_what_arrives_there(tmp_path: Path) -> None:
+    frames = speech(400)
+    alone = write_pcap(tmp_path / "alone.pcap", frames)
+    made = estimate(read_call([alone]))
+    assert set(made.call.names.values()) == {"10.0.0.1:5004", "10.0.0.2:6006"}
+    (sender,) = made.media
+    assert {one.grade for one in made.paths[sender].findings} == {"unknown"}
+    assert made.scenario.audio_of(sender) is not None
+
+    later_frames = write_pcap(tmp_path / "later.pcap", later(frames, 5000.0))
+    both = estimate(read_call([alone, later_frames]))
+    delay = numbers(both, sender)["delay"]
+    assert (delay.grade, delay.value) == ("unknown", None)
+    same = estimate(read_call([alone, later_frames], same_clock=True))
+    assert numbers(same, sender)["delay"].value == pytest.approx(5000, abs=1)
 
 
 def test_a_call_without_feedback_invents_nothing(trace: Trace) -> None:

@@ -387,6 +387,6 @@ def sentence(rows: pl.DataFrame, group: str) -> str:
     known = own["freezes_inside"].drop_nulls().len()
     return (
         f"capacity within 10 % in {capacity} of {own.height}, delay within 5 ms in {delay}, loss within 1 "
-        f"percentage point in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes} of "
-        f"{known}"
+        f"percentage point in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes} "
+        f"of {known}"
     )

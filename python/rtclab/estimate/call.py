@@ -46,6 +46,8 @@ class Direction:
         one_way: whether delays are between two points with one clock. Otherwise only the sum of both
             directions is known.
         round_trip_s: the smallest round trip, in s; None if it is not known.
+        one_time: whether the times of sending and of arrival have the same zero. If not, and without round
+            trip, packets say how their delays differ, but not how long they are.
     """
 
     flow: str
@@ -53,6 +55,7 @@ class Direction:
     packets: Packets | None
     one_way: bool
     round_trip_s: float | None = None
+    one_time: bool = True
 
     @property
     def resolution_s(self) -> float:
@@ -134,6 +137,7 @@ def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str
         of_flow = call.trace.table("packets").filter(pl.col("flow") == one.flow)
         ssrcs = of_flow["ssrc"].drop_nulls().unique().to_list()
         if one.packets is None:
+            directions.append(one)
             continue
         first_s = float(one.packets.sent_s[0])
         # Packets are seen at the sender when they are sent, and later at the receiver.
@@ -183,7 +187,7 @@ def _direction(trace: Trace, flow: str) -> Direction:
     packets = trace.table("packets").filter(pl.col("flow") == flow) if "packets" in trace.tables else None
     if packets is None or packets.filter(pl.col("delivered_ns").is_not_null()).height < FEWEST_PACKETS:
         return Direction(flow, GETSTATS, None, one_way=False)
-    source, one_way = TWO_POINTS, True
+    source, one_way, one_time = TWO_POINTS, True, True
     if trace.manifest.backend == "log" and about is not None:
         source = LOG
         one_way = not any(_CLOCKS_DIFFER in note for note in about.notes_in_words)
@@ -191,7 +195,8 @@ def _direction(trace: Trace, flow: str) -> Direction:
             packets = with_gaps(packets)
     elif about is not None and about.clock is not None:
         one_way = not about.corrected
-    return Direction(flow, source, _bounded(packets_of(packets), flow), one_way)
+        one_time = one_way or about.clock["offset_ms"] is not None
+    return Direction(flow, source, _bounded(packets_of(packets), flow), one_way, one_time=one_time)
 
 
 def _bounded(packets: Packets, flow: str) -> Packets:
@@ -252,7 +257,10 @@ def _media(trace: Trace) -> set[str]:
 
 def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> KnownCall:
     """The call with only both directions of a flow, and with names that a scenario may have."""
-    there = (outwards.sender, outwards.receiver)
+    order = trace.manifest.participants
+    there = sorted(
+        (outwards.sender, outwards.receiver), key=lambda name: order.index(name) if name in order else 0
+    )
     valid = all(_NAME.fullmatch(name) and name != "core" for name in there)
     ours = dict(zip(there, there if valid else _OTHER_NAMES, strict=True))
     flows, infos = {}, {}
@@ -320,7 +328,9 @@ def _at_one_point(
         packets = None
         if incoming.height >= FEWEST_PACKETS:
             packets = _with_received_of(incoming, seen, ssrcs, begin_ns)
-        directions.append(Direction(name, ONE_POINT, packets, one_way=False, round_trip_s=round_trip_s))
+        directions.append(
+            Direction(name, ONE_POINT, packets, one_way=False, round_trip_s=round_trip_s, one_time=False)
+        )
     return replace(call, directions=tuple(directions))
 
 

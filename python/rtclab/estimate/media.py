@@ -21,7 +21,7 @@ LARGEST_BITRATE = 5_000_000
 FRAME_RATES = (5, 7.5, 10, 12, 15, 20, 24, 25, 30, 50, 60)
 AUDIO_CLOCK = 48_000
 STEADY = 0.06
-"""A rate that stays within this share of a value for :data:`STEADY_S` is the encoder's maximum."""
+"""A rate that is within this share of the usual maximum for :data:`STEADY_S` is limited by it."""
 STEADY_S = 8
 CODECS = {"VP8": "vp8", "VP9": "vp9", "H264": "h264", "AV1": "av1"}
 SIMULATED = "vp8"
@@ -64,7 +64,7 @@ def _video(
         Finding(sender, f"video {name}", value, None, None, "px", graded, note)
         for name, value in zip(("width", "height"), size, strict=True)
     ]
-    rate, steady = _frame_rate(sent, rtp), None
+    rate = _frame_rate(sent, rtp)
     found.append(
         Finding(
             sender,
@@ -80,19 +80,12 @@ def _video(
     rates = _payload_rates(sent, rtp)
     usual = next((most for pixels, most in USUAL_BITRATES if size[0] * size[1] <= pixels), LARGEST_BITRATE)
     top = float(np.quantile(rates, 0.95)) if rates.size else 0.0
-    around = (
-        rates[np.abs(rates - np.quantile(rates, 0.8)) <= STEADY * np.quantile(rates, 0.8)]
-        if rates.size
-        else rates
-    )
-    # Losses and queues make rates vary; a limited call is rarely steady, and then its limit is a lower bound.
-    if around.size >= max(STEADY_S, rates.size // 3):
-        steady = float(np.median(around))
-    most = usual
-    if steady is not None and abs(steady / usual - 1) < STEADY:
+    # A call that its path limits is rarely steady.
+    most, steady = usual, rates[np.abs(rates / usual - 1) < STEADY]
+    if steady.size >= max(STEADY_S, rates.size // 3):
         note, grade = "the rate stays at the usual maximum of browsers", "measured"
     elif top > 1.1 * usual:
-        most = round(top, -4).__int__()
+        most = round(top / 1e4) * 10_000
         note, grade = "the highest rate of the call", "at least"
     else:
         note, grade = f"the usual maximum of browsers; the call came to {rate_text(top)}", "assumed"

@@ -129,6 +129,9 @@ def _capacity(
 
 def _delay(direction: Direction, found: PathFit, begin_s: float, values: dict[str, Any]) -> Finding:
     base_s = found.base_s
+    if not direction.one_time and direction.round_trip_s is None:
+        note = "the clocks of the two ends differ, and there is no round trip"
+        return Finding(direction.flow, "delay", None, None, None, "ms", "unknown", note)
     grade: Grade = "measured"
     note, margin_s = "", max(2 * direction.resolution_s, found.misfit_s, found.jitter_s / 4)
     if not direction.one_way:
