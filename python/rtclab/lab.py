@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rtclab import __version__
-from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
+from rtclab.backend import Backend
+from rtclab.backend import backend as backend_of
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, FieldError, RtclabError, need_linux
 from rtclab.experiment import (
     Experiment,
     Moment,
@@ -45,6 +49,7 @@ Changes = Mapping[str, object] | Sequence[str | Change]
 """Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
+INVITE_WAIT = "5 min"
 IMPORT = "import"
 """The name of the scenario of imported runs, with which their names begin."""
 
@@ -172,7 +177,10 @@ def run(
     out: str | Path = RUNS,
     resume: str | Path | None = None,
     renew: bool = False,
+    invite: Mapping[str, str] | None = None,
+    invite_wait: Moment = INVITE_WAIT,
     progress: bool = True,
+    watch: int | None = None,
 ) -> Results:
     """Runs all repeats of a scenario, or the unfinished ones of an earlier run or sweep.
 
@@ -195,7 +203,13 @@ def run(
         out: directory of runs, in which a new directory is made.
         resume: a run or sweep to continue with the same scenario and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
+        invite: by participant, the address of this machine at which a browser on the network, such as a
+            phone's, can take the participant's seat in a live call: ``{"alice": "192.168.1.5:8443"}``.
+            Without a port the kernel chooses one. Then there is one repeat unless ``repeats`` is given.
+        invite_wait: how long each repeat waits until all these seats are taken.
         progress: show a progress bar on a terminal or in a notebook.
+        watch: serve a page that shows what happens, on this port of the loopback interface; 0 takes a free
+            port. Its URL is printed on standard error. In the end the page is kept as ``watch.html``.
 
     Raises:
         BadInput: an argument is invalid; nothing was started.
@@ -209,24 +223,94 @@ def run(
     """
     shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
     overrides = _overrides(set, shorthands)
+    if invite and resume is None and backend != "live":
+        raise BadInput(
+            f"invite: browsers take part in live calls only; got backend {backend or DEFAULT_BACKEND}",
+            hint="--backend live",
+        )
+    chosen = _inviting(invite, invite_wait) if invite else backend
     if resume is not None:
         if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
                 "resume: the scenario of a run cannot be changed",
                 hint="leave out the scenario, its changes and the measured time; --repeats adds repeats",
             )
-        return resumed(
-            resume, out=out, backend=backend, repeats=repeats, jobs=jobs, renew=renew, progress=progress
-        )
+        with _dashboard(watch) as beside:
+            return resumed(
+                resume,
+                out=out,
+                backend=chosen,
+                repeats=repeats,
+                jobs=jobs,
+                renew=renew,
+                progress=progress,
+                beside=beside,
+            )
     if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
+    if invite:
+        repeats = repeats or 1
+        invited = (f"participants.{name}.browser.name" for name in invite)
+        overrides += [Change(field, "invited", "--invite") for field in invited]
     if repeats is not None:
         overrides.append(Change("repeats", repeats, "repeats"))
     loaded = Scenario.load(scenario, overrides)
     experiment = Experiment(
-        [loaded], backend=backend or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
+        [loaded], backend=chosen or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
     )
-    return experiment.run(out=out, jobs=jobs, progress=progress)
+    with _dashboard(watch) as beside:
+        return experiment.run(out=out, jobs=jobs, progress=progress, beside=beside)
+
+
+@contextmanager
+def _dashboard(port: int | None) -> Iterator[Callable[[Path], AbstractContextManager[object]]]:
+    """Yields what shows the results in a directory while repeats run; without a port it shows nothing."""
+    if port is None:
+        yield nullcontext
+        return
+    from rtclab.dashboard import Dashboard
+
+    with Dashboard(port) as dashboard:
+        yield dashboard.showing
+
+
+def watch(name: str | Path = "latest", *, out: str | Path = RUNS, port: int = 0) -> None:
+    """Serves a page that shows what happens in a run, until Ctrl-C. Another process may be running it.
+
+    Args:
+        name: path, name below ``out``, or ``latest``.
+        out: directory of runs.
+        port: port of the loopback interface; 0 takes a free one. The URL is printed on standard error.
+
+    Raises:
+        TraceError: there is no such run.
+        BadInput: nothing was recorded for watching, or the port cannot be used.
+        KeyboardInterrupt: Ctrl-C was pressed. If the run has ended, the page is kept as ``watch.html``.
+    """
+    from rtclab.dashboard import Dashboard, can_be_watched
+
+    path = open_store(name, Path(out)).path
+    if not can_be_watched(path):
+        raise BadInput(
+            f"{path} has nothing to watch: it has no watch.jsonl",
+            hint="runs and live sweeps have one; sweeps without traces and imports have none",
+        )
+    with Dashboard(port) as dashboard, dashboard.showing(path):
+        while True:
+            sleep(1)
+
+
+def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
+    """The backend of live calls with invited browsers."""
+    backend_of("live")  # says what is not installed
+    from rtclab.backend.live import LiveBackend
+    from rtclab.backend.live.inviting import Invitation
+
+    invitations = [Invitation.parse(name, place) for name, place in invite.items()]
+    try:
+        return LiveBackend(invitations, wait_s=Duration.parse(as_time(wait)).s)
+    except FieldError as error:
+        raise BadInput(f"invite_wait: {error.message}") from None
 
 
 def sweep(
@@ -437,13 +521,12 @@ def link(
         1
     """
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
+    need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
     from rtclab.backend.live.link import run_link
 
     if "pyroute2" in missing_python_packages():
-        raise BackendUnavailable(
-            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
-        )
+        raise BackendUnavailable("an emulated link needs the Python module `pyroute2`", hint=SEE_DOCTOR)
     return run_link(
         outwards.native("up"),
         back.native("down"),

@@ -48,6 +48,7 @@ KINDS = {
     + "[participants.carol.video]\nsimulcast = true\nwidth = 480\nheight = 270\n"
     + SFU.format(kind="janus"),
     "str0m": CAROL + SFU.format(kind="str0m"),
+    "whip": CAROL + SFU.format(kind="str0m").replace("[[", "signalling = 'whip'\n[["),
     "mixing MCU": CAROL + MIXING,
     "nat": CAROL + "nat = 'port-restricted'\n",
     "relay over TCP": CAROL + "nat = 'udp-blocked'\n[[calls]]\nrelay = 'core'\n",

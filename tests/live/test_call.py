@@ -10,15 +10,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import psutil
 import pytest
 from live_tests import undisturbed, was_late
 
+from rtclab.backend import Watch, unwatched
 from rtclab.backend.live import LiveBackend, pages
 from rtclab.backend.live.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
+from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed
 from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
@@ -42,12 +45,12 @@ LiveBackend().run(Scenario.load("first-call"), seed=1, repeat=0, out=Path(sys.ar
 """
 
 
-def call(out: Path, *changes: str, scenario: str = "first-call") -> Trace:
+def call(out: Path, *changes: str, scenario: str = "first-call", watch: Watch = unwatched) -> Trace:
     """Runs a scenario with changes."""
     loaded = Scenario.load(scenario, list(changes))
     backend = LiveBackend()
     backend.check(loaded)
-    return backend.run(loaded, seed=1, repeat=0, out=out)
+    return backend.run(loaded, seed=1, repeat=0, out=out, watch=watch)
 
 
 def wait_for(condition: Callable[[], object], timeout_s: float) -> bool:
@@ -85,9 +88,43 @@ def renderers_of(browser: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.fixture(scope="module")
-def one_megabit(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def seen() -> list[dict[str, Any]]:
+    """What was new in ``one_megabit`` while it went on."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def one_megabit(tmp_path_factory: pytest.TempPathFactory, seen: list[dict[str, Any]]) -> Trace:
     """A call of 15 s over the network of ``first-call``: 1 Mbit/s, and 50 ms one way."""
-    return undisturbed(lambda: call(tmp_path_factory.mktemp("call"), "duration=15 s"), was_late)
+
+    def once() -> Trace:
+        seen.clear()
+        return call(tmp_path_factory.mktemp("call"), "duration=15 s", watch=seen.append)
+
+    return undisturbed(once, was_late)
+
+
+def test_what_is_seen_of_a_call_once_a_second_is_what_its_trace_has(
+    one_megabit: Trace, seen: list[dict[str, Any]]
+) -> None:
+    at_s = [new["at_s"] for new in seen]
+    assert 14 <= len(at_s) <= 18
+    assert at_s == sorted(at_s)
+    merged: dict[tuple[str, str], list[Any]] = {}
+    for new in seen:
+        for name, curves in (new["flows"] | new["people"]).items():
+            for curve, points in curves.items():
+                merged.setdefault((name, curve), []).extend(points)
+    of_trace = Sampler.of_trace(one_megabit).new()
+    for name, curves in (of_trace["flows"] | of_trace["people"]).items():
+        for curve, points in curves.items():
+            if curve != "delay_ms":  # the packets are assigned to flows when the call has ended
+                seen_of = merged[name, curve]
+                assert seen_of == points[: len(seen_of)], (name, curve)
+                assert len(points) - len(seen_of) <= 1  # reports that came after the last look
+    assert {("alice", "cpu_percent"), *((flow, "rtt_ms") for flow in FLOWS)} <= merged.keys()
+    happened = [event for new in seen for event in new["events"]]
+    assert {"joined", "dtls_connected", "first_frame"} <= {name for _, _, _, name, _ in happened}
 
 
 def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_megabit: Trace) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.backend import manifest, paths_table
+from rtclab.backend import Watch, manifest, paths_table, unwatched
 from rtclab.errors import CallFailed, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
@@ -31,7 +31,9 @@ class StubBackend:
         if scenario.audio is not None:
             raise UnsupportedScenario("audio", "the stub has no microphone")
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         self.ran.append((repeat, seed))
         if repeat in self.interrupted_in:
             (out / "browser.log").write_text("half a line")

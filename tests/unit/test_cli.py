@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -948,14 +949,34 @@ def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("live")
-def test_arguments_of_browsers_in_a_scenario_from_elsewhere_are_printed(rtclab: Rtclab) -> None:
-    shown = rtclab("show", "first-call")
-    assert shown.status == 0
-    Path("theirs.toml").write_text(
-        'name = "theirs"\nduration = "2 s"\n[participants.alice]\n[participants.bob]\n[video]\n'
+def test_a_scenario_from_elsewhere_that_runs_programs_or_uses_the_network_needs_trust(
+    rtclab: Rtclab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    theirs = tmp_path_factory.mktemp("downloads") / "theirs.toml"
+    theirs.write_text(
+        'name = "theirs"\nduration = "2 s"\ninternet = true\n'
+        "[participants.alice]\n[participants.bob]\n[video]\n"
         '[participants.bob.browser]\nargs = ["--renderer-cmd-prefix=rm -r"]\n'
+        '[servers.sfu]\ncommand = "mysfu --fast"\n'
     )
-    line = "theirs.toml starts the browser of bob with '--renderer-cmd-prefix=rm -r'\n"
-    assert rtclab("run", "theirs.toml", "--backend", "live", "--no-report").err == line
+    powers = (
+        "\n  internet: true\n  participants.bob.browser.args: '--renderer-cmd-prefix=rm -r'"
+        "\n  servers.sfu.command: mysfu --fast\n"
+    )
+    refused = rtclab("run", str(theirs), "--backend", "live", "--no-report")
+    assert refused.status == 2
+    assert f"is outside of the current project, {Path.cwd()}, and would do as you:{powers}" in refused.err
+    assert refused.err.endswith("hint: read it, and add --trust if you trust it\n")
+    assert not Path("runs").exists()
+    trusted = rtclab("run", str(theirs), "--backend", "live", "--no-report", "--trust")
+    assert (trusted.status, trusted.err) == (0, f"{theirs} does as you:{powers}")
+    # A run that somebody else made has their powers too.
+    elsewhere = theirs.parent / "their-run"
+    shutil.move(next(Path("runs").iterdir()), elsewhere)
+    again = "run", "--resume", str(elsewhere), "--repeats", "2", "--backend", "live", "--no-report"
+    assert rtclab(*again).status == 2
+    assert rtclab(*again, "--trust").status == 0
+    Path("ours.toml").write_text(theirs.read_text())
+    assert rtclab("run", "ours.toml", "--backend", "live", "--no-report").err == ""
     assert rtclab("run", "first-call", "--backend", "live", "--duration", "2s", "--no-report").err == ""
-    assert rtclab("run", "theirs.toml", "--no-report").err == ""  # simulated calls start no browser
+    assert rtclab("run", str(theirs), "--no-report").err == ""  # simulated calls do none of this

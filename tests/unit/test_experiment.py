@@ -41,7 +41,7 @@ def files(results: Results) -> list[str]:
 def test_every_repeat_leaves_a_trace_with_its_own_seed(tmp_path: Path) -> None:
     results = ran(StubBackend(), tmp_path)
     assert outcomes(results) == [("finished", "")] * 3
-    assert files(results) == ["repeat-0", "repeat-1", "repeat-2", "results.sqlite"]
+    assert files(results) == ["repeat-0", "repeat-1", "repeat-2", "results.sqlite", "watch.jsonl"]
     assert [trace.manifest.seed for trace in results.traces] == [THREE.seed_of(i) for i in range(3)]
     assert Scenario.model_validate(results.scenario) == THREE
     assert (results.name, results.conditions, results.planned) == ("first-call-stub-1", ["first-call"], 3)
@@ -159,7 +159,7 @@ def test_ctrl_c_keeps_finished_repeats_and_marks_the_rest_as_interrupted(tmp_pat
         ran(backend, tmp_path)
     results = caught.value.results
     assert outcomes(results) == [("finished", ""), ("interrupted", ""), ("interrupted", "")]
-    assert files(results) == ["repeat-0", "results.sqlite"]
+    assert files(results) == ["repeat-0", "results.sqlite", "watch.jsonl"]
     assert results._store.events()[-1][1] == "interrupted, 2 repeats left"
 
 
@@ -169,7 +169,7 @@ def test_ctrl_c_that_reaches_the_repeats_themselves_marks_them_all(tmp_path: Pat
     with pytest.raises(Interrupted) as caught:
         ran(backend, tmp_path, jobs=2)
     assert outcomes(caught.value.results) == [("interrupted", "")] * 3
-    assert files(caught.value.results) == ["results.sqlite"]
+    assert files(caught.value.results) == ["results.sqlite", "watch.jsonl"]
 
 
 def test_ctrl_c_keeps_the_repeats_that_were_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
 
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
+    "scenarios": set(),  # servers of shipped scenarios, which know nothing of rtclab
     "progress": set(),
     "errors": set(),
     "phrases": set(),
@@ -38,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
     },
     "report": {"errors", "phrases", "monitor", "trace", "metrics", "experiment"},
+    "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {"errors", "native_tables", "importers", "monitor", "trace", "metrics", "report", "_native"},
     "estimate": {
@@ -62,6 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "replays",
         "report",
+        "dashboard",
         "trace_methods",
         "estimate",
     },

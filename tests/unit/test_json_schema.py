@@ -59,7 +59,7 @@ VALUES: list[object] = [
     {"decoder_capacity": "9 Mpixel/s"},
     {"sd": "2 ms", "reorder": True}, {"sd": "2 ms", "reorder": "yes"},
     {"name": "fixed", "options": {"rate": 3, "switch": True}}, {"name": "fixed", "options": {"rate": "3"}},
-    {"alice": {}, "bob": {}}, {"alice": {}}, {"Alice": {}, "bob": {}}, {"core": {}, "bob": {}},
+    {"alice": {}, "bob": {}}, {"Alice": {}, "bob": {}}, {"core": {}, "bob": {}},
     {"alice": {"video": False}, "bob": {}}, [{"kind": "sfu"}], [{"kind": "zoom"}],
 ]  # fmt: skip
 FIELDS = (

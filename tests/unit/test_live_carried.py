@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from scenario_text import scenario
 
-from rtclab.backend.live.carried import Claim, End, FlowKeys, assigned
+from rtclab.backend.live.carried import Claim, End, FlowKeys, one_row_each, owned
 from rtclab.backend.live.connections import LiveConnection, live_connections
 
 ALICE, BOB = 50_000, 60_000
@@ -69,7 +69,7 @@ def test_of_two_calls_between_the_same_people_a_packet_belongs_to_the_one_that_u
         between(("alice", ALICE + 1), ("bob", BOB + 1), 1),
         between(("bob", BOB + 1), ("alice", ALICE + 1), 2),
     )
-    assert flows(assigned(seen, known)) == ["alice->bob", "alice->bob#2", "bob->alice#2"]
+    assert flows(one_row_each(owned(seen, known))) == ["alice->bob", "alice->bob#2", "bob->alice#2"]
 
 
 def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between_the_same_ends(
@@ -83,7 +83,7 @@ def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between
         between(("alice", 1), ("bob", 2), 2, protocol="stun"),
     )
     # The third could belong to either call.
-    assert flows(assigned(seen, known)) == ["alice->bob#2", "bob->alice#2"]
+    assert flows(one_row_each(owned(seen, known))) == ["alice->bob#2", "bob->alice#2"]
 
 
 def test_signalling_belongs_to_no_flow_and_traffic_to_the_flow_of_its_port(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_signalling_belongs_to_no_flow_and_traffic_to_the_flow_of_its_port(tmp_p
         between(("alice", 33_001), ("bob", 20_000), 1, protocol="other"),
         between(("bob", 20_000), ("alice", 33_001), 2, protocol="other"),
     )
-    found = assigned(seen, known)
+    found = one_row_each(owned(seen, known))
     assert found.select("flow", "protocol").rows() == [("download", "tcp"), ("download acks", "tcp")]
 
 
@@ -113,7 +113,7 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         between(*up, 50, protocol="stun", size_bytes=120),
         between(("core", TURN), ("alice", ALICE), 75, protocol="stun", size_bytes=90),
     )
-    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}))
+    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
     # Of a packet that arrived, the time in the queues of both legs counts.
     assert found.select("flow", "sent_ns", "delivered_ns", "queued_ns", "drop_path").rows() == [
         ("alice->bob", 0, 45 * MS, 8 * MS, None),
@@ -128,7 +128,7 @@ def test_the_legs_of_a_relayed_packet_may_have_different_framing(tmp_path: Path)
         between(("alice", ALICE), ("core", TURN), 0, ssrc=7, seq=1, size_bytes=104),
         between(("core", TURN), ("bob", BOB), 25, ssrc=7, seq=1, size_bytes=136),
     )
-    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}))
+    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
     assert found.select("sent_ns", "delivered_ns", "size_bytes").rows() == [(0, 45 * MS, 104)]
 
 
@@ -143,7 +143,7 @@ def test_a_relayed_packet_with_a_leg_over_tcp_has_the_row_of_the_leg_over_udp(
         between(bob, turn, 30, ssrc=8, seq=1),
         between(turn, alice, 55, protocol="other"),
     )
-    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}, over_tcp={"alice"}))
+    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {}, over_tcp={"alice"})))
     assert found.select("flow", "sent_ns", "delivered_ns").rows() == [
         ("alice->bob", 25 * MS, 45 * MS),
         ("bob->alice", 30 * MS, 50 * MS),
@@ -158,6 +158,6 @@ def test_a_packet_that_a_relay_does_not_pass_on_is_a_row_that_was_not_delivered(
         between(*up, 10, ssrc=7, seq=2, queued_ns=MS),
         between(*down, 35, ssrc=7, seq=2, queued_ns=0),
     )
-    found = assigned(seen, FlowKeys(made, set(), {}, {}, {}))
+    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
     expected = [(0, None, None), (10 * MS, 55 * MS, MS)]
     assert found.select("sent_ns", "delivered_ns", "queued_ns").rows() == expected

@@ -50,6 +50,7 @@ def test_the_default_configuration_of_a_page_changes_no_default_of_the_browser()
                 "passesOn": False,
                 "sends": {"video": True, "audio": False},
                 "receives": {"video": True, "audio": False},
+                "waitsMs": 0,
             }
         ],
     }

@@ -12,7 +12,7 @@ import pytest
 from captures import speech, write_pcap
 
 from rtclab.backend import manifest, paths_table
-from rtclab.backend.live.carried import FlowKeys, assigned
+from rtclab.backend.live.carried import FlowKeys, one_row_each, owned
 from rtclab.backend.live.connections import live_connections
 from rtclab.backend.live.tables import (
     CAPTURE,
@@ -116,7 +116,7 @@ def of_the_call(log: pl.DataFrame) -> pl.DataFrame:
     """The packets of a log that belong to the call of two, by the nodes alone."""
     missing = {name: pl.lit(None, pl.Int64) for name in ("from_port", "to_port") if name not in log.columns}
     without_ports = log.with_columns(**missing)
-    return assigned(without_ports, FlowKeys(CONNECTIONS, set(), {}, {}, {}))
+    return one_row_each(owned(without_ports, FlowKeys(CONNECTIONS, set(), {}, {}, {})))
 
 
 def test_packets_are_those_between_participants_that_were_sent_during_the_run() -> None:

@@ -45,6 +45,9 @@ pub struct PortConfig {
     pub mac: MacAddress,
     /// Address of the node, to which its packets are sent.
     pub address: Ipv4Addr,
+    /// Whether the node also gets the packets to addresses that no node has, except multicast and broadcast.
+    #[serde(default)]
+    pub gateway: bool,
 }
 
 /// Configuration of a run.

@@ -96,6 +96,8 @@ pub(crate) struct Engine<D> {
     network: Network<Carried>,
     ports: Vec<Port>,
     port_of_address: HashMap<Ipv4Addr, PortId>,
+    /// Port for addresses that no node has.
+    gateway: Option<PortId>,
     /// Time up to which the network has been driven. It accepts no earlier packets.
     clock: Time,
     arrivals: Vec<Arrival>,
@@ -106,7 +108,8 @@ pub(crate) struct Engine<D> {
 }
 
 impl<D: Device> Engine<D> {
-    /// Creates a loop over `ports`. Fails if a port's node is unknown or two ports share an address.
+    /// Creates a loop over `ports`. Fails if a port's node is unknown, two ports share an address, or two are
+    /// gateways.
     pub(crate) fn new(
         device: D,
         network: rtclab_core::network::NetworkConfig,
@@ -117,6 +120,7 @@ impl<D: Device> Engine<D> {
         let network = Network::new(network, seed).map_err(|error| error.to_string())?;
         let mut resolved: Vec<Port> = Vec::new();
         let mut port_of_address = HashMap::new();
+        let mut gateway = None;
         for (index, config) in ports.into_iter().enumerate() {
             let known = network.nodes();
             let node = known.iter().position(|n| *n == config.node).ok_or_else(|| {
@@ -132,6 +136,15 @@ impl<D: Device> Engine<D> {
                     config.interface, config.address
                 ));
             }
+            if config.gateway
+                && let Some(PortId(other)) = gateway.replace(PortId(index))
+            {
+                let other: &Port = &resolved[other];
+                return Err(format!(
+                    "ports `{}` and `{}` are both gateways; expected at most one",
+                    other.config.interface, config.interface
+                ));
+            }
             resolved.push(Port { node: NodeId(node as u32), config });
         }
         Ok(Engine {
@@ -139,6 +152,7 @@ impl<D: Device> Engine<D> {
             network,
             ports: resolved,
             port_of_address,
+            gateway,
             clock: Time::ZERO,
             arrivals: Vec::new(),
             capture,
@@ -222,7 +236,7 @@ impl<D: Device> Engine<D> {
         size: Bytes,
     ) -> Result<(), EngineError> {
         let from = self.ports[arrival.port.0].node;
-        let Some(&port) = self.port_of_address.get(&destination) else {
+        let Some(port) = self.port_to(destination) else {
             self.counters.no_route += 1;
             return Ok(());
         };
@@ -241,6 +255,13 @@ impl<D: Device> Engine<D> {
         let refused = self.network.handle_packet(at, from, to, packet);
         debug_assert!(refused.is_ok(), "the route was looked up above");
         Ok(())
+    }
+
+    /// The port at which packets to an address leave.
+    fn port_to(&self, destination: Ipv4Addr) -> Option<PortId> {
+        let known = self.port_of_address.get(&destination).copied();
+        let unicast = !destination.is_multicast() && !destination.is_broadcast();
+        known.or(self.gateway.filter(|_| unicast))
     }
 
     /// Advances the network to `now` and writes the packets that left it.

@@ -5,16 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from collections.abc import Mapping, Sequence, Set
+import sys
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
 import rtclab
 from rtclab.backend.taking_turns import turn
-from rtclab.errors import BackendUnavailable, BadInput
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, need_linux
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import route
 from rtclab.scenario.topology import connections, flow_names
@@ -28,7 +29,14 @@ from rtclab.trace import (
     TraceManifest,
 )
 
-__all__ = ["NAMES", "Backend", "backend", "machine", "turn", "versions"]
+__all__ = ["NAMES", "Backend", "Watch", "backend", "machine", "turn", "unwatched", "versions"]
+
+Watch = Callable[[dict[str, Any]], None]
+"""Takes what is new in a repeat, as :class:`rtclab.backend.sampler.Sampler` makes it."""
+
+
+def unwatched(_new: dict[str, Any]) -> None:
+    """Watches nothing."""
 
 
 class Backend(Protocol):
@@ -52,10 +60,13 @@ class Backend(Protocol):
             BackendUnavailable: this machine lacks something. The message names it.
         """
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         """Runs one repeat and writes its trace to the directory ``out``.
 
-        ``out`` must exist. Logs and captures may be written there too.
+        ``out`` must exist. Logs and captures may be written there too. ``watch`` gets what is new: of a live
+        call once a second, of a simulated one at its end.
 
         Raises:
             RtclabError: the repeat failed. The message becomes its reason.
@@ -67,16 +78,21 @@ _HOME = {"sim": ("rtclab.backend.sim", "SimBackend"), "live": ("rtclab.backend.l
 
 NAMES = tuple(_HOME)
 
+REBUILD = "install rtclab again; in its repository, run `make setup`"
+"""The hint about a missing or outdated native module."""
+
 
 def backend(name: str) -> Backend:
     """The backend of this name.
 
     Raises:
         BadInput: there is no such backend.
-        BackendUnavailable: a Python module that it needs is not installed.
+        BackendUnavailable: a Python module that it needs is not installed, or the system is not Linux.
     """
     if name not in _HOME:
         raise BadInput(f"no backend `{name}`; expected {' or '.join(NAMES)}")
+    if name == "live":
+        need_linux("live calls")
     module, attribute = _HOME[name]
     try:
         made: Backend = getattr(importlib.import_module(module), attribute)()
@@ -85,7 +101,7 @@ def backend(name: str) -> Backend:
             raise
         raise BackendUnavailable(
             f"the {name} backend needs the Python module `{error.name}`, which is not installed",
-            hint="`make setup-live` installs what live calls need" if name == "live" else "run `make setup`",
+            hint=SEE_DOCTOR if name == "live" else REBUILD,
         ) from None
     return made
 
@@ -243,7 +259,9 @@ def machine() -> Machine:
         kernel=platform.release(),
         processor=_processor(),
         cores=os.cpu_count(),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=None
+        if sys.platform == "win32"
+        else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     )
 
 

@@ -10,7 +10,17 @@ from typing import Any
 import polars as pl
 
 from rtclab import _native, native_tables
-from rtclab.backend import failure_of, last_events, manifest, not_connected, paths_table
+from rtclab.backend import (
+    REBUILD,
+    Watch,
+    failure_of,
+    last_events,
+    manifest,
+    not_connected,
+    paths_table,
+    unwatched,
+)
+from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
 from rtclab.scenario.participant import CongestionControl, Server
@@ -44,6 +54,12 @@ class SimBackend:
         Raises:
             UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
         """
+        if pages := scenario.pages():
+            raise UnsupportedScenario(
+                f"participants.{pages[0]}.page",
+                "pages of your own run in browsers; the simulator has none",
+                hint="run it live: --backend live",
+            )
         for participant, own in scenario.participants.items():
             table = f"participants.{participant}" if own.video is not None else ""
             _check_video(scenario.video_of(participant), table)
@@ -64,7 +80,9 @@ class SimBackend:
             message, _, hint = message.partition("\n  hint: ")
             raise UnsupportedScenario(field, message, hint=hint or None) from None
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         """Simulates one repeat and writes its trace to ``out``.
 
         Raises:
@@ -78,6 +96,8 @@ class SimBackend:
             simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)
         else:
             simulated = self.simulate(scenario, seed=seed, repeat=repeat)
+        if watch is not unwatched:
+            watch(Sampler.of_trace(simulated).new())
         written = simulated.save(out)
         if simulated.manifest.failure is not None:
             raise CallFailed(simulated.manifest.failure)
@@ -217,9 +237,7 @@ class NativeMismatch(RtclabError):
     """The native module returned a table that does not follow the trace contract."""
 
     def __init__(self, where: str, what: str) -> None:
-        super().__init__(
-            f"the native module's {where}: {what}", hint="it may be another version; run `make setup`"
-        )
+        super().__init__(f"the native module's {where}: {what}", hint=f"it may be another version; {REBUILD}")
 
 
 KINDS = {pl.Int64(): "iu", pl.Float64(): "f", pl.Boolean(): "iub", pl.String(): "iu"}

@@ -161,6 +161,17 @@ Renew = Annotated[
     bool,
     typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
 ]
+WatchPort = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; by default a free one.")
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Run programs that a scenario from outside of the current project names: commands of servers, "
+        "scripts, arguments of browsers. Live calls only.",
+    ),
+]
 RUNS = Path("runs")
 
 
@@ -289,6 +300,7 @@ def run(
     end: To = None,
     resume: Resume = None,
     renew: Renew = False,
+    trust: Trust = False,
     capture: Annotated[
         bool,
         typer.Option(
@@ -306,6 +318,24 @@ def run(
             "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
         ),
     ] = None,
+    watched: Annotated[
+        bool,
+        typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
+    ] = False,
+    watch_port: WatchPort = 0,
+    invite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ADDRESS",
+            help="Let a browser on the network, such as a phone's, take the seat of a participant of a live "
+            "call. ADDRESS is one IPv4 address of this machine, such as 192.168.1.5 or 192.168.1.5:8443. May "
+            "be given several times. Runs one repeat, unless --repeats says otherwise.",
+        ),
+    ] = None,
+    invite_wait: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="With --invite: how long to wait until all seats are taken."),
+    ] = "5 min",
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -316,10 +346,11 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, limits_of, print_browser_arguments, run_and_report
+    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
-    print_browser_arguments(backend, scenario, changes or ())
+    seats = seats_of(invite or ())
+    check_trust(backend, scenario, changes or (), resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
     status = run_and_report(
@@ -339,6 +370,9 @@ def run(
             out=out,
             resume=resume,
             renew=renew,
+            watch=watch_port if watched else None,
+            invite=seats,
+            invite_wait=invite_wait,
         ),
         wanted,
     )
@@ -377,6 +411,7 @@ def sweep(
     ] = False,
     resume: Resume = None,
     renew: Renew = False,
+    trust: Trust = False,
     out: Out = RUNS,
     no_report: NoReport = False,
     quiet: Quiet = False,
@@ -392,7 +427,7 @@ def sweep(
     from rtclab.lab import sweep
 
     check_names(metrics or [])
-    running.print_browser_arguments(backend, scenario, changes or ())
+    running.check_trust(backend, scenario, changes or (), resume, out, trust=trust)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
         sweep,
@@ -440,6 +475,7 @@ def gate(
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
     jobs: Jobs = None,
+    trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -456,7 +492,7 @@ def gate(
             hint="for example --update-baseline --reason 'frames are paced'",
         )
     files = Files(junit, markdown, page)
-    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json))
+    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json, trust=trust))
 
 
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
@@ -520,6 +556,18 @@ def report(
 
     drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
     report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
+
+
+@app.command(epilog="Example: rtclab watch latest")
+def watch(name: RunName = "latest", port: WatchPort = 0, out: Out = RUNS) -> None:
+    """Serve a page that shows what happens in a run, until Ctrl-C. Another process may be running it."""
+    from rtclab.cli.running import EXIT_INTERRUPTED
+    from rtclab.lab import watch
+
+    try:
+        watch(name, out=out, port=port)
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 @app.command("runs", epilog="Example: rtclab runs --out runs")
@@ -790,7 +838,6 @@ def run_link(
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
     far end. The exit status is the command's.
     """
-    from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
     from rtclab.lab import link
 
@@ -798,6 +845,8 @@ def run_link(
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
+        from rtclab.backend.live.link import summary_text
+
         print(summary_text(result), file=sys.stderr)
     raise typer.Exit(result["status"])
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
-from rtclab.cli.running import EXIT_FAILED, print_arguments_of
+from rtclab.cli.running import EXIT_FAILED
+from rtclab.cli.trust import check_trusted
 from rtclab.gates import GateResult, Suite, gate
 from rtclab.gates.result import HEADINGS
 from rtclab.trace import write_text
@@ -32,16 +33,16 @@ class Files:
 
 
 def gate_and_show(
-    suite: Path, files: Files, reason: str | None, jobs: int | None, out: Path, *, as_json: bool
+    suite: Path, files: Files, reason: str | None, jobs: int | None, out: Path, *, as_json: bool, trust: bool
 ) -> int:
     """Runs a gate and shows its result; returns the exit status.
 
     ``reason`` is the reason for a new baseline, None to compare with the one that exists.
     """
     loaded = Suite.load(suite)
-    for name, condition in loaded.conditions.items():
+    for condition in loaded.conditions.values():
         if condition.backend == "live":
-            print_arguments_of(condition.scenario, f"{suite}: {name}")
+            check_trusted(condition.scenario, suite, trust=trust)
     result = gate(loaded, update_baseline=reason, jobs=jobs, out=out)
     files.write(result)
     if as_json:

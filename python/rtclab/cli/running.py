@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,14 @@ import polars as pl
 
 from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
+from rtclab.cli.trust import check_trusted
 from rtclab.errors import BadInput, DiskFull
-from rtclab.experiment import Interrupted, Results, essential, parse_vary
+from rtclab.experiment import Interrupted, Results, essential, open_store, parse_vary
 from rtclab.lab import open_results
 from rtclab.phrases import field_trials
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
-from rtclab.scenario import Scenario, shipped
+from rtclab.scenario import Scenario
 from rtclab.trace import Run
 
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
@@ -45,21 +45,28 @@ class RunOutput:
     quiet: bool = False
 
 
-def print_browser_arguments(backend: str | None, scenario: str | None, changes: Sequence[str]) -> None:
-    """Says on standard error which arguments a scenario from elsewhere gives to the browsers of live calls.
+def check_trust(
+    backend: str | None,
+    scenario: str | None,
+    changes: Sequence[str],
+    resume: str | None,
+    out: Path,
+    *,
+    trust: bool,
+) -> None:
+    """Refuses live scenarios that run programs and come from elsewhere; see :mod:`rtclab.cli.trust`.
 
-    They can make a browser run any program.
+    Raises:
+        BadInput: the scenario or the run is not trusted, or does not exist.
     """
-    if backend != "live" or scenario is None or scenario in shipped():
-        return
-    print_arguments_of(Scenario.load(scenario, changes), scenario)
-
-
-def print_arguments_of(scenario: Scenario, origin: str) -> None:
-    """Says on standard error which arguments a scenario gives to browsers; ``origin`` is its name or file."""
-    for name in scenario.participants:
-        if given := scenario.browser_of(name).args:
-            print(f"{origin} starts the browser of {name} with {shlex.join(given)}", file=sys.stderr)
+    if resume is not None and scenario is None:
+        store = open_store(resume, out)
+        conditions = store.conditions
+        if store.about.backend == "live":
+            for number in range(len(conditions)):
+                check_trusted(conditions.scenario(number), store.path, trust=trust)
+    if backend == "live" and scenario is not None and resume is None:
+        check_trusted(Scenario.load(scenario, changes), scenario, trust=trust)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:
@@ -84,6 +91,23 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
             raise BadInput(f"--vary: {name} is given twice", hint="give all values at once, as A,B,C")
         fields[name] = values
     return fields
+
+
+def seats_of(invite: Sequence[str]) -> dict[str, str]:
+    """The address of each invited participant, empty if there is none, from the options ``--invite``.
+
+    Raises:
+        BadInput: a participant is given twice, or has no name.
+    """
+    seats: dict[str, str] = {}
+    for text in invite:
+        name, _, address = text.partition("=")
+        if not name:
+            raise BadInput(f"--invite: cannot read `{text}`; expected NAME=ADDRESS")
+        if name in seats:
+            raise BadInput(f"--invite: {name} is given twice")
+        seats[name] = address
+    return seats
 
 
 def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:

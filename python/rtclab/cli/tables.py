@@ -88,6 +88,8 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(participants)
     for given, names in field_trials(scenario.model_dump(mode="json")).items():
         print(f"field trials of {names_in_words(names, MOST_NAMES)}, in live calls only: {given}\n")
+    for line in _own_in_words(scenario):
+        print(line)
     network = new_table(*whole("path"), "what it does")
     for name, spec in paths(scenario).items():
         network.add_row(name, path_in_words(spec.model_dump(mode="json")))
@@ -96,6 +98,21 @@ def show_scenario(scenario: Scenario) -> None:
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
+
+
+def _own_in_words(scenario: Scenario) -> list[str]:
+    """One line for each page, script and server of the user's own."""
+    lines = []
+    for name in scenario.pages():
+        own = scenario.participants[name]
+        steps = f", {count(len(own.steps), 'step')}" if own.steps else ""
+        script = f", driven by {own.script}" if own.script else ""
+        lines.append(f"{name} opens {own.page}{steps}{script}")
+    for name, server in scenario.servers.items():
+        if server.command is not None:
+            port = "" if server.port is None else f", listens at port {server.port}"
+            lines.append(f"{name} runs {server.command}{port}")
+    return [*lines, ""] if lines else []
 
 
 def _video_in_words(video: Video) -> str:

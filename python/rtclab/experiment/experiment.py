@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from rtclab.experiment import runner
 from rtclab.experiment.conditions import Condition, Conditions, Listed, check, listed, product
 from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.results import Moment, Results, check_names, window
-from rtclab.experiment.runner import Ended, How, Order
+from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.metrics import METRICS
 from rtclab.progress import progress as progress_bar
@@ -160,6 +161,7 @@ class Experiment:
         renew: bool = False,
         progress: bool = True,
         ended: Ended = lambda label, outcome: None,
+        beside: Beside = nullcontext,
     ) -> Results:
         """Runs all repeats in a new directory, or those that another one lacks; returns the results.
 
@@ -181,6 +183,7 @@ class Experiment:
                 or whose trace is to be kept and is not there. Their earlier values are kept.
             progress: show a progress bar on a terminal or in a notebook.
             ended: called with the label of the condition and the outcome after each repeat has been kept.
+            beside: called with the directory; what it returns is entered as a context while repeats run.
 
         Raises:
             BadInput: an argument is invalid, or the results of ``into`` were made in another way; nothing
@@ -190,7 +193,7 @@ class Experiment:
             DiskFull: no disk space is left for a result.
             Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
         """
-        how = How(executor, jobs, order, tries, renew, ended=ended)
+        how = How(executor, jobs, order, tries, renew, ended=ended, beside=beside)
         check_workers(self.about, self.backend, how)
         if into is not None:
             store, wanted = self._extended(Path(into))
@@ -240,24 +243,26 @@ def resumed(
     name: str | Path,
     *,
     out: str | Path = "runs",
-    backend: str | None = None,
+    backend: str | Backend | None = None,
     repeats: int | None = None,
     executor: Executor | None = None,
     jobs: int | None = None,
     renew: bool = False,
     progress: bool = True,
+    beside: Beside = nullcontext,
 ) -> Results:
     """Continues an experiment: runs the repeats that have not finished, and adds repeats.
 
     Args:
         name: path, name below ``out``, or ``latest``.
         out: directory in which to look for a name.
-        backend: the backend that began it, if given.
+        backend: the backend that began it, or its name, if given.
         repeats: number of repeats that each condition should have, if more than planned.
         executor: as in :meth:`Experiment.run`.
         jobs: as in :meth:`Experiment.run`.
         renew: run simulated repeats again that another build of rtclab ran. Its values are kept.
         progress: as in :meth:`Experiment.run`.
+        beside: as in :meth:`Experiment.run`.
 
     Raises:
         TraceError: there is no such experiment.
@@ -267,9 +272,11 @@ def resumed(
     """
     store = open_store(name, Path(out))
     about = store.about
-    if backend not in (None, about.backend):
+    given = None if isinstance(backend, str) else backend
+    wanted = given.name if given is not None else backend
+    if wanted not in (None, about.backend):
         raise BadInput(
-            f"backend: {store.name} was made by backend {about.backend}, not {backend}",
+            f"backend: {store.name} was made by backend {about.backend}, not {wanted}",
             hint="leave the backend out, or start a new run",
         )
     missing = [f"`{metric}`" for metric in about.metrics if metric not in METRICS]
@@ -283,8 +290,8 @@ def resumed(
             f"repeats: {store.name} has {about.repeats}; got {repeats}",
             hint="repeats can be added, not taken away",
         )
-    made = backend_of(about.backend, capture=about.capture)
-    how = How(executor, jobs, renew=renew)
+    made = backend_of(given or about.backend, capture=about.capture)
+    how = How(executor, jobs, renew=renew, beside=beside)
     check_workers(about, made, how)
     check(store.conditions, made)
     with store.only_writer():

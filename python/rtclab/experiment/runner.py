@@ -9,14 +9,15 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import thread_time
 from typing import Literal, get_args
 
-from rtclab.backend import Backend
+from rtclab.backend import Backend, planned_flows
 from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.definitions import Definitions
@@ -25,7 +26,7 @@ from rtclab.experiment.store import Result, Store, build
 from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
-from rtclab.trace import MANIFEST, Repeat, Trace, write_text
+from rtclab.trace import MANIFEST, Repeat, Trace, watch_file, write_text
 
 Order = Literal["plain", "shuffled", "paired"]
 """Condition by condition, shuffled, or the first repeat of every condition before the second."""
@@ -37,6 +38,7 @@ SHUFFLE_SEED = 1
 
 Advance = Callable[[int], None]
 Ended = Callable[[str, Repeat], None]
+Beside = Callable[[Path], AbstractContextManager[object]]
 
 
 class Stopped(RtclabError):
@@ -55,6 +57,7 @@ class How:
         renew: whether repeats that another build of rtclab simulated run again.
         advance: called in this thread with the number of repeats that have ended.
         ended: called in this thread with the label and the outcome of each repeat that has been kept.
+        beside: called with the directory of the results; what it returns is entered while repeats run.
     """
 
     executor: Executor | None = None
@@ -64,6 +67,7 @@ class How:
     renew: bool = False
     advance: Advance = lambda repeats: None
     ended: Ended = lambda label, outcome: None
+    beside: Beside = nullcontext
 
     def __post_init__(self) -> None:
         """Raises BadInput for an argument with an impossible value."""
@@ -106,12 +110,32 @@ def run(
         store.note(f"{begun}: {len(items)} of {size} repeats to run, by `{_command()}`, build {build()}")
         keeper = _Keeper(store, how, len(items))
         try:
-            _run_all(store, backend, items, how, keeper)
+            with how.beside(store.path), _noted_for_watchers(store, items):
+                _run_all(store, backend, items, how, keeper)
         except KeyboardInterrupt:
             _mark_interrupted(store, items)
             raise
         store.note(f"ended: {store.statuses().get('finished', 0)} of {store.planned} repeats are finished")
     return keeper.traces
+
+
+@contextmanager
+def _noted_for_watchers(store: Store, items: Sequence[Item]) -> Iterator[None]:
+    """Says in the watch file when repeats that leave traces begin and end to run."""
+    if not any(store.keeps_trace(*item) for item in items):
+        yield
+        return
+    finished = store.statuses().get("finished", 0)
+    about = {"name": store.name, "backend": store.about.backend, "planned": store.planned}
+    watch_file.append(store.path, "run", **about, finished=finished)
+    reason = ""
+    try:
+        yield
+    except BaseException as error:
+        reason = reason_of(error) if isinstance(error, Exception) else "interrupted"
+        raise
+    finally:
+        watch_file.append(store.path, "end", reason=reason)
 
 
 def _run_all(store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper) -> None:
@@ -331,6 +355,10 @@ class _Traced:
     backend: Backend
     definitions: Definitions
     names: tuple[str, ...]
+    results: Path
+    """The directory of the experiment."""
+    label: str
+    """Its condition; empty if there is only one."""
 
     @classmethod
     def of(cls, store: Store, backend: Backend, item: Item) -> _Traced:
@@ -339,17 +367,33 @@ class _Traced:
             store.repeat_path(*item),
             store.measures_of(item[0]),
         )
-        return cls(scenario, *item, place, backend, Definitions.of(store.about), names)
+        label = store.conditions.label(item[0]) if len(store.conditions) > 1 else ""
+        definitions = Definitions.of(store.about)
+        return cls(scenario, *item, place, backend, definitions, names, store.path, label)
 
     def run(self, attempt: int) -> tuple[Result, Trace | None]:
         """Runs it in a temporary directory, which is renamed when the repeat has finished."""
         began_s = thread_time()
+        watch = partial(watch_file.append, self.results, condition=self.label, repeat=self.repeat)
+        watch(
+            "repeat",
+            attempt=attempt,
+            duration_s=self.scenario.duration.s,
+            participants=list(self.scenario.participants),
+            flows={name: flow.model_dump() for name, flow in planned_flows(self.scenario).items()},
+        )
         place, seed = self.place, self.scenario.seed_of(self.repeat)
         unfinished = place.with_name(f".{place.name}")
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            made = self.backend.run(self.scenario, seed=seed, repeat=self.repeat, out=unfinished)
+            made = self.backend.run(
+                self.scenario,
+                seed=seed,
+                repeat=self.repeat,
+                out=unfinished,
+                watch=lambda new: watch("points", **new),
+            )
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
             unfinished.rename(place)
@@ -367,6 +411,7 @@ class _Traced:
             note = "; ".join([*map(str, made.manifest.not_connected), *made.manifest.notes])
             disturbed = "" if self.backend.parallel else "; ".join(disturbances(made))
             outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
+        watch("outcome", **asdict(outcome))
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
         took_s = thread_time() - began_s if self.backend.deterministic else None

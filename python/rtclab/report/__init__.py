@@ -25,6 +25,7 @@ from rtclab.report.drawing import (
     Mark,
     largest,
 )
+from rtclab.report.flow_lines import main_of
 from rtclab.report.page import load_template, render
 from rtclab.report.picture_sizes import NARROW
 from rtclab.report.plot import Plot
@@ -39,7 +40,14 @@ from rtclab.report.plot_kinds import (
     over_time,
     per_repeat,
 )
-from rtclab.report.plots import COMPARISON_PLOTS, RUN_PLOTS, comparison_plot, run_plot, run_plots
+from rtclab.report.plots import (
+    COMPARISON_PLOTS,
+    RUN_PLOTS,
+    comparison_plot,
+    looks_of,
+    run_plot,
+    run_plots,
+)
 from rtclab.report.runs import comparison_verdicts, write_comparison, write_report
 from rtclab.report.sweep_plots import sweep_plot
 from rtclab.report.sweeps import Chosen, sweep_plots, write_sweep_report
@@ -85,7 +93,9 @@ __all__ = [
     "janus_caution",
     "largest",
     "load_template",
+    "looks_of",
     "machine_in_words",
+    "main_of",
     "number",
     "over_time",
     "per_repeat",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -49,14 +49,20 @@ def main_flows(run: Run) -> list[str]:
     if run.backend == "capture":
         media = {name for trace in run.traces for name in media_flows(trace)}
         return [name for name in run.flows if name in media] or run.flows
-    flows = flows_in(run)
     people = {name for trace in run.traces for name in trace.manifest.participants}
+    flows = flows_in(run)
+    return main_of({name: flows[name] for name in run.flows}, people)
+
+
+def main_of(flows: Mapping[str, FlowInfo], people: Collection[str]) -> list[str]:
+    """The main flows of a run that rtclab ran; see :func:`main_flows`."""
+    names = [name for name, flow in flows.items() if flow.acknowledges is None]
     main = [
         name
-        for name in run.flows
-        if flows[name].call is None or {flows[name].sender, flows[name].receiver} <= people
+        for name in names
+        if flows[name].call is None or {flows[name].sender, flows[name].receiver} <= {*people}
     ]
-    return main or run.flows
+    return main or names
 
 
 def lines_of(flows: Sequence[tuple[Run, str, Look]], window: Window | None = None) -> list[FlowLine]:

@@ -143,19 +143,30 @@ def _one(makers: Mapping[str, Maker], panels: Panels, name: str, of: str) -> Plo
 
 def _panels(run: Run, flows: Sequence[str]) -> Panels:
     """The lines of a run: a panel per flow, or per receiver if there are many."""
-    if len(flows) <= MOST_PANELS:
-        looks = [(run, flow, Look.numbered(i, flow_in_words(flow))) for i, flow in enumerate(flows)]
-        return [[line] for line in lines_of(looks)]
     known = flows_in(run)
+    looks = looks_of(flows, known)
+    if len(flows) <= MOST_PANELS:
+        return [[line] for line in lines_of([(run, flow, looks[flow]) for flow in flows])]
     people = [name for trace in run.traces for name in trace.manifest.participants]
     of_receiver: dict[str, list[str]] = {name: [] for name in people}
     for flow in flows:
         of_receiver.setdefault(known[flow].receiver, []).append(flow)
     shown = [of_one[:MOST_CURVES] for of_one in of_receiver.values() if of_one][:MOST_RECEIVERS]
-    labels = {flow: _of_sender(flow, known[flow]) for flow in flows}
-    looks_of = {label: Look.numbered(i, label) for i, label in enumerate(dict.fromkeys(labels.values()))}
-    lines = iter(lines_of([(run, flow, looks_of[labels[flow]]) for flow in chain(*shown)]))
+    lines = iter(lines_of([(run, flow, looks[flow]) for flow in chain(*shown)]))
     return [list(islice(lines, len(of_one))) for of_one in shown]
+
+
+def looks_of(flows: Sequence[str], known: Mapping[str, FlowInfo]) -> dict[str, Look]:
+    """How flows of a run are drawn: a colour for each, or with many flows a colour for each sender.
+
+    Args:
+        flows: the main flows of the run.
+        known: its flows by name.
+    """
+    few = len(flows) <= MOST_PANELS
+    labels = {flow: flow_in_words(flow) if few else _of_sender(flow, known[flow]) for flow in flows}
+    looks = {label: Look.numbered(i, label) for i, label in enumerate(dict.fromkeys(labels.values()))}
+    return {flow: looks[label] for flow, label in labels.items()}
 
 
 def _of_sender(flow: str, about: FlowInfo) -> str:

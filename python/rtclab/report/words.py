@@ -59,11 +59,20 @@ def calls(scenario: Mapping[str, Any]) -> str:
     everybody = list(scenario.get("participants", {}))
     if not everybody:
         return ""
-    calls = scenario.get("calls") or [{"participants": everybody}]
+    pages = [name for name, own in scenario["participants"].items() if own.get("page")]
+    calls = scenario.get("calls") or ([] if pages else [{"participants": everybody}])
     alike = Counter(f"{_call(call)} {_media(scenario, call)}" for call in calls)
     parts = [f"{call}, in {count} calls" if count > 1 else call for call, count in alike.items()]
+    if pages:
+        addresses = dict.fromkeys(_place(scenario["participants"][name]["page"]) for name in pages)
+        parts.append(f"{_names(pages)} open {_names([*addresses])}")
     parts += [_traffic(name, traffic) for name, traffic in scenario.get("traffic", {}).items()]
     return "; ".join(parts)
+
+
+def _place(page: str) -> str:
+    """A page without its query, or the name of its file."""
+    return page.partition("?")[0] if "://" in page else page.rpartition("/")[2]
 
 
 def _imported_calls(traces: Sequence[Trace]) -> str:

@@ -8,6 +8,7 @@ from rtclab.scenario.model import Bottleneck
 from rtclab.scenario.network import route
 from rtclab.scenario.participant import (
     CORE,
+    INTERNET,
     Audio,
     Browser,
     CongestionControl,
@@ -35,6 +36,7 @@ from rtclab.scenario.wifi import Fading, Radio, Wifi
 __all__ = [
     "BYTES_PER_OPPORTUNITY",
     "CORE",
+    "INTERNET",
     "Audio",
     "Bitrate",
     "Bottleneck",

@@ -25,8 +25,8 @@ class FileName(str):
         return (self.directory / self).absolute()
 
 
-NAMING_FILES = ("trace", "file")
-"""Keys whose texts are names of files, in any table."""
+NAMING_FILES = ("trace", "file", "page", "script", "command", "directory")
+"""Keys whose texts are names of files, or are relative to the directory of their file, in any table."""
 
 
 def located(data: Any, directory: Path) -> Any:

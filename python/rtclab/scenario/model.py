@@ -15,6 +15,7 @@ from rtclab.scenario.participant import (
     CORE,
     INHERITED,
     INHERITED_BY_SERVERS,
+    INTERNET,
     SENT,
     Audio,
     Browser,
@@ -44,7 +45,7 @@ class Bottleneck(PathSpec):
 
     routes: Annotated[list[str], Field(min_length=1)]
     """Routes that cross the path, such as ``alice->bob``, ``*->bob`` or ``*->*``; ``*`` is any node,
-    including ``core``."""
+    including ``core`` and ``internet``."""
 
 
 def _home_errors(call: Call, key: str) -> list[FieldError]:
@@ -65,8 +66,8 @@ def _home_errors(call: Call, key: str) -> list[FieldError]:
 class ScenarioTables(Table):
     """All tables of a scenario file.
 
-    Without ``calls`` there is one call of all participants. Without ``video`` or ``audio``, only participants
-    with such a table of their own send it.
+    Without ``calls`` there is one call of all participants who have no page of their own. Without ``video``
+    or ``audio``, only participants with such a table of their own send it.
     """
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{_SCENARIO_NAME}$"})]
@@ -84,10 +85,15 @@ class ScenarioTables(Table):
     """Seed from which the seed of each repeat is derived; the same seed gives the same simulated run."""
     record: Literal["packets", "seconds"] = "packets"
     """Whether to record every packet, or only sums per second, for long runs with many flows."""
-    participants: Annotated[dict[str, Participant], Field(min_length=2, json_schema_extra=_NAMES)]
+    internet: Annotated[bool, Field(strict=True)] = False
+    """Whether browsers and servers of live calls reach hosts outside the laboratory over IPv4: everything
+    that this machine reaches, except its own loopback addresses. Their packets cross the node's link to and
+    from a node ``internet``. Simulated calls have no hosts outside, and ignore it."""
+    participants: Annotated[dict[str, Participant], Field(min_length=1, json_schema_extra=_NAMES)]
     """Participants by name; an empty table inherits everything from the scenario."""
-    calls: Annotated[list[Call], Field(min_length=1, validate_default=False)] = []
-    """Calls between participants; by default one call of everybody."""
+    calls: Annotated[list[Call], Field(validate_default=False)] = []
+    """Calls between participants; by default one call of everybody who has no page of their own. Pages of
+    your own make their own calls."""
     video: Video | None = None
     """Video that every participant sends; if left out, nobody sends video."""
     audio: Audio | None = None
@@ -103,7 +109,9 @@ class ScenarioTables(Table):
     bottlenecks: Annotated[dict[str, Bottleneck], Field(json_schema_extra=_NAMES)] = {}
     """Paths that several routes share, by name."""
     servers: Annotated[dict[str, Server], Field(json_schema_extra=_NAMES)] = {}
-    """TURN relays, SFUs and MCUs with access links of their own, by name."""
+    """TURN relays, SFUs, MCUs and programs of your own with access links of their own, by name."""
+    app: Server | None = None
+    """The same as ``[servers.app]``: the server of a page of your own."""
     traffic: Annotated[dict[str, Traffic], Field(json_schema_extra=_NAMES)] = {}
     """Cross traffic over TCP or UDP, by name."""
 
@@ -114,6 +122,12 @@ class ScenarioTables(Table):
         if not isinstance(data, dict):
             return data
         data = {key: value for key, value in data.items() if not (key in SENT and value is False)}
+        if isinstance(app := data.get("app"), dict):
+            servers = data.get("servers", {})
+            if isinstance(servers, dict):
+                if "app" in servers:
+                    raise FieldError("there is a table [servers.app] too; expected one of them", key="app")
+                data |= {"servers": servers | {"app": app}, "app": None}
         participants = data.get("participants")
         if not isinstance(participants, dict):
             return data
@@ -126,11 +140,11 @@ class ScenarioTables(Table):
                 name: inherit(server, data, INHERITED_BY_SERVERS) if isinstance(server, dict) else server
                 for name, server in servers.items()
             }
-        calls = data.get("calls", [{}])
+        ours = [name for name, own in participants.items() if not (isinstance(own, dict) and own.get("page"))]
+        calls = data.get("calls", [{}] if len(ours) > 1 or len(ours) == len(participants) else [])
         if isinstance(calls, list):
             data["calls"] = [
-                {"participants": list(participants)} | call if isinstance(call, dict) else call
-                for call in calls
+                {"participants": ours} | call if isinstance(call, dict) else call for call in calls
             ]
         return data
 
@@ -148,7 +162,7 @@ class ScenarioTables(Table):
             *self._traffic_errors(),
         ]
         media = any(self.video_of(name) or self.audio_of(name) for name in self.participants)
-        if not (media or self.traffic):
+        if not (media or self.traffic or self.pages()):
             errors.append(
                 FieldError("nobody sends anything", hint="add a table [video] or [audio]", key="participants")
             )
@@ -160,20 +174,28 @@ class ScenarioTables(Table):
         if re.fullmatch(_SCENARIO_NAME, self.name) is None:
             expected = "expected lower-case letters, digits, `.`, `-` and `_`"
             return [FieldError(f"`{self.name}` cannot name a run directory; {expected}", key="name")]
-        return [
-            FieldError(
-                f"`{name}` cannot be used as a name; "
-                "expected lower-case letters, digits, `-` and `_`, and not `core`",
-                key=f"{table}.{name}",
-            )
-            for table in ("participants", "bottlenecks", "servers", "traffic")
-            for name in getattr(self, table)
-            if name == CORE or re.fullmatch(_NAME, name) is None
-        ] + [
-            FieldError(f"`{name}` is already a participant", key=f"servers.{name}")
-            for name in self.servers
-            if name in self.participants
-        ]
+        return (
+            [
+                FieldError(
+                    f"`{name}` cannot be used as a name; "
+                    "expected lower-case letters, digits, `-` and `_`, and not `core`",
+                    key=f"{table}.{name}",
+                )
+                for table in ("participants", "bottlenecks", "servers", "traffic")
+                for name in getattr(self, table)
+                if name == CORE or re.fullmatch(_NAME, name) is None
+            ]
+            + [
+                FieldError(f"`{name}` is already a participant", key=f"servers.{name}")
+                for name in self.servers
+                if name in self.participants
+            ]
+            + [
+                FieldError(f"`{INTERNET}` is the node of the hosts outside", key=f"{table}.{INTERNET}")
+                for table in ("participants", "servers")
+                if self.internet and INTERNET in getattr(self, table)
+            ]
+        )
 
     def _call_errors(self) -> list[FieldError]:
         return [
@@ -204,6 +226,14 @@ class ScenarioTables(Table):
             for field, chosen in named.items()
             for name in chosen
             if name is not None and name not in machines
+        ]
+        errors += [
+            FieldError(
+                f"{name} has a page of their own, which makes its own calls; expected only others",
+                key=f"{key}.participants",
+            )
+            for name in self.pages()
+            if name in names
         ]
         errors += _home_errors(call, f"{key}.servers")
         if call.root is not None and call.root not in names:
@@ -240,7 +270,7 @@ class ScenarioTables(Table):
         return [FieldError(f"{message}; expected at most {MAX_NODES} nodes", key=key)]
 
     def _route_errors(self) -> list[FieldError]:
-        nodes = [*self.participants, *self.servers, CORE, "*"]
+        nodes = [*self.participants, *self.servers, *self.shared_nodes, "*"]
         errors = []
         for name, bottleneck in self.bottlenecks.items():
             for index, route in enumerate(bottleneck.routes):
@@ -262,6 +292,15 @@ class ScenarioTables(Table):
             for name, traffic in self.traffic.items()
             for error in traffic.problems(nodes, self.duration)
         ]
+
+    @property
+    def shared_nodes(self) -> list[str]:
+        """The nodes without an access link: ``core`` and, if the scenario has it, ``internet``."""
+        return [CORE, INTERNET] if self.internet else [CORE]
+
+    def pages(self) -> list[str]:
+        """The participants who have a page of their own."""
+        return [name for name, own in self.participants.items() if own.page is not None]
 
     def video_of(self, participant: str) -> Video | None:
         """The video that the participant sends, ``None`` if there is none."""

@@ -8,15 +8,15 @@ from rtclab.scenario import mixing
 from rtclab.scenario.device import native_video
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.network import Routes, paths
-from rtclab.scenario.participant import CORE, Audio, CongestionControl, Host, Video
+from rtclab.scenario.participant import Audio, CongestionControl, Host, Video
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.topology import connections, flow_names
 
 
 def native_network(scenario: ScenarioTables) -> dict[str, object]:
-    """The serde form of ``NetworkConfig``. The access of ``core`` has no limit, delay or loss."""
+    """The serde form of ``NetworkConfig``. The access of shared nodes has no limit, delay or loss."""
     routes = Routes(scenario)
-    ideal = {f"{CORE}.up": PathSpec(), f"{CORE}.down": PathSpec()}
+    ideal = {f"{node}.{way}": PathSpec() for node in scenario.shared_nodes for way in ("up", "down")}
     return {
         "nodes": routes.nodes,
         "paths": [spec.native(name) for name, spec in (paths(scenario) | ideal).items()],

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from rtclab.scenario.model import ScenarioTables
-from rtclab.scenario.participant import CORE
 from rtclab.scenario.path import (
     BYTES_PER_OPPORTUNITY,
     CapacitySteps,
@@ -41,7 +40,7 @@ class Routes:
     def __init__(self, scenario: ScenarioTables) -> None:
         nodes = (*scenario.participants, *scenario.servers)
         shared = {f"{node}.both" for node in nodes if scenario.link_of(node).both is not None}
-        self.nodes = [*nodes, CORE]
+        self.nodes = [*nodes, *scenario.shared_nodes]
         self._access = {
             (node, way): f"{node}.both" if f"{node}.both" in shared else f"{node}.{way}"
             for node in self.nodes

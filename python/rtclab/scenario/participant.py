@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
 
-from rtclab.errors import FieldError
-from rtclab.scenario.files import FileName
+from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario.merge import DEFAULT_CONTROL, over
+from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
+from rtclab.scenario.whip import Token, Url
 
 CORE = "core"
 """The node in which servers run, unless the scenario gives them an access link of their own."""
+INTERNET = "internet"
+"""The node behind which are the hosts outside, in live calls with ``internet = true``."""
 Count = Annotated[int, Field(strict=True, ge=1)]
 # RFC 6386, section 9.1: 14 bits each in the header of a key frame.
 Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
@@ -26,16 +28,7 @@ Pixels = Annotated[int, Field(strict=True, ge=1, le=16383)]
 SHORTEST_AUDIO_FRAME, LONGEST_AUDIO_FRAME = Duration(2_500_000), Duration(120_000_000)
 
 
-def _absolute(name: object) -> object:
-    """The absolute path of a file, so that it is found from any directory."""
-    if not isinstance(name, str):
-        return name
-    if not name:
-        raise FieldError("is empty; expected the name of a file")
-    return str(name.path if isinstance(name, FileName) else Path(name).absolute())
-
-
-MediaFile = Annotated[str, BeforeValidator(_absolute)]
+MediaFile = Annotated[str, BeforeValidator(absolute)]
 
 
 def _default_bitrate(usual: str) -> Any:
@@ -196,8 +189,9 @@ class Host(Table):
 class Browser(Table):
     """The browser of a live call, and how it is started. Simulated calls ignore it."""
 
-    name: Literal["chromium", "firefox"] = "chromium"
-    """Browser of the participant."""
+    name: Literal["chromium", "firefox", "invited"] = "chromium"
+    """Browser of the participant. ``invited`` is a browser on the network, such as a phone's, that opens the
+    address which ``rtclab run --invite`` shows."""
     field_trials: str = ""
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
@@ -207,7 +201,7 @@ class Browser(Table):
     Chromium only, and for both ends of every connection; SFUs have no unencrypted connections."""
     args: list[str] = []
     """Further arguments of the browser's command line. They can make the browser run any program as you, so
-    read them before you run somebody else's scenario live."""
+    a scenario from elsewhere that has some needs ``--trust``."""
 
     @model_validator(mode="after")
     def _trials_in_pairs(self) -> Self:
@@ -215,10 +209,15 @@ class Browser(Table):
             raise FieldError(
                 f"cannot read `{self.field_trials}`; expected `NAME/GROUP/`, repeated", key="field_trials"
             )
-        if self.field_trials and self.name == "firefox":
-            raise FieldError("Firefox takes no field trials; expected none", key="field_trials")
-        if not self.encryption and self.name == "firefox":
-            raise FieldError("Firefox always encrypts media; expected `true`", key="encryption")
+        if self.name == "chromium":
+            return self
+        who = "Firefox" if self.name == "firefox" else "An invited browser"
+        if self.field_trials:
+            raise FieldError(f"{who} takes no field trials; expected none", key="field_trials")
+        if not self.encryption:
+            raise FieldError(f"{who} always encrypts media; expected `true`", key="encryption")
+        if self.args and self.name == "invited":
+            raise FieldError(f"{who} takes no arguments; expected none", key="args")
         return self
 
 
@@ -270,10 +269,39 @@ class Participant(Table):
     ``symmetric`` another port to each destination; both let in only what comes from an address and port that
     was sent to (RFC 4787, sections 4.1 and 5). ``udp-blocked`` is a firewall that lets out TCP only, so that
     the participant needs a TURN relay, which it reaches over TCP. Cross traffic does not pass the NAT."""
+    page: PageAddress | None = None
+    """Page of your own that live calls open instead of rtclab's: an address such as ``http://app:3000/``, in
+    which nodes have their names, or an HTML file, relative to the TOML file that names it. The page makes its
+    own connections, so the participant is in none of the ``calls``. Media settings other than the size of the
+    camera do not apply to it. Live calls only."""
+    steps: list[Step] = []
+    """What to do on the page, one step after another, from the moment when it is opened."""
+    script: ScriptFile | None = None
+    """Script of your own, ``.py`` or ``.js``, that drives the browser once the page is opened, for example
+    with Playwright. Its environment variable ``RTCLAB_DEVTOOLS`` is the address of the browser's DevTools.
+    It is a program that runs as you. Chromium only."""
+
+    @model_validator(mode="after")
+    def _has_a_page(self) -> Self:
+        for key in ("steps", "script"):
+            if getattr(self, key) and self.page is None:
+                raise FieldError("is for participants with a `page` of their own", key=key)
+        if self.script is not None and self.browser is not None and self.browser.name == "firefox":
+            raise FieldError("drives Chromium only; expected no script with Firefox", key="script")
+        return self
+
+
+_KEYS_OF_SERVERS = {
+    "whip": ["whip"],
+    "whep": ["whip"],
+    "signalling": ["str0m"],
+    "token": ["whip", "str0m"],
+}
 
 
 class Server(Table):
-    """A TURN relay, an SFU or an MCU. By default its access link has no limit and no delay.
+    """A TURN relay, an SFU, an MCU or a program of your own. By default its access link has no limit and no
+    delay.
 
     The fields from ``video`` on are of an MCU that mixes. It composes a picture of all others for each
     participant and encodes it with a congestion control of its own.
@@ -281,10 +309,24 @@ class Server(Table):
 
     link: Link = Link()
     """Access link of the server; by default it neither limits nor delays anything."""
-    kind: Literal["janus", "str0m"] = "janus"
+    kind: Literal["janus", "str0m", "whip"] = "janus"
     """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
-    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does. Simulated calls and TURN relays
-    ignore it."""
+    the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does; ``whip`` is any program that
+    speaks WHIP and WHEP at the URLs ``whip`` and ``whep``. Simulated calls and TURN relays ignore it."""
+    signalling: Literal["websocket", "whip"] = "websocket"
+    """How pages set up their connections with a ``str0m`` server: over a WebSocket to ``core``, or by WHIP
+    and WHEP to the server itself. Live calls only."""
+    whip: Url | None = None
+    """URL at which participants publish by WHIP (RFC 9725), such as ``http://sfu:8080/whip/{name}``.
+    ``{name}`` becomes the name of the participant who makes the request, and the host may be the name of a
+    node. Live calls and kind ``whip`` only."""
+    whep: Url | None = None
+    """URL at which participants play what others publish by WHEP (draft-ietf-wish-whep), such as
+    ``http://sfu:8080/whep/{sender}``. ``{sender}`` becomes the name of the participant who publishes, and
+    ``{name}`` the name of the participant who plays. Live calls and kind ``whip`` only."""
+    token: Token | None = None
+    """Bearer token (RFC 6750) that pages send with their requests by WHIP and WHEP. A ``str0m`` server asks
+    all its HTTP clients for it. Live calls and the kinds ``whip`` and ``str0m`` only."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
     """Pictures that it composes, as changes to ``[video]``; ``false`` to mix sound alone. They are composed
     at regular times, ``frame_rate`` per second."""
@@ -295,6 +337,45 @@ class Server(Table):
     inherited."""
     host: Host | None = None
     """Machine of the server, which decodes for all and encodes for all; if left out, neither takes time."""
+    command: str | None = None
+    """Command that starts a server of your own in this node, such as ``npm start``, in live calls. It is
+    split like a shell does, but no shell runs it. Its environment has ``RTCLAB_NAME``, ``RTCLAB_ADDRESS``,
+    ``RTCLAB_PORT``, ``RTCLAB_CERTIFICATE``, ``RTCLAB_KEY``, and ``RTCLAB_ADDRESS_OF_NODE`` for every node.
+    It is a program that runs as you."""
+    port: Port | None = None
+    """TCP port at which the command listens when it is ready. The run begins when it does."""
+    directory: Directory | None = None
+    """Directory in which the command runs; by default the directory of the TOML file that names it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_directory(cls, data: Any) -> Any:
+        return with_directory(data)
+
+    @model_validator(mode="after")
+    def _command_for_port(self) -> Self:
+        for key in ("port", "directory"):
+            if getattr(self, key) is not None and self.command is None:
+                raise FieldError("is for servers with a `command`", key=key)
+        return self
+
+    @model_validator(mode="after")
+    def _urls_of_its_kind(self) -> Self:
+        wrong = [
+            FieldError(
+                f"a server of kind `{self.kind}` has no {key}; expected kind {' or '.join(kinds)}", key=key
+            )
+            for key, kinds in _KEYS_OF_SERVERS.items()
+            if getattr(self, key) != type(self).model_fields[key].default and self.kind not in kinds
+        ]
+        wrong += [
+            FieldError(f"a server of kind `whip` needs the URL `{key}`", key=key)
+            for key in ("whip", "whep")
+            if self.kind == "whip" and getattr(self, key) is None
+        ]
+        if wrong:
+            raise FieldErrors(wrong)
+        return self
 
 
 SENT = ("video", "audio")

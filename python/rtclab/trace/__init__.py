@@ -9,7 +9,7 @@ from rtclab.trace.files import (
     write_text,
 )
 from rtclab.trace.getstats import flattened
-from rtclab.trace.lock import LOCK_FILE, one_after_another, only_writer
+from rtclab.trace.lock import LOCK_FILE, has_writer, one_after_another, only_writer
 from rtclab.trace.manifest import (
     SCHEMA,
     CallInfo,
@@ -59,6 +59,7 @@ __all__ = [
     "delay_histogram_table",
     "flattened",
     "flow_seconds_table",
+    "has_writer",
     "new_directory",
     "one_after_another",
     "only_writer",

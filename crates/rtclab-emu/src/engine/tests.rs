@@ -39,6 +39,7 @@ fn ports() -> Vec<PortConfig> {
             interface: format!("to-{node}"),
             mac,
             address,
+            gateway: false,
         })
         .collect()
 }
@@ -266,24 +267,54 @@ fn frames_without_a_route_are_counted_and_not_written() {
 }
 
 #[test]
+fn a_gateway_gets_the_packets_to_addresses_that_no_node_has_unless_they_are_for_many() {
+    let mut ports = ports();
+    ports[1].gateway = true;
+    let elsewhere = Ipv4Addr::new(203, 0, 113, 5);
+    let several = [Ipv4Addr::new(224, 0, 0, 251), Ipv4Addr::BROADCAST];
+    let from_alice = [elsewhere, several[0], several[1], BOB].map(|to| (PortId(0), to));
+    let script = [from_alice.as_slice(), &[(PortId(1), elsewhere)]].concat();
+    let script = script.into_iter().map(|(port, to)| (Time::ZERO, port, frame(to, 100))).collect();
+    let (finished, written) = run_on(ports, script, |device| device);
+    let written: Vec<_> =
+        written.iter().map(|(port, frame)| (port.0, &frame[..6], &frame[30..34])).collect();
+    let at_bob = |to: &'static [u8]| (1, &BOB_MAC.0[..], to);
+    assert_eq!(written, [at_bob(&[203, 0, 113, 5]), at_bob(&[10, 77, 0, 3])]);
+    assert_eq!(finished.counters, Counters { no_route: 3, ..Counters::default() });
+}
+
+#[test]
 fn a_port_of_an_unknown_node_is_rejected() {
+    let mut ports = ports();
+    ports[1].node = "dave".into();
+    assert_eq!(
+        rejected(ports),
+        r#"port `to-bob` belongs to unknown node `dave`; expected one of ["alice", "bob", "carol"]"#
+    );
+}
+
+#[test]
+fn a_second_gateway_is_rejected() {
+    let mut ports = ports();
+    ports.iter_mut().for_each(|port| port.gateway = true);
+    let expected = "ports `to-alice` and `to-bob` are both gateways; expected at most one";
+    assert_eq!(rejected(ports), expected);
+}
+
+/// The error for these ports.
+fn rejected(ports: Vec<PortConfig>) -> String {
     let (sent, _written) = channel();
     let (stop, _commands) = channel();
     let device = ScriptedDevice { now: Time::ZERO, script: VecDeque::new(), wakes: 0, sent, stop };
-    let mut ports = ports();
-    ports[1].node = "dave".into();
-    let error = Engine::new(device, network(), SEED, ports, None).err().expect("an error");
-    assert_eq!(
-        error,
-        r#"port `to-bob` belongs to unknown node `dave`; expected one of ["alice", "bob", "carol"]"#
-    );
+    Engine::new(device, network(), SEED, ports, None).err().expect("an error")
 }
 
 #[test]
 fn a_frame_leaves_at_the_port_of_its_address_if_a_node_has_two() {
     let mut ports = ports();
     let (address, mac) = (Ipv4Addr::new(10, 77, 0, 13), MacAddress([2, 0x77, 0, 0, 0, 13]));
-    ports.push(PortConfig { node: "bob".into(), interface: "also-to-bob".into(), mac, address });
+    let interface = "also-to-bob".into();
+    ports.push(PortConfig { node: "bob".into(), interface, mac, address, gateway: false });
     let script = [address, BOB].map(|to| (Time::ZERO, PortId(0), frame(to, 100))).to_vec();
     let (_, written) = run_on(ports, script, |device| device);
     let written: Vec<_> = written.iter().map(|(port, frame)| (port.0, &frame[..6])).collect();

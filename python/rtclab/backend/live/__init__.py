@@ -5,19 +5,29 @@ from __future__ import annotations
 import errno
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend import manifest, paths_table
+from rtclab.backend import Watch, manifest, paths_table, unwatched
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
-from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.internet import user_space_nat
+from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
+from rtclab.backend.live.media import camera_of
+from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
-from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
-from rtclab.scenario import Scenario, mixing
+from rtclab.errors import (
+    BackendUnavailable,
+    BadInput,
+    CallFailed,
+    DiskFull,
+    LaboratoryFailed,
+    UnsupportedScenario,
+)
+from rtclab.scenario import Scenario, Video, mixing
 from rtclab.trace import Trace
 
 __all__ = [
@@ -40,6 +50,24 @@ class LiveBackend:
     deterministic = False
     capture = False
 
+    def __init__(
+        self,
+        invitations: Sequence[Invitation] = (),
+        *,
+        wait_s: float = WAIT_S,
+        announce: Emit = announce,
+    ) -> None:
+        """Prepares the backend.
+
+        Args:
+            invitations: where invited browsers find the seats of their participants.
+            wait_s: how long a repeat waits until all these seats are taken, in seconds.
+            announce: called with what happens to a seat; by default it is printed on standard error.
+        """
+        self._invitations = invitations
+        self._wait_s = wait_s
+        self._announce = announce
+
     def check(self, scenario: Scenario) -> None:
         """Checks whether browsers support the scenario, and whether this machine has what they need.
 
@@ -50,17 +78,23 @@ class LiveBackend:
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
         from rtclab.backend.live.mcu import MIXER
+        from rtclab.backend.live.own import check_own
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
+        check_own(scenario)
+        self._check_invitations(scenario)
         joined = live_connections(scenario)
         missing = what_is_missing(
-            turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
+            turn=any(call.relay is not None for call in scenario.calls)
+            or has_nat(scenario)
+            or bool(self._invitations),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
-            str0m=any(one.server == "str0m" for one in joined),
+            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
             nat=has_nat(scenario),
+            internet=scenario.internet,
             firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
         )
         if missing:
@@ -70,7 +104,40 @@ class LiveBackend:
                 hint="; ".join(dict.fromkeys(check.hint for check in missing)),
             )
 
-    def run(self, scenario: Scenario, *, seed: int, repeat: int, out: Path) -> Trace:
+    def _check_invitations(self, scenario: Scenario) -> None:
+        """Checks that every invited browser has an address, at which this machine can listen.
+
+        Raises:
+            UnsupportedScenario: a participant has both an invited browser and a page of the user's own.
+            BadInput: one has none, or its address or port cannot be used.
+        """
+        addressed = {one.participant for one in self._invitations}
+        for name, participant in scenario.participants.items():
+            if scenario.browser_of(name).name != "invited":
+                continue
+            if participant.page is not None:
+                raise UnsupportedScenario(
+                    f"participants.{name}.page",
+                    f"an invited browser gets rtclab's own page; got `{participant.page}`, expected none",
+                )
+            if name not in addressed:
+                raise BadInput(
+                    f"nobody can take the seat of {name}: an invited browser needs an address; expected "
+                    f"--invite {name}=ADDRESS",
+                    hint=own_addresses(),
+                )
+        for name in addressed:
+            if name not in scenario.participants or scenario.browser_of(name).name != "invited":
+                raise BadInput(
+                    f"invite: `{name}` has no invited browser in the scenario; expected "
+                    f'`browser.name = "invited"` for one of {", ".join(scenario.participants)}'
+                )
+        with listening(self._invitations):
+            pass
+
+    def run(
+        self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
+    ) -> Trace:
         """Runs one repeat in real time and writes its trace, with a capture of every packet, to ``out``.
 
         Raises:
@@ -81,12 +148,14 @@ class LiveBackend:
         from rtclab.backend.live.browsers import browsers
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.mcu import settings_of
+        from rtclab.backend.live.own import own_pages, own_servers
         from rtclab.backend.live.pages import pages
         from rtclab.backend.live.speed import shares
+        from rtclab.backend.live.whip import settings_of as whip_settings
 
         started = browsers(scenario)
         planned = manifest(
-            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started)
+            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None
         ).as_json()
         argument = {
             "call": scenario.native(seed=seed),
@@ -99,14 +168,29 @@ class LiveBackend:
                 for name, participant in scenario.participants.items()
                 if participant.nat != "none"
             },
+            "internet": scenario.internet,
             "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "whip": whip_settings(scenario),
+            "own_pages": own_pages(scenario),
+            "own_servers": own_servers(scenario),
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,
         }
         try:
-            with limited(shares(scenario)) as groups:
-                run_in_lab(SESSION, argument | {"groups": groups})
+            with (
+                limited(shares(scenario)) as groups,
+                user_space_nat() as attach,
+                listening(self._invitations) as places,
+            ):
+                invited = {name: place | {"wait_s": self._wait_s} for name, place in places.items()}
+                run_in_lab(
+                    SESSION,
+                    argument | {"groups": groups, "invited": invited},
+                    on_start=attach if scenario.internet else None,
+                    on_event=lambda event: (self._announce if "seat" in event else watch)(event),
+                    descriptors=[place[kind] for place in places.values() for kind in ("tcp", "udp")],
+                )
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
@@ -179,6 +263,9 @@ def check_participant(scenario: Scenario, participant: str) -> None:
         is_own = getattr(own, table) is not None
         return f"participants.{participant}.{table}.{key}" if is_own else f"{table}.{key}"
 
+    if own.page is not None:
+        check_size(field, camera_of(scenario, participant))
+        return
     control = scenario.congestion_control_of(participant)
     if control.name not in ("goog-cc", "remb"):
         raise UnsupportedScenario(
@@ -231,6 +318,15 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             hint="run it simulated: --backend sim",
         )
     check_media(scenario, participant)
+    check_size(field, video)
+
+
+def check_size(field: Callable[[str, str], str], video: Video | None) -> None:
+    """Checks that a clip of the camera's size can be made; ``field`` gives the name of a field.
+
+    Raises:
+        UnsupportedScenario: width or height is odd.
+    """
     if video is not None and (video.width % 2 or video.height % 2):
         raise UnsupportedScenario(
             field("video", "width" if video.width % 2 else "height"),

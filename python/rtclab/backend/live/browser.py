@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-import psutil
-
 from rtclab.backend.live.process import Process, Spawn
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it
+    import psutil
 
 MIN_SHARED_MEMORY_BYTES = 256_000_000
 
@@ -36,9 +40,13 @@ CHROMIUM_FLAGS = (
     "--autoplay-policy=no-user-gesture-required",
     "--use-fake-ui-for-media-stream",
     "--use-fake-device-for-media-stream",
+    # Nothing may use the network but the page: no check of accounts and no search for updates.
+    "--gaia-url=http://127.0.0.1:9",
+    "--component-updater=url-source=http://127.0.0.1:9/",
     # The first feature makes host candidates .local names, which need multicast DNS. The second starts a
-    # renderer process that nothing uses.
-    "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess",
+    # renderer process that nothing uses. The others ask servers of Google for the time and for models.
+    "--disable-features=WebRtcHideLocalIpsWithMdns,SpareRendererForSitePerProcess,"
+    "NetworkTimeServiceQuerying,OptimizationHints",
 )
 
 NO_ENCRYPTION = "--disable-webrtc-encryption"
@@ -46,6 +54,27 @@ NO_ENCRYPTION = "--disable-webrtc-encryption"
 
 Source: Chromium, chrome/browser/chrome_content_browser_client.cc, which hands it to renderers in channels up
 to ``dev`` and in builds without a channel."""
+
+
+POLICIES = (Path("/etc/chromium"), Path("/etc/opt/chrome"))
+"""Where Chromium and Google Chrome look for the machine's policies, in ``policies/managed``."""
+
+
+def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
+    """Lets browsers open ``http://NAME``. Call it inside a lab, which has mounts of its own.
+
+    Some names, such as ``app`` and ``dev``, are top-level domains for which browsers have been built to use
+    HTTPS only. Chromium's policy ``HSTSPolicyBypassList`` makes exceptions; Firefox has a preference.
+    """
+    policy = json.dumps({"HSTSPolicyBypassList": list(names)})
+    for place in POLICIES:
+        if not place.is_dir():
+            continue
+        copy = Path(shutil.copytree(place, scratch / place.name))
+        managed = copy / "policies" / "managed"
+        managed.mkdir(parents=True, exist_ok=True)
+        (managed / "rtclab.json").write_text(policy)
+        subprocess.run(["mount", "--bind", str(copy), str(place)], check=True)
 
 
 class BrowserOptions(TypedDict):
@@ -73,21 +102,38 @@ class BrowserProcess:
         self._process = Process(f"the browser of {participant}", spawn, home, on_exit)
 
     def start(
-        self, executable: str, url: str, clip: str | None, options: BrowserOptions, sound: str | None = None
+        self,
+        executable: str,
+        url: str,
+        clip: str | None,
+        options: BrowserOptions,
+        sound: str | None = None,
+        *,
+        driven: bool = False,
+        arguments: Sequence[str] = (),
     ) -> None:
         """Starts the browser with a page. The page reports when ready.
 
-        ``clip`` and ``sound`` are files that the browser uses as camera and microphone, None for fake ones.
+        Args:
+            executable: path of the browser.
+            url: address of the page.
+            clip: file that the browser uses as camera, None for a fake one.
+            options: the scenario's options.
+            sound: file that the browser uses as microphone, None for a fake one.
+            driven: whether the browser opens its DevTools, at a loopback port that it chooses.
+            arguments: further arguments of the command line.
         """
         self.event_logs.mkdir(parents=True)
         command = self._command(executable, clip, sound, options)
-        self._process.start([*command, url], self._environment())
+        if driven:
+            command.append("--remote-debugging-port=0")
+        self._process.start([*command, *arguments, url], self._environment())
 
     def _command(
         self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
     ) -> list[str]:
         """The command line without the address of the page."""
-        command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self._home / 'profile'}"]
+        command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self.profile}"]
         command.append(f"--webrtc-event-logging={self.event_logs}")
         if options["field_trials"]:
             command.append(f"--force-fieldtrials={options['field_trials']}")
@@ -106,6 +152,11 @@ class BrowserProcess:
         """The browser's environment variables, in addition to the variables of every program."""
         # It must not use the session bus of the desktop.
         return {"DBUS_SESSION_BUS_ADDRESS": "disabled:"}
+
+    @property
+    def profile(self) -> Path:
+        """Directory of the browser's profile."""
+        return self._home / "profile"
 
     @property
     def event_logs(self) -> Path:

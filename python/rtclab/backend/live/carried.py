@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.connections import LiveConnection
+from rtclab.scenario.participant import INTERNET
 
 Address = tuple[str, int]
 """A node and a port."""
@@ -71,8 +72,8 @@ class FlowKeys:
     over_tcp: Collection[str] = ()
 
 
-def assigned(packets: pl.DataFrame, known: FlowKeys) -> pl.DataFrame:
-    """The packets that belong to a flow, with the column ``flow``; relayed ones as one row each.
+def owned(packets: pl.DataFrame, known: FlowKeys) -> pl.DataFrame:
+    """The packets that belong to a flow, with ``flow`` and ``leg``, which is 1 behind a relay.
 
     Args:
         packets: the emulator's log with the monitor's description, and with ``from_port`` and ``to_port``.
@@ -84,9 +85,8 @@ def assigned(packets: pl.DataFrame, known: FlowKeys) -> pl.DataFrame:
     table = pl.DataFrame(
         rows, schema | {"flow": pl.String(), "leg": pl.Int8(), "claimed": pl.String()}, orient="row"
     )
-    owned = packets.join(table, on=TUPLE, how="inner", nulls_equal=True, maintain_order="left")
-    owned = owned.with_columns(protocol=pl.coalesce("claimed", "protocol"))
-    return _one_row_each(owned).drop("leg", "claimed")
+    found = packets.join(table, on=TUPLE, how="inner", nulls_equal=True, maintain_order="left")
+    return found.with_columns(protocol=pl.coalesce("claimed", "protocol")).drop("claimed")
 
 
 def _owners(packets: pl.DataFrame, known: FlowKeys) -> dict[tuple[Any, ...], Owner]:
@@ -110,7 +110,8 @@ def _owners(packets: pl.DataFrame, known: FlowKeys) -> dict[tuple[Any, ...], Own
         by_port = {used[end] for end in (source, destination) if end in used} & candidates.keys()
         by_ssrc = [one for one in votes[frozenset((source, destination))] if one in candidates]
         chosen = next(iter(by_port), None) if by_port else next(iter(by_ssrc), None)
-        if chosen is None and len(candidates) == 1:
+        # Behind the node of the hosts outside are many programs that are not part of the call.
+        if chosen is None and len(candidates) == 1 and INTERNET not in (source[0], destination[0]):
             chosen = next(iter(candidates))
         if chosen is not None:
             found[key] = candidates[chosen]
@@ -171,15 +172,17 @@ LONGEST_WAY_NS = 100_000_000
 """A relay holds no packet for longer than this."""
 
 
-def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
+def one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     """Joins the two legs of relayed packets: sent on the first, delivered or dropped on either.
+
+    ``packets`` have ``leg``, which the result has not; see :func:`owned`.
 
     A relay also exchanges STUN messages of its own with each end, which look like the STUN messages that it
     forwards. So all STUN messages are left out.
     """
     relayed = packets.filter(leg=1)["flow"].unique().to_list()
     if not relayed:
-        return packets
+        return packets.drop("leg")
     direct = packets.filter(~pl.col("flow").is_in(relayed))
     media = packets.filter(pl.col("flow").is_in(relayed), pl.col("protocol") != "stun")
     first, behind = media.filter(leg=0), media.filter(leg=1)
@@ -211,7 +214,7 @@ def _one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
         pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "queued_ns", "written_ns")
     )
     rows = [direct, lost, *(part.select(packets.columns) for part in (passed, kept_by_relay))]
-    return pl.concat(rows).sort("sent_ns", maintain_order=True)
+    return pl.concat(rows).sort("sent_ns", maintain_order=True).drop("leg")
 
 
 def _keyed(packets: pl.DataFrame) -> pl.DataFrame:

@@ -19,8 +19,8 @@ class LiveConnection:
 
     ``flows`` are the names of the flows that ``a`` and ``b`` send. ``relay`` is the node of the TURN server
     that all packets pass. ``forwards`` is the number of the connection whose media ``a`` forwards.
-    ``server`` is the kind of the server if ``a`` or ``b`` is one: ``janus`` or ``str0m`` for an SFU, and
-    ``mixer`` for an MCU that mixes. ``feed`` is the participant whose media ``a`` sends.
+    ``server`` is the kind of the server if ``a`` or ``b`` is one: ``janus``, ``str0m`` or ``whip`` for an
+    SFU, and ``mixer`` for an MCU that mixes. ``feed`` is the participant whose media ``a`` sends.
     """
 
     number: int

@@ -26,6 +26,9 @@ PREFERENCES: dict[str, bool | int | str] = {
     # Names in .local instead of addresses need multicast DNS. Loopback carries the page only.
     "media.peerconnection.ice.obfuscate_host_addresses": False,
     "media.peerconnection.ice.loopback": False,
+    # Names of nodes, such as `app`, may be top-level domains that Firefox opens with HTTPS only.
+    "network.stricttransportsecurity.preloadlist": False,
+    "dom.security.https_first": False,
     # A page that is not visible must not be slowed down.
     "dom.min_background_timeout_value": 4,
     "dom.timeout.enable_budget_timer_throttling": False,
@@ -70,16 +73,17 @@ class Firefox(BrowserProcess):
     def _command(
         self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
     ) -> list[str]:
-        profile = self._home / "profile"
-        profile.mkdir()
-        (profile / "user.js").write_text(user_js(), encoding="utf-8")
-        command = [executable, "--headless", "--no-remote", "--profile", str(profile)]
+        self.profile.mkdir()
+        (self.profile / "user.js").write_text(user_js(), encoding="utf-8")
+        command = [executable, "--headless", "--no-remote", "--profile", str(self.profile)]
         return command + options["args"]
 
     def _environment(self) -> dict[str, str]:
         return super()._environment() | {
             "XDG_CACHE_HOME": str(self._home / "cache"),
             "MOZ_CRASHREPORTER_DISABLE": "1",
+            # Release builds ignore the preference services.settings.server without it.
+            "MOZ_REMOTE_SETTINGS_DEVTOOLS": "1",
             # The sandbox's namespaces cannot be nested in the lab's.
             "MOZ_DISABLE_CONTENT_SANDBOX": "1",
             "MOZ_DISABLE_RDD_SANDBOX": "1",

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from rtclab.backend.live.clip import cache, content_hash, made_once, opened, prepare_clip
 from rtclab.errors import BadInput
-from rtclab.scenario import Scenario
+from rtclab.scenario import Scenario, Video
 
 SOUND_RATE_HZ = 48_000
 MOVIE_BITS_PER_PIXEL = 1.0
@@ -33,7 +33,7 @@ def prepare(scenario: Scenario, participant: str) -> Prepared:
         BackendUnavailable: PyAV or scikit-video is not installed.
         BadInput: one of the participant's own files cannot be read.
     """
-    video, audio = scenario.video_of(participant), scenario.audio_of(participant)
+    video, audio = camera_of(scenario, participant), scenario.audio_of(participant)
     make = prepare_movie if scenario.browser_of(participant).name == "firefox" else prepare_clip
     camera = microphone = None
     if video is not None:
@@ -44,6 +44,14 @@ def prepare(scenario: Scenario, participant: str) -> Prepared:
     return {"camera": camera, "microphone": microphone}
 
 
+def camera_of(scenario: Scenario, participant: str) -> Video | None:
+    """The camera of the participant's browser. A page of the user's own has one by default."""
+    own = scenario.participants[participant]
+    if own.page is not None and own.video is None and scenario.video is None:
+        return Video.model_validate({})
+    return scenario.video_of(participant)
+
+
 def page_media(scenario: Scenario, participant: str) -> dict[str, object]:
     """The part of a page's configuration about its devices, for ``page/media.js``.
 
@@ -52,7 +60,8 @@ def page_media(scenario: Scenario, participant: str) -> dict[str, object]:
     """
     video, audio = scenario.video_of(participant), scenario.audio_of(participant)
     plays = scenario.browser_of(participant).name == "firefox"
-    own_sound = audio is not None and audio.file is not None
+    invited = scenario.browser_of(participant).name == "invited"
+    own_sound = audio is not None and audio.file is not None and not invited
     return {
         "clip": "/clip" if plays and video is not None else None,
         "sound": "/sound" if plays and own_sound else None,

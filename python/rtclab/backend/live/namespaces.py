@@ -14,7 +14,6 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
-import fcntl
 import importlib
 import json
 import os
@@ -26,12 +25,16 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rtclab.errors import BackendUnavailable, RtclabError
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it, on Windows
+    import fcntl
 
 Json = dict[str, Any]
 Emit = Callable[[Json], None]
@@ -82,7 +85,13 @@ def check_lab() -> None:
 
 
 def run_in_lab(
-    target: str, argument: Json, *, on_event: Emit | None = None, foreground: bool = False
+    target: str,
+    argument: Json,
+    *,
+    on_start: Callable[[int], None] | None = None,
+    on_event: Emit | None = None,
+    foreground: bool = False,
+    descriptors: Sequence[int] = (),
 ) -> Json:
     """Calls ``target`` in a new lab and returns its result.
 
@@ -91,10 +100,14 @@ def run_in_lab(
             ``emit(event)`` from any thread to pass a JSON object to ``on_event``.
         argument: JSON object. Large results should be files: the lab sees the same file system, except that
             ``/run`` is empty.
+        on_start: called in this thread with the id of a process in the lab's namespaces, before ``target``
+            has returned. An exception from it ends the lab.
         on_event: called in this thread with each emitted object. An exception from it ends the lab.
         foreground: the lab keeps the terminal, so that standard input and Ctrl-C reach its processes. The lab
             itself ignores Ctrl-C until ``target`` handles it. Without ``foreground`` the lab has neither, and
             its standard output goes to standard error.
+        descriptors: file descriptors that the lab inherits, with the same numbers. A socket among them stays
+            in the caller's network namespace.
 
     Raises:
         LabError: ``target`` raised an error, whose traceback is a note, or the lab died.
@@ -104,7 +117,7 @@ def run_in_lab(
     with ours, theirs:
         process = subprocess.Popen(
             [*UNSHARE, sys.executable, "-c", SERVE, str(theirs.fileno()), f"rtclab-lab-of-{os.getpid()}"],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), *descriptors],
             stdin=None if foreground else subprocess.DEVNULL,
             stdout=None if foreground else 2,
             start_new_session=not foreground,
@@ -112,7 +125,7 @@ def run_in_lab(
         )
         theirs.close()
         try:
-            return _converse(ours, {"target": target, "argument": argument}, on_event, process)
+            return _converse(ours, {"target": target, "argument": argument}, on_start, on_event, process)
         finally:
             # The lab ends when the connection is closed.
             ours.shutdown(socket.SHUT_RDWR)
@@ -128,7 +141,11 @@ def _ignore_ctrl_c() -> None:
 
 
 def _converse(
-    connection: socket.socket, request: Json, on_event: Emit | None, process: subprocess.Popen[bytes]
+    connection: socket.socket,
+    request: Json,
+    on_start: Callable[[int], None] | None,
+    on_event: Emit | None,
+    process: subprocess.Popen[bytes],
 ) -> Json:
     started = False
     with contextlib.suppress(ConnectionError):
@@ -143,6 +160,8 @@ def _converse(
                 error = LabError(message["error"], message["kind"])
                 error.add_note("inside the lab:\n" + message["traceback"])
                 raise error
+            if "started" in message and on_start is not None:
+                on_start(process.pid)
             if "event" in message and on_event is not None:
                 on_event(message["event"])
     if not started:
@@ -237,9 +256,18 @@ class Node:
     port_interface: str
     """Interface in the lab that the emulator reads and writes."""
 
-    def port(self) -> Json:
-        """The entry of this node in ``ports`` of the emulator's configuration."""
-        return {"node": self.name, "interface": self.port_interface, "mac": self.mac, "address": self.address}
+    def port(self, *, gateway: bool = False) -> Json:
+        """The entry of this node in ``ports`` of the emulator's configuration.
+
+        A ``gateway`` gets the packets to addresses that no node has.
+        """
+        return {
+            "node": self.name,
+            "interface": self.port_interface,
+            "mac": self.mac,
+            "address": self.address,
+            "gateway": gateway,
+        }
 
 
 def create_nodes(addresses: dict[str, str]) -> list[Node]:
@@ -267,6 +295,14 @@ def _create_node(index: int, name: str, address: str) -> Node:
     _bring_up(node.port_interface)
     set_up_interface(name, NODE_INTERFACE, address)
     return node
+
+
+def name_nodes(nodes: Iterable[Node]) -> None:
+    """Lets every program in the lab resolve the names of nodes, by an ``/etc/hosts`` of the lab's own."""
+    hosts = NAMESPACES.parent / "hosts"
+    lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in nodes)]
+    hosts.write_text("".join(f"{line}\n" for line in lines))
+    subprocess.run(["mount", "--bind", str(hosts), "/etc/hosts"], check=True)
 
 
 def create_namespace(name: str) -> None:

@@ -22,7 +22,7 @@ from rtclab.backend.live.namespaces import (
     node_command,
     set_up_interface,
 )
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 
 NatKind = Literal["port-restricted", "symmetric", "udp-blocked"]
 
@@ -57,11 +57,17 @@ table ip filter {{
     }}
 {forward}}}
 """
-BLOCK_UDP = """\
-    chain forward {
+RESOLVER = "10.0.2.3"
+"""Address of the resolver of live calls with hosts outside (man 1 slirp4netns)."""
+DNS_PORT = 53
+# A firewall that blocks UDP has a resolver on its own side.
+BLOCK_UDP = f"""\
+    chain forward {{
         type filter hook forward priority filter;
+        ip daddr {RESOLVER} udp dport {DNS_PORT} accept
+        ip saddr {RESOLVER} udp sport {DNS_PORT} accept
         meta l4proto udp drop
-    }
+    }}
 """
 
 
@@ -90,9 +96,9 @@ def put_behind_nat(node: Node, kind: NatKind) -> Behind:
     call_in_node(node.name, lambda: _join(behind.name))
     set_up_interface(node.name, LAN_INTERFACE, router)
     set_up_interface(behind.name, NODE_INTERFACE, behind.address)
-    call_in_node(behind.name, lambda: _route_through(router))
-    _translate(node.name, kind)
-    call_in_node(node.name, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
+    call_in_node(behind.name, lambda: route_through(router))
+    load_rules(node.name, nft_rules(kind), f"a {kind} NAT")
+    forward_packets(node.name)
     return behind
 
 
@@ -115,21 +121,32 @@ def _join(namespace: str) -> None:
         here.link("add", ifname=LAN_INTERFACE, kind="veth", mtu=MTU_BYTES, peer=peer)
 
 
-def _route_through(router: str) -> None:
+def route_through(router: str) -> None:
+    """Adds a default route to the network namespace of the calling thread."""
     from pyroute2 import IPRoute
 
     with IPRoute() as here:
         here.route("add", dst="default", gateway=router)
 
 
-def _translate(name: str, kind: NatKind) -> None:
+def forward_packets(name: str) -> None:
+    """Makes namespace ``name`` a router."""
+    call_in_node(name, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
+
+
+def load_rules(name: str, rules: str, whose: str) -> None:
+    """Loads rules of nftables in namespace ``name``. Errors say ``whose`` they are.
+
+    Raises:
+        BackendUnavailable: ``nft`` is not installed, or the kernel refused the rules.
+    """
     nft = find_nft()
     if nft is None:
-        raise BackendUnavailable("`nft`, which makes NATs, is not installed", hint="make setup-live")
+        raise BackendUnavailable("`nft`, which makes NATs, is not installed", hint=SEE_DOCTOR)
     command = node_command(name, [nft, "--file", "-"])
-    done = subprocess.run(command, input=nft_rules(kind), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BackendUnavailable(
-            f"the kernel refused the rules of a {kind} NAT: {done.stderr.strip()}",
+            f"the kernel refused the rules of {whose}: {done.stderr.strip()}",
             hint="use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ",
         )

@@ -89,6 +89,7 @@ def _connections_of(
             "passesOn": one.forwards is not None and participant == one.a,
             "sends": _sent(scenario, one, participant),
             "receives": _sent(scenario, one, one.peer_of(participant)),
+            "waitsMs": _wait_ms(scenario, one, participant),
         }
         for one in joined
         if participant in one.ends and one.start_ns < one.end_ns
@@ -109,6 +110,12 @@ def _sent(scenario: Scenario, connection: LiveConnection, node: str) -> dict[str
         "video": scenario.video_of(source) is not None,
         "audio": scenario.audio_of(source) is not None,
     }
+
+
+def _wait_ms(scenario: Scenario, connection: LiveConnection, participant: str) -> float:
+    """How long after a participant has joined the call the sender of the media joins it, in ms."""
+    joined_ns = max(scenario.presence_ns(participant)[0], scenario.calls[connection.call].start.ns)
+    return (connection.start_ns - joined_ns) / 1e6
 
 
 def _encoder(connection: LiveConnection, receiver: str) -> str:

@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from rtclab.errors import CallFailed
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it
+    import psutil
 
 STOP_GRACE_S = 2.0
 CHECK_INTERVAL_S = 0.02
@@ -61,8 +63,11 @@ class Process:
         *,
         stdin: int = subprocess.DEVNULL,
         stdout: int | IO[bytes] | None = None,
+        directory: Path | None = None,
     ) -> None:
-        """Starts the program in its home, with a small environment to which ``environment`` adds.
+        """Starts the program in a directory, by default its home.
+
+        Its environment is small, and ``environment`` adds to it.
 
         ``stdin`` and ``stdout`` are passed to ``subprocess.Popen``. Without ``stdout``, standard output is
         kept together with standard error. It needs a running event loop, which notices the program's end.
@@ -81,7 +86,7 @@ class Process:
                 stdout=output if stdout is None else stdout,
                 stderr=output,
                 env={**small, **(environment or {})},
-                cwd=self.home,
+                cwd=directory or self.home,
             )
         self._exit_descriptor = os.pidfd_open(self._process.pid)
         asyncio.get_running_loop().add_reader(self._exit_descriptor, self._exited)
@@ -116,6 +121,11 @@ class Process:
                 )
             await asyncio.sleep(CHECK_INTERVAL_S)
         raise CallFailed(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
+
+    def ended(self) -> str | None:
+        """How the program ended, in words; None while it runs."""
+        status = None if self._process is None else self._process.poll()
+        return None if status is None else how_it_ended(status)
 
     def expect_end(self) -> None:
         """From now on, the end of the program is no failure."""

@@ -9,17 +9,21 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
+from aiohttp import web
+
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.janus import PORT as JANUS_PORT
 from rtclab.backend.live.janus import JanusServer
 from rtclab.backend.live.json_server import JsonServer
 from rtclab.backend.live.mcu import MixingServer
-from rtclab.backend.live.namespaces import node_command
+from rtclab.backend.live.namespaces import listen_in_node, node_command
 from rtclab.backend.live.nat import UDP_BLOCKED
-from rtclab.backend.live.signalling import Message, SignallingServer
+from rtclab.backend.live.signalling import Message, SignallingServer, serve
 from rtclab.backend.live.str0m import ForwardingServer
 from rtclab.backend.live.turn import TurnServer
+from rtclab.backend.live.whip import PORT as WHIP_PORT
+from rtclab.backend.live.whip import WhipServer, host_and_port, page_resource
 from rtclab.scenario.participant import CORE
 
 Fail = Callable[[str], None]
@@ -35,6 +39,7 @@ class Servers:
         home: directory for the servers' files, which the caller deletes.
         nats: kind of NAT by participant. If anybody is behind one, ``core`` has a STUN server.
         mixers: by node of a server that mixes, what it composes; see ``mcu.settings_of``.
+        whip: by node of a server with WHIP and WHEP, its kind, URLs and token; see ``whip.settings_of``.
         fail: called with the reason if a server ends by itself.
         on_statistics: called with each connection's statistics of a ``str0m`` server or a mixer.
         on_event: called with the node of a mixer, the number of a connection, the wall-clock time in ms since
@@ -51,6 +56,7 @@ class Servers:
         *,
         nats: Mapping[str, str],
         mixers: Mapping[str, Json],
+        whip: Mapping[str, Json],
         fail: Fail,
         on_statistics: Callable[[Message], None],
         on_event: Callable[[str, int, float, str], None],
@@ -60,6 +66,8 @@ class Servers:
         self._on_statistics = on_statistics
         self._on_event = on_event
         self._on_overload = on_overload
+        self._addresses = addresses
+        self._settings = whip
         relays = {one.relay for one in connections.values() if one.relay is not None}
         self._turn = {
             node: TurnServer(partial(spawn, node), addresses[node], home / f"turn-{node}", fail)
@@ -85,8 +93,8 @@ class Servers:
                 partial(self._receive, node),
                 fail,
             )
-            for node, kind in calls
-            if kind == "str0m"
+            for node, own in whip.items()
+            if own["kind"] == "str0m"
         }
         for node, settings in mixers.items():
             own = {str(one.number): one.call for one in connections.values() if node in one.ends}
@@ -97,6 +105,19 @@ class Servers:
                 partial(self._receive, node),
                 fail,
             )
+        self._http = {
+            node: WhipServer(
+                [one for one in connections.values() if node in one.ends],
+                {address: name for name, address in addresses.items()},
+                send=self._talking[node].send,
+                published=self._publish,
+                ice_servers=[self._turn[CORE].stun_server] if nats else [],
+                token=own["token"],
+            )
+            for node, own in whip.items()
+            if own["kind"] == "str0m"
+        }
+        self._runners: list[web.AppRunner] = []
         self.programs = {node: self._talking[node].process for node in mixers}
         """The processes of servers that mix, by node."""
         self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._talking})
@@ -116,6 +137,9 @@ class Servers:
             *(janus.ready() for janus in self._janus.values()),
             *(server.start() for server in self._talking.values()),
         )
+        for node, http in self._http.items():
+            listening = listen_in_node(node, self._addresses[node], WHIP_PORT)
+            self._runners.append(await serve(http.application(), listening))
 
     async def stop(self) -> None:
         """Stops all servers."""
@@ -124,12 +148,21 @@ class Servers:
             *self._janus.values(),
             *self._talking.values(),
         ]
-        await asyncio.gather(*(server.stop() for server in everything))
+        await asyncio.gather(
+            *(runner.cleanup() for runner in self._runners), *(server.stop() for server in everything)
+        )
 
     @property
     def claimed(self) -> dict[Address, Claim]:
         """Ports of servers whose packets belong to no flow."""
-        return {(node, JANUS_PORT): Claim() for node in self._janus}
+        ports = {(node, JANUS_PORT) for node in self._janus} | {(node, WHIP_PORT) for node in self._http}
+        ports |= {
+            host_and_port(own[use])
+            for own in self._settings.values()
+            for use in ("whip", "whep")
+            if own[use] is not None
+        }
+        return {port: Claim() for port in ports}
 
     def ice_of(self, participant: str) -> dict[int, Json]:
         """The ICE servers and policy of each of the participant's connections, by number."""
@@ -155,10 +188,23 @@ class Servers:
             if one.server == "janus"
         }
 
+    def resources_of(self, participant: str) -> dict[int, Json]:
+        """The WHIP or WHEP resource of each of the participant's connections that has one, by number."""
+        return {
+            one.number: page_resource(one, participant, own, self._addresses)
+            for one in self._connections.values()
+            if participant in one.ends
+            and one.server is not None
+            and (own := self._settings.get(server_of(one))) is not None
+            and own["whip"] is not None
+        }
+
     def close(self, connection: LiveConnection) -> None:
         """Tells a ``str0m`` server or a mixer that a connection has ended."""
         if connection.server is not None and (server := self._talking.get(server_of(connection))):
             server.send({"connection": connection.number, "close": True})
+            if (http := self._http.get(server_of(connection))) is not None:
+                http.close(connection.number)
 
     async def _pass(self, node: str, _sender: str, message: Message) -> None:
         number = message["number"]
@@ -168,25 +214,34 @@ class Servers:
 
     def _receive(self, node: str, message: Message) -> None:
         if "statistics" in message:
-            self._on_statistics(message["statistics"])
+            if message["statistics"]["connection"] in self._connections:
+                self._on_statistics(message["statistics"])
         elif "event" in message:
             self._on_event(node, message["connection"], message["at_ms"], message["event"])
         elif "overload" in message:
             self._on_overload(node, message["overload"]["at_ms"], message["overload"]["dropped"])
-        elif "connection" in message:
+        elif "connection" in message and not (node in self._http and self._http[node].receive(message)):
             asyncio.get_running_loop().create_task(self._answer(node, message))
 
     async def _answer(self, node: str, message: Message) -> None:
-        one = self._connections[message["connection"]]
+        one = self._connections.get(message["connection"])
+        if one is None:
+            return  # it was made over HTTP, and has ended
         if "description" in message:
             answer = {"from": node, "number": one.number, "description": message["description"]}
             await self.signalling.send(one.peer_of(node), answer)
             if one.forwards is None:
-                await self.signalling.publish(one.call, one.number)
+                if node in self._http:
+                    self._http[node].add_publication(one.feed, one.number)
+                await self._publish(one.number)
         elif "error" in message:
             await self.signalling.send(
                 one.peer_of(node), {"from": node, "number": one.number, "error": message["error"]}
             )
+
+    async def _publish(self, number: int) -> None:
+        if (one := self._connections.get(number)) is not None:
+            await self.signalling.publish(one.call, number)
 
 
 def server_of(connection: LiveConnection) -> str:

@@ -16,26 +16,45 @@ from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend import nobody_connected
-from rtclab.backend.live.browser import BrowserProcess, LoadMeter
+from rtclab.backend.live.browser import BrowserProcess, LoadMeter, allow_plain_http
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.cgroup import in_group
 from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.devtools import DRIVERS
 from rtclab.backend.live.firefox import BROWSERS
-from rtclab.backend.live.namespaces import Emit, Json, Node, create_nodes, listen_in_node, node_command
+from rtclab.backend.live.internet import connect_internet, is_connected
+from rtclab.backend.live.invited import InvitedBrowser
+from rtclab.backend.live.namespaces import (
+    NAMESPACES,
+    Emit,
+    Json,
+    Node,
+    create_nodes,
+    listen_in_node,
+    name_nodes,
+    node_command,
+)
 from rtclab.backend.live.nat import put_behind_nat
+from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
+from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting
+from rtclab.backend.live.own_servers import OwnServers
+from rtclab.backend.live.process import Spawn
+from rtclab.backend.live.recorder import Recorder, pick
 from rtclab.backend.live.servers import Servers, spawn
 from rtclab.backend.live.signalling import Message, PageServer, serve
-from rtclab.backend.live.tables import CAPTURE, Recorder, pick, write_trace
+from rtclab.backend.live.tables import CAPTURE, write_trace
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import LiveTraffic
+from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
-from rtclab.scenario.participant import CORE
+from rtclab.scenario.participant import CORE, INTERNET
 from rtclab.trace import NS_PER_S, NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
@@ -66,17 +85,22 @@ SUSPENDED_S = 1.0
 """If the machine was suspended for longer than this, the calls were disturbed."""
 
 
-def run_session(argument: Json, _emit: Emit) -> Json:
+def run_session(argument: Json, emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
-    If the emulator ended by itself, the trace has what it carried until then.
+    If the emulator ended by itself, the trace has what it carried until then. Once a second, ``emit`` gets
+    what is new; see :class:`Sampler`.
 
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
             ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
-            ``groups``, the files that join their control groups; ``out``, the directory of the trace;
-            ``manifest`` as planned; and ``paths``, a table of the trace.
+            ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
+            ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
+            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that
+            join the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned;
+            and ``paths``, a table of the trace.
+        emit: called with what the user should know of the seats of invited browsers.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -84,11 +108,16 @@ def run_session(argument: Json, _emit: Emit) -> Json:
     """
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
-    return asyncio.run(_run_and_write(argument, nodes))
+    name_nodes(nodes)
+    if argument["own_pages"]:
+        allow_plain_http(names, NAMESPACES.parent)
+    if argument["internet"]:
+        connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
+    return asyncio.run(_run_and_write(argument, nodes, emit))
 
 
-async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
-    session = Session(argument, nodes)
+async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> Json:
+    session = Session(argument, nodes, emit)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
@@ -102,17 +131,19 @@ async def _run_and_write(argument: Json, nodes: list[Node]) -> Json:
             raise reason
         failure = LaboratoryFailed(f"{failure or 'the emulator ended'}: {reason}")
     if summary is not None:
+        own = session.own_flows() if argument["own_pages"] else None
         write_trace(
             Path(argument["out"]),
             argument,
             session.recorder,
             summary,
-            {node.address: node.name for node in nodes},
+            session.names(),
             capture=session.capture,
             claimed=session.claimed,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
             notes=session.notes,
+            own=own,
             ended_ns=session.ended_ns,
         )
     if failure is not None:
@@ -127,25 +158,40 @@ class Seat:
     name: str
     join_ns: int
     leave_ns: int
-    server: PageServer
-    browser: BrowserProcess
+    server: PageServer | None
+    """The server of rtclab's own page; None with a page of the user's own."""
+    browser: BrowserProcess | InvitedBrowser
+    page: OwnPage | None = None
+    """The page of the user's own, if there is one."""
+    address: str = ""
+    """The address of the page."""
     made: list[int] = field(default_factory=list)
     """Its connections, in the order in which the page made them."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    camera: Json | None = None
+    """The picture of an invited browser's camera, once it is ready."""
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Session:
-    """One repeat. ``argument`` is the same as for :func:`run_session`; the first of ``nodes`` is ``core``."""
+    """One repeat.
 
-    def __init__(self, argument: Json, nodes: list[Node]) -> None:
+    ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
+    """
+
+    def __init__(self, argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> None:
         self._argument = argument
         self._call: Json = argument["call"]
         self._connections = {
             one.number: one for one in map(LiveConnection.from_json, argument["connections"])
         }
-        self.recorder = Recorder(self._connections, run_began_ms=time.time() * 1000)
+        self.recorder = Recorder(dict(self._connections), run_began_ms=time.time() * 1000)
+        self._own = OwnConnections(self.recorder, len(self._connections), len(argument["calls"]))
+        self._emit, self._sampler = emit, Sampler(self.recorder.rows)
         self._nodes = nodes
+        self._internet = (
+            next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
+        )
         addresses = {node.name: node.address for node in nodes}
         self._servers = Servers(
             self._connections,
@@ -153,6 +199,7 @@ class Session:
             HOMES,
             nats=argument["nat"],
             mixers=argument["mixers"],
+            whip=argument["whip"],
             fail=self.fail,
             on_statistics=lambda message: self.recorder.add_server_statistics(message),
             on_event=self._server_event,
@@ -168,10 +215,15 @@ class Session:
             self.fail,
             seed=self._call["seed"],
         )
+        self._own_servers = OwnServers(
+            argument["own_servers"], addresses, spawn, HOMES / "own-servers", self.fail
+        )
+        self._addresses = addresses
         self._seats: dict[str, Seat] = {}
         self._runners: list[web.AppRunner] = []
         self._emulator: _native.Emulator | None = None
         self._connected: set[int] = set()
+        self._silent: set[str] = set()
         self._signalling_port = 0
         self.not_connected: list[NotConnected] = []
         self.notes: list[str] = []
@@ -212,20 +264,59 @@ class Session:
         """Stops everything. Returns the emulator's record, None if the run had not begun."""
         self._failure.cancel()
         self.ended_ns = self._now_ns()
+        self._emit(self._sampler.new(self.ended_ns))
         said = await self._traffic.stop()
         summary = self._stop_emulator()
         out = Path(self._argument["out"])
         for report in said:
             write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
+        await asyncio.gather(*(seat.page.stop() for seat in self._seats.values() if seat.page is not None))
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
+            if isinstance(seat.browser, InvitedBrowser):
+                self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
             keep_event_logs(
                 seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out
             )
-        await self._servers.stop()
+        await asyncio.gather(self._servers.stop(), self._own_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
+
+    def names(self) -> dict[str, str]:
+        """Name of the node by IP address, also of hosts outside with which calls were made."""
+        outside = {} if self._internet is None else dict.fromkeys(self._own.addresses(), INTERNET)
+        return outside | {address: name for name, address in self._addresses.items()}
+
+    def own_flows(self) -> OwnFlows:
+        """The flows of the pages of the user's own, once the session has been stopped."""
+        routes = {
+            (route["from"], route["to"]): tuple(route["paths"]) for route in self._call["network"]["routes"]
+        }
+        network = Network(
+            nodes=self.names(),
+            participants=[participant["name"] for participant in self._call["participants"]],
+            routes=routes,
+        )
+        found = OwnFlows(
+            self._own,
+            self.recorder,
+            network,
+            call=len(self._argument["calls"]),
+            taken=self._argument["manifest"]["flows"],
+            duration_ns=self._call["duration_ns"],
+        )
+        for seat in self._seats.values():
+            if seat.page is None:
+                continue
+            flows = [found.sent(number) for number in self._own.numbers(seat.name)]
+            keep_event_logs(seat.browser.event_logs, flows, Path(self._argument["out"]))
+            if seat.page.refused:
+                self.notes.append(
+                    f"{seat.page.refused} reports of {seat.name}'s page were refused: "
+                    "they were not valid, or too many"
+                )
+        return found
 
     def _stop_emulator(self) -> Json | None:
         """The emulator's record; None if it had not begun, or ended by an internal error."""
@@ -263,6 +354,7 @@ class Session:
             self._watch(),
         )
         self._check_connections(at_end=True)
+        self._check_own_pages()
         await self._logs_written()
         if self._failure.done():
             await self._failure
@@ -275,17 +367,20 @@ class Session:
             await asyncio.sleep(0.1)
 
     async def _prepare(self) -> None:
-        await self._servers.start()
+        await asyncio.gather(self._servers.start(), self._own_servers.start())
         await self._traffic.prepare()
         listening = listen_in_node(CORE, self._nodes[0].address)
         self._runners.append(await serve(self._servers.signalling.application(), listening))
         host, self._signalling_port = listening.getsockname()
         for participant in self._call["participants"]:
-            await self._seat(
-                participant,
-                f"ws://{host}:{self._signalling_port}/signalling?participant={participant['name']}",
-            )
+            name = participant["name"]
+            token = self._servers.signalling.token(name)
+            query = f"participant={name}&token={token}"
+            await self._seat(participant, f"ws://{host}:{self._signalling_port}/signalling?{query}")
         await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
+        # An invited browser may have left again while another seat was still free.
+        while waiting := [one for one in self._seats.values() if one.page is None and not one.ready.is_set()]:
+            await asyncio.gather(*(self._wait_until_ready(one) for one in waiting))
 
     async def _seat(self, participant: Json, signalling: str) -> None:
         name = participant["name"]
@@ -295,7 +390,19 @@ class Session:
             nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
             return Popen(node_command(place, nice), **options)
 
+        of_session = {
+            "signalling": signalling,
+            "ice": self._servers.ice_of(name),
+            "rooms": self._servers.rooms(),
+            "resources": self._servers.resources_of(name),
+        }
+        if (outside := self._argument["invited"].get(name)) is not None:
+            await self._invite(participant, outside, of_session)
+            return
         started = self._argument["browsers"][name]
+        if (settings := self._argument["own_pages"].get(name)) is not None:
+            await self._seat_own(participant, settings, started, place, start)
+            return
         files = started["files"]
         server = PageServer(
             partial(self._receive, name),
@@ -303,18 +410,64 @@ class Session:
             partial(self._report_failed, name),
             files,
         )
-        of_session = {
-            "signalling": signalling,
-            "ice": self._servers.ice_of(name),
-            "rooms": self._servers.rooms(),
-        }
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
         self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
         listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        browser.start(url=url, **started["start"])
+        arguments = trusting(started["name"], [], self._own_servers.keys)
+        browser.start(url=url, **started["start"], arguments=arguments)
+
+    async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
+        """Serves the seat of an invited browser."""
+        name = participant["name"]
+        browser = InvitedBrowser(
+            next(node for node in self._nodes if node.name == name),
+            place,
+            self._connections,
+            of_session["signalling"],
+            partial(spawn, name),
+            HOMES / name,
+            emit=self._emit,
+            on_message=partial(self._receive, name),
+            on_closed=partial(self._invited_left, name),
+            fail=self.fail,
+        )
+        settings = {**self._argument["pages"][name], **of_session, **browser.settings()}
+        browser.page.configure(settings)
+        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], browser.page, browser)
+        await browser.start()
+
+    async def _seat_own(
+        self, participant: Json, settings: Json, started: Json, place: str, start: Spawn
+    ) -> None:
+        """Starts the browser of a page of the user's own, which is opened when the participant joins."""
+        name = participant["name"]
+        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
+        page = OwnPage(
+            name,
+            settings,
+            partial(DRIVERS[started["name"]], place, browser.profile),
+            partial(spawn, place),
+            HOMES / name,
+            Path(self._argument["out"]),
+            report=partial(self._receive_own, name),
+            event=lambda event, detail: self.recorder.add_event(self._now_ns(), name, event, detail=detail),
+            fail=self.fail,
+            sleep_until=self._sleep_until,
+        )
+        address = settings["page"]
+        if "://" not in address:
+            listening = listen_in_node(place, LOOPBACK)
+            self._runners.append(await serve(files_of_page(Path(address)), listening))
+            address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{quote(Path(address).name)}"
+        self._seats[name] = Seat(
+            name, participant["join_ns"], participant["leave_ns"], None, browser, page, address
+        )
+        origins = own_origins(address, self._argument["own_servers"], self._addresses)
+        arguments = trusting(started["name"], origins, self._own_servers.keys)
+        browser.start(url="about:blank", **started["start"], driven=True, arguments=arguments)
 
     def _place_of(self, participant: str) -> str:
         """The namespace of the participant's browser, behind its NAT if it has one."""
@@ -325,11 +478,15 @@ class Session:
         return put_behind_nat(node, kind).name
 
     async def _wait_until_ready(self, seat: Seat) -> None:
+        if seat.page is not None:
+            await seat.page.start()
+            return
+        timeout_s = seat.browser.wait_s if isinstance(seat.browser, InvitedBrowser) else READY_TIMEOUT_S
         try:
-            await asyncio.wait_for(seat.ready.wait(), READY_TIMEOUT_S)
+            await asyncio.wait_for(seat.ready.wait(), timeout_s)
         except TimeoutError:
             self.fail(
-                f"the page of {seat.name} was not ready within {READY_TIMEOUT_S:g} s; "
+                f"the page of {seat.name} was not ready within {timeout_s:g} s; "
                 f"expected it to load and to open its camera{seat.browser.last_words()}"
             )
             await self._failure
@@ -339,7 +496,7 @@ class Session:
         config = {
             **self._call["network"],
             "seed": self._call["seed"],
-            "ports": [node.port() for node in self._nodes],
+            "ports": [node.port(gateway=node is self._internet) for node in self._nodes],
             "pcap": str(self.capture),
         }
         emulator = _native.Emulator(json.dumps(config))
@@ -371,6 +528,10 @@ class Session:
     async def _attend(self, seat: Seat) -> None:
         if seat.join_ns >= self._call["duration_ns"]:
             return  # whoever would join after the end never does
+        if seat.page is not None:
+            await self._attend_own(seat, seat.page)
+            return
+        assert seat.server is not None
         mine = {
             number: call
             for number, call in enumerate(self._argument["calls"])
@@ -397,6 +558,35 @@ class Session:
         if not to_the_end:
             self._close(seat.name)
 
+    async def _attend_own(self, seat: Seat, page: OwnPage) -> None:
+        await self._sleep_until(seat.join_ns)
+        self.recorder.add_event(self._now_ns(), seat.name, "joined")
+        work = asyncio.create_task(page.attend(seat.address))
+        await self._sleep_until(seat.leave_ns)
+        if not work.done():
+            steps = f"the steps on {seat.name}'s page were not finished when {seat.name} left"
+            self.notes.append(steps if page.opened else f"the page of {seat.name} did not answer")
+            work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await page.finish()
+        seat.left.set()
+        self.recorder.add_event(self._now_ns(), seat.name, "left")
+        if seat.leave_ns < self._call["duration_ns"]:
+            await page.leave()
+
+    def _check_own_pages(self) -> None:
+        """Fails the repeat if no page of the user's own made a connection, and notes which ones did not."""
+        there = [
+            seat.name
+            for seat in self._seats.values()
+            if seat.page is not None and seat.join_ns < self._call["duration_ns"]
+        ]
+        without = [name for name in there if name not in self._own.connected()]
+        if without and not self._connected and len(without) == len(there):
+            last = ", ".join(f"{name}'s is `{self.recorder.last_event(name)}`" for name in without)
+            self.fail(f"no page made a working connection; last event: {last}")
+        self.notes += [f"the page of {name} made no working connection" for name in without]
+
     def _close(self, participant: str, call: int | None = None) -> None:
         for one in self._connections.values():
             if participant in (*one.ends, one.feed) and call in (None, one.call):
@@ -404,8 +594,13 @@ class Session:
 
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
-        programs = {name: seat.browser.processes for name, seat in self._seats.items()}
+        programs = {
+            name: seat.browser.processes
+            for name, seat in self._seats.items()
+            if isinstance(seat.browser, BrowserProcess)
+        }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
+        programs |= {node: program.tree for node, program in self._own_servers.processes.items()}
         meters = {name: LoadMeter(processes) for name, processes in programs.items()}
         asleep_s = suspended_s()
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
@@ -414,12 +609,29 @@ class Session:
                 reading = await asyncio.to_thread(meter.read)
                 if reading is not None:
                     self.recorder.add_load(self._now_ns(), name, *reading)
+            self._emit(self._sampler.new(self._now_ns()))
             self._check_connections()
+            self._note_silent_pages()
             if self._emulator is not None and not self._emulator.is_running():
                 self.fail("the emulator ended during the call", LaboratoryFailed)
+            if self._internet is not None and not is_connected(self._internet):
+                self.fail("the connection with the hosts outside ended during the call", LaboratoryFailed)
             if (slept_s := suspended_s() - asleep_s) > SUSPENDED_S:
                 reason = f"this machine was suspended for {slept_s:.0f} s during the call"
                 self.fail(reason, LaboratoryFailed)
+
+    def _note_silent_pages(self) -> None:
+        for seat in self._seats.values():
+            if seat.page is None or seat.name in self._silent or seat.left.is_set():
+                continue
+            if (silent_s := seat.page.silent_s()) is not None:
+                self._silent.add(seat.name)
+                began_ns = self._now_ns() - round(silent_s * NS_PER_S)
+                self.recorder.add_event(began_ns, seat.name, "page_silent", detail="no reports from here on")
+                self.notes.append(
+                    f"the page of {seat.name} stopped reporting at {began_ns / NS_PER_S:.0f} s: "
+                    "it does not run, or too slowly"
+                )
 
     def _check_connections(self, *, at_end: bool = False) -> None:
         """Fails the repeat if no pair has connected in time. At the end, lists pairs that did not connect."""
@@ -460,6 +672,15 @@ class Session:
         if not self._seats[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
+    def _invited_left(self, name: str) -> None:
+        seat = self._seats[name]
+        assert isinstance(seat.browser, InvitedBrowser)
+        if self._emulator is None:
+            seat.ready.clear()
+            seat.browser.says("left")
+        elif not seat.left.is_set():
+            self.fail(f"the invited browser of {name} has gone; expected it to stay until it leaves the call")
+
     def _report_failed(self, name: str, error: Exception) -> None:
         what = f"{type(error).__name__}: {error}"
         self.fail(f"a report of {name}'s page could not be handled: {what}", LaboratoryFailed)
@@ -468,6 +689,7 @@ class Session:
         """Handles a report from a page."""
         match message["type"]:
             case "ready":
+                self._seats[name].camera = message.get("camera")
                 self._seats[name].ready.set()
             case "connection":
                 self._seats[name].made.append(message["number"])
@@ -479,6 +701,11 @@ class Session:
                 self.recorder.add_payload_types(message)
             case "bye":
                 self._seats[name].left.set()
+
+    def _receive_own(self, name: str, report: Report) -> None:
+        """Handles a report from a page of the user's own; nothing counts after it has left."""
+        if not self._seats[name].left.is_set():
+            self._own.receive(name, report, self._call["duration_ns"])
 
     def _receive_event(self, name: str, message: Message) -> None:
         if self.ended_ns:
@@ -493,6 +720,8 @@ class Session:
 
     def _proof_of_connection(self, name: str) -> str:
         """The event after which media can pass. There is no DTLS handshake without encryption."""
+        if name in self._argument["invited"]:
+            return "dtls_connected"
         encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
         return "dtls_connected" if encrypted else "ice_connected"
 
@@ -502,7 +731,7 @@ def _name_of(traffic: Json) -> str:
     return str(traffic["flows"][0]).partition(".")[0]
 
 
-def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:
+def keep_event_logs(folder: Path, flows: Sequence[str | None], out: Path) -> None:
     """Copies a browser's event logs to the directory of the trace.
 
     Chromium ends their names with the number of the connection. It logs the first five only. Of several
@@ -510,12 +739,13 @@ def keep_event_logs(folder: Path, flows: Sequence[str], out: Path) -> None:
 
     Args:
         folder: the browser's directory of logs.
-        flows: the flow that the browser sent, by connection, in the order in which it made them.
+        flows: the flow that the browser sent, by connection, in the order in which it made them; None if it
+            is not known.
         out: the directory of the trace.
     """
     logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))
     for flow, log in zip(flows, logs, strict=False):
-        if not (kept := out / log_name(flow)).exists():
+        if flow is not None and not (kept := out / log_name(flow)).exists():
             shutil.copyfile(log, kept)
 
 

@@ -7,7 +7,9 @@ across the emulated network to the node ``core``, so that the set-up time contai
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 import socket
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,15 +38,20 @@ class SignallingServer:
 
     def __init__(self, servers: Mapping[str, ToServer] | None = None) -> None:
         self._servers = servers or {}
+        self._secret = secrets.token_bytes(16)
         self._sockets: dict[str, web.WebSocketResponse] = {}
         self._present: dict[int, list[str]] = defaultdict(list)
         self._published: dict[int, list[int]] = defaultdict(list)
 
     def application(self) -> web.Application:
-        """The server as an aiohttp application: ``ws://…/signalling?participant=NAME&calls=0,1``."""
+        """The server as an aiohttp application: ``ws://…/signalling?participant=NAME&token=…&calls=0,1``."""
         application = web.Application()
         application.router.add_get("/signalling", self._handle)
         return application
+
+    def token(self, participant: str) -> str:
+        """The token with which a participant joins. No other page knows it."""
+        return hmac.digest(self._secret, participant.encode(), "sha256").hex()
 
     async def send(self, receiver: str, message: Message) -> None:
         """Sends a message to a participant who is present."""
@@ -61,6 +68,8 @@ class SignallingServer:
 
     async def _handle(self, request: web.Request) -> web.WebSocketResponse:
         participant = request.query["participant"]
+        if not hmac.compare_digest(request.query.get("token", "").encode(), self.token(participant).encode()):
+            raise web.HTTPForbidden(text="expected the token of this participant")
         connection = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES)
         await connection.prepare(request)
         self._sockets[participant] = connection

@@ -1,24 +1,21 @@
-"""Makes the tables of a trace from the records of the emulator and the pages."""
+"""Writes the trace of a repeat from the records of the emulator and the pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from rtclab.backend.live.carried import Address, Claim, End, FlowKeys, assigned
-from rtclab.backend.live.connections import LiveConnection
+from rtclab.backend.live.carried import Address, Claim, FlowKeys, one_row_each, owned
 from rtclab.backend.live.forwarded import since_originals
-from rtclab.backend.live.mcu import MIXER
 from rtclab.backend.live.nat import UDP_BLOCKED
+from rtclab.backend.live.own_flows import OwnFlows
+from rtclab.backend.live.recorder import Recorder
 from rtclab.backend.live.wire import described, entered
 from rtclab.importers.logs.live import controller_rows
 from rtclab.trace import (
-    NS_PER_MS,
-    NULLABLE,
     SCHEMAS,
     FlowInfo,
     Lateness,
@@ -26,7 +23,6 @@ from rtclab.trace import (
     Trace,
     TraceManifest,
     delay_histogram_table,
-    flattened,
     flow_seconds_table,
     queuing_histogram_table,
     with_fec,
@@ -34,179 +30,6 @@ from rtclab.trace import (
 
 CAPTURE = "capture.pcapng"
 """The emulator's capture, in the directory of the trace."""
-
-
-Row = dict[str, Any]
-Rows = list[Row]
-
-
-@dataclass
-class Recorder:
-    """Collects the reports of the pages as rows of the trace's tables, on the clock of the run.
-
-    Args:
-        connections: the connections of the call, by number.
-        run_began_ms: wall-clock time at which the run began, in milliseconds since 1970.
-        run_began_monotonic_ns: the same on the machine's monotonic clock, which event logs have.
-    """
-
-    connections: Mapping[int, LiveConnection]
-    run_began_ms: float
-    run_began_monotonic_ns: int = 0
-    rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in SCHEMAS})
-    payload_kinds: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Kind (``video``, ``audio``, ``rtx``) by flow and payload type."""
-
-    red: set[tuple[str, int]] = field(default_factory=set)
-    """Flow and payload type of RED, which carries media and FEC; see :func:`rtclab.trace.with_fec`."""
-
-    ends: set[End] = field(default_factory=set)
-    """Addresses that the pages use."""
-
-    ssrcs: dict[int, str] = field(default_factory=dict)
-    """Flow by SSRC."""
-
-    _last_report_ns: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    _layers: dict[str, str] = field(default_factory=dict)
-    """The simulcast layer that an SFU forwards of each flow."""
-
-    _decoded: dict[str, dict[int, int]] = field(default_factory=dict)
-    _shown_ssrc: dict[str, int] = field(default_factory=dict)
-
-    def at_ns(self, wall_clock_ms: float) -> int:
-        """Converts a page's wall-clock time, in ms since 1970, to the clock of the run."""
-        return round((wall_clock_ms - self.run_began_ms) * NS_PER_MS)
-
-    def add_event(
-        self, at_ns: int, participant: str, event: str, *, flow: str | None = None, detail: str = ""
-    ) -> None:
-        """Adds a row of ``events``."""
-        self.rows["events"].append(
-            {"at_ns": at_ns, "participant": participant, "flow": flow, "event": event, "detail": detail}
-        )
-
-    def add_load(self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int) -> None:
-        """Adds a row of ``host``."""
-        self.rows["host"].append(
-            {
-                "at_ns": at_ns,
-                "participant": participant,
-                "cpu_percent": cpu_percent,
-                "memory_bytes": memory_bytes,
-            }
-        )
-
-    def add_payload_types(self, message: Mapping[str, Any]) -> None:
-        """Stores the payload types of a session description, which both directions of a connection share."""
-        for payload_type, codec in message["codecs"].items():
-            kind = "rtx" if codec.lower() == "rtx" else message["kinds"][payload_type]
-            for flow in self.connections[message["number"]].flows:
-                self.payload_kinds[flow, int(payload_type)] = kind
-                if codec.lower() == "red":
-                    self.red.add((flow, int(payload_type)))
-
-    def add_stats(self, participant: str, message: Mapping[str, Any]) -> None:
-        """Adds the rows of one ``getStats`` report, and of the frames since the last report."""
-        connection = self.connections[message["number"]]
-        outgoing, incoming = connection.sent_by(participant), connection.received_by(participant)
-        at_ns = self.at_ns(message["at_ms"])
-        common = {"at_ns": at_ns, "participant": participant}
-        by_type: dict[str, Rows] = {}
-        for report in map(flattened, message["reports"]):
-            by_type.setdefault(report["type"], []).append(report)
-        # Within 50 ms, Chromium returns the same report again.
-        key = participant, connection.number
-        repeated = self._last_report_ns.get(key) == at_ns
-        self._last_report_ns[key] = at_ns
-        flows = {"outbound-rtp": outgoing, "inbound-rtp": incoming, "remote-inbound-rtp": outgoing}
-        for kind, flow in {**flows, "candidate-pair": outgoing}.items():
-            table = kind.replace("-", "_")
-            for report in [] if repeated else by_type.get(kind, []):
-                self.rows[table].append(pick(table, {**report, **common, "flow": flow}))
-        for pair in [] if repeated else by_type.get("candidate-pair", []):
-            self._add_estimate(common, outgoing, pair)
-        for stream in by_type.get("outbound-rtp", []):
-            self.ssrcs[stream["ssrc"]] = outgoing
-        for side in ("local", "remote") if message.get("selected") else ():
-            self._add_end(connection.number, message["selected"][side])
-        videos = [stream for stream in by_type.get("inbound-rtp", []) if stream["kind"] == "video"]
-        if videos:
-            frames = message["frames"]
-            if connection.server == MIXER:
-                # The browser takes the time of a composition, by another clock, for the camera's.
-                frames = [[timestamp, None, *rest] for timestamp, _, *rest in frames]
-            self._add_frames(incoming, self._shown(incoming, videos), frames)
-
-    def _add_estimate(self, common: Row, flow: str, pair: Row) -> None:
-        if "availableOutgoingBitrate" in pair:
-            value = float(pair["availableOutgoingBitrate"])
-            row = {**common, "flow": flow, "name": "available_outgoing_bitrate_bps", "value": value}
-            self.rows["controller"].append(row)
-
-    def add_server_statistics(self, message: Mapping[str, Any]) -> None:
-        """Adds a server's report, once a second, of the media that it sends over a connection.
-
-        An MCU that mixes adds the ``remote`` reports of the page on these media.
-        """
-        connection = self.connections[message["connection"]]
-        server = connection.a if connection.one_way else connection.b
-        at_ns, flow = self.at_ns(message["at_ms"]), connection.sent_by(server)
-        common = {"at_ns": at_ns, "participant": server, "flow": flow}
-        for report in message.get("remote", ()):
-            self.rows["remote_inbound_rtp"].append(pick("remote_inbound_rtp", {**report, **common}))
-        for key, name in (("estimate_bps", "available_outgoing_bitrate_bps"), ("rtt_s", "rtt_s")):
-            if message.get(key) is not None:
-                self.rows["controller"].append({**common, "name": name, "value": float(message[key])})
-        layer = message.get("layer")
-        if layer is not None and layer != self._layers.get(flow):
-            self._layers[flow] = layer
-            self.add_event(at_ns, connection.a, "layer_chosen", flow=flow, detail=layer)
-
-    def _add_end(self, number: int, candidate: Row) -> None:
-        # The port of a relayed candidate belongs to the relay, and all candidates of one relay look alike.
-        if candidate["candidateType"] != "relay" and candidate["address"] is not None:
-            self.ends.add(End(candidate["address"], candidate["port"], number))
-
-    def _shown(self, flow: str, videos: Rows) -> int:
-        """The SSRC of the video that the page shows: the one with the most frames since the last report.
-
-        The page observes frames where they are shown, so it knows their connection but not their stream.
-        """
-        decoded = {stream["ssrc"]: stream.get("framesDecoded") or 0 for stream in videos}
-        before = self._decoded.get(flow, {})
-        new = {ssrc: count - before.get(ssrc, 0) for ssrc, count in decoded.items()}
-        self._decoded[flow] = decoded
-        most = max(new, key=lambda ssrc: new[ssrc])
-        if new[most] > 0 or flow not in self._shown_ssrc:
-            self._shown_ssrc[flow] = most
-        return self._shown_ssrc[flow]
-
-    def _add_frames(self, flow: str, ssrc: int, frames: Iterable[list[Any]]) -> None:
-        for rtp_timestamp, captured_ms, received_ms, rendered_ms, width, height in frames:
-            moments = {"captured_ns": captured_ms, "received_ns": received_ms, "rendered_ns": rendered_ms}
-            row: Row = {"flow": flow, "ssrc": ssrc, "rtp_timestamp": rtp_timestamp}
-            row |= {name: None if at_ms is None else self.at_ns(at_ms) for name, at_ms in moments.items()}
-            self.rows["frames"].append(pick("frames", row | {"width": width, "height": height}))
-
-    def left_ns(self) -> dict[str, int]:
-        """By participant that left, the time at which it left."""
-        return {row["participant"]: row["at_ns"] for row in self.rows["events"] if row["event"] == "left"}
-
-    def last_event(self, participant: str) -> str:
-        """Name of the participant's latest event before it left, or ``none``."""
-        events = [row["event"] for row in self.rows["events"] if row["participant"] == participant]
-        return next((event for event in reversed(events) if event != "left"), "none")
-
-    def table(self, name: str) -> pl.DataFrame:
-        """A table of the rows so far, in its schema, without rows of streams that are not known yet."""
-        required = [column for column in SCHEMAS[name] if column not in NULLABLE[name]]
-        return pl.DataFrame(self.rows[name], schema=SCHEMAS[name], strict=False).drop_nulls(required)
-
-
-def pick(table: str, row: Mapping[str, Any]) -> Row:
-    """The columns of a table from ``row``; missing ones are null."""
-    return {column: row.get(column) for column in SCHEMAS[table]}
 
 
 def write_trace(
@@ -221,6 +44,7 @@ def write_trace(
     failure: str | None,
     not_connected: Iterable[NotConnected] = (),
     notes: Iterable[str] = (),
+    own: OwnFlows | None = None,
     ended_ns: int,
 ) -> Trace:
     """Writes the trace of a repeat that has ended.
@@ -236,13 +60,22 @@ def write_trace(
         failure: why the call failed, None if it did not.
         not_connected: the pairs that should have connected and did not.
         notes: what a reader must know of the figures.
+        own: the flows of pages of the user's own, None without such pages.
         ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
     log = described(packet_log(summary), entered(capture, nodes, summary["epoch_ns"]))
     over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
     known = FlowKeys(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
-    carried = packets_table(assigned(log, known), planned.flows, recorder.payload_kinds, planned.duration_ns)
+    mine = owned(log, known)
+    packets = one_row_each(mine)
+    if own is not None:
+        notes = [*notes, *own.notes, *unassigned(log, mine)]
+        packets = own.forwarded(packets)
+        planned = planned.model_copy(
+            update={"flows": {**planned.flows, **own.flows}, "calls": (*planned.calls, own.call())}
+        )
+    carried = packets_table(packets, planned.flows, recorder.payload_kinds, planned.duration_ns)
     packets = since_originals(with_fec(carried, recorder.red), recorder.connections.values())
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
     tables = {name: recorder.table(name) for name in recorder.rows}
@@ -264,6 +97,30 @@ def write_trace(
         "emulator": dict(summary["counters"]),
     }
     return Trace.write(out, tables, planned.model_copy(update=outcome))
+
+
+def unassigned(log: pl.DataFrame, known: pl.DataFrame) -> list[str]:
+    """A note for every two nodes between which there was media of no known flow.
+
+    Args:
+        log: all packets that the emulator carried.
+        known: the packets that belong to a flow.
+    """
+    media = pl.col("protocol").is_in(["rtp", "rtcp"])
+    ways = ["from", "to"]
+    all_of = log.filter(media).group_by(ways).agg(pl.len().alias("all"), pl.col("size_bytes").sum())
+    counts = known.filter(media).group_by(ways).len("known")
+    missing = (
+        all_of.join(counts, on=ways, how="left")
+        .with_columns(missing=pl.col("all") - pl.col("known").fill_null(0))
+        .filter(pl.col("missing") > 0)
+        .sort(ways)
+    )
+    return [
+        f"{row['missing']} of {row['all']} packets of media from {row['from']} to {row['to']} "
+        "belong to no known connection"
+        for row in missing.iter_rows(named=True)
+    ]
 
 
 def hides_fec(packets: pl.DataFrame, payload_kinds: Mapping[tuple[str, int], str]) -> set[str]:
@@ -333,7 +190,7 @@ def packets_table(
     """The table ``packets``: the packets that participants sent during the run, in order of sending.
 
     Args:
-        log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.assigned`.
+        log: packets with their ``flow``; see :func:`rtclab.backend.live.carried.owned`.
         flows: names of the flows. Other packets are left out.
         payload_kinds: see :class:`Recorder`. These kinds take precedence over those inferred by the monitor.
         duration_ns: packets sent later are left out.

@@ -1,9 +1,11 @@
 // One participant of its calls. The session serves this page and sends it, over the report socket, the media to send,
 // the connections and the times. The page joins and reports by itself, so the browser needs no driver.
+import { openChannel } from "./channel.js";
 import { Connection } from "./connection.js";
 import { JanusCall } from "./janus_call.js";
 import { openCamera } from "./media.js";
 import { openReportSocket, report, reportErrors } from "./report.js";
+import { HttpResource } from "./whip.js";
 
 const STATS_INTERVAL_MS = 1000;
 
@@ -13,9 +15,11 @@ let signalling;
 let statsTimer;
 const connections = new Map(); // by number
 const janusCalls = new Map(); // by call
+const resources = new Map(); // of WHIP and WHEP, by number
 
 function show(state) {
   document.getElementById("state").textContent = state;
+  document.dispatchEvent(new CustomEvent("state", { detail: state }));
 }
 
 // The camera is opened before the run begins, because opening it is not part of the set-up time.
@@ -24,17 +28,27 @@ async function prepare(message) {
   document.title = config.participant;
   camera = config.video || config.audio ? await openCamera(config) : new MediaStream();
   show("ready");
-  report("ready", {});
+  report("ready", config.invited ? { camera: pictureOf(camera) } : {});
+}
+
+function pictureOf(media) {
+  const { width, height, frameRate } = media.getVideoTracks()[0]?.getSettings() ?? {};
+  return width === undefined ? null : { width, height, frameRate: frameRate ?? 0 };
+}
+
+// Answers a question of the session, which compares the clock of an invited browser with its own.
+function tellTime({ question }) {
+  report("clock", { question });
 }
 
 // Joins the session with the calls that have already begun.
 function join({ calls }) {
   report("event", { event: "joined" });
-  signalling = new WebSocket(`${config.signalling}&calls=${calls.join(",")}`);
+  signalling = openChannel(`${config.signalling}&calls=${calls.join(",")}`);
   signalling.onmessage = (event) => receive(JSON.parse(event.data));
   signalling.onerror = () => report("event", { event: "failed", detail: `no signalling at ${config.signalling}` });
   statsTimer = setInterval(reportStats, STATS_INTERVAL_MS);
-  calls.forEach(joinJanus);
+  calls.forEach(joinServer);
   show("joined");
 }
 
@@ -43,6 +57,17 @@ function joinCall({ call }) {
   const ask = () => signalling.send(JSON.stringify({ join: call }));
   if (signalling.readyState === WebSocket.CONNECTING) signalling.addEventListener("open", ask);
   else if (signalling.readyState === WebSocket.OPEN) ask();
+  joinServer(call);
+}
+
+// Joins a call over a server that the page talks to itself.
+function joinServer(call) {
+  for (const about of connectionsOf(call)) {
+    const settings = config.resources[about.number];
+    if (!settings) continue;
+    resources.set(about.number, new HttpResource(about, settings, () => connectionTo(about)));
+    resources.get(about.number).open();
+  }
   joinJanus(call);
 }
 
@@ -69,7 +94,7 @@ async function receive(message) {
 // once. But a page that forwards media always makes the call itself, because it must receive the media first.
 async function meet(call, present) {
   for (const about of connectionsOf(call)) {
-    if (about.server === "janus") continue;
+    if (about.server === "janus" || about.number in config.resources) continue;
     if (about.server) {
       if (about.forwards === null) await connectionTo(about).call();
     } else if (!present.includes(about.peer)) {
@@ -86,6 +111,7 @@ async function meet(call, present) {
 
 async function subscribe(published) {
   for (const about of config.connections) {
+    if (about.number in config.resources) continue;
     if (about.server === "str0m" && published.includes(about.forwards) && !connections.has(about.number)) {
       await connectionTo(about).call();
     }
@@ -99,6 +125,8 @@ async function part(call, participant) {
 }
 
 async function close(number) {
+  resources.get(number)?.close();
+  resources.delete(number);
   const connection = connections.get(number);
   connections.delete(number);
   await connection?.reportStats();
@@ -144,6 +172,7 @@ async function leaveCall({ call }) {
 // Makes the last report. Media continue until the page is closed or told to leave.
 async function finish() {
   clearInterval(statsTimer);
+  for (const resource of resources.values()) resource.finish();
   await reportStats();
   report("event", { event: "left" });
   report("bye", {});
@@ -151,6 +180,7 @@ async function finish() {
 
 async function leave() {
   await finish();
+  for (const resource of resources.values()) resource.close();
   for (const connection of connections.values()) connection.close();
   for (const janus of janusCalls.values()) janus.leave();
   camera.getTracks().forEach((track) => track.stop());
@@ -158,5 +188,13 @@ async function leave() {
   show("left");
 }
 
+// The session is over. The camera of an invited person must not stay on.
+function closed() {
+  for (const connection of connections.values()) connection.close();
+  camera?.getTracks().forEach((track) => track.stop());
+  signalling?.close();
+  show("over");
+}
+
 reportErrors();
-openReportSocket({ configure: prepare, join, joinCall, leaveCall, finish, leave });
+openReportSocket({ configure: prepare, clock: tellTime, join, joinCall, leaveCall, finish, leave, closed });

@@ -17,6 +17,7 @@ export class Connection {
     this.seen = new Set(); // each event of the set-up is reported once
     this.candidates = []; // remote candidates that arrived before the description
     this.received = new MediaStream(); // all tracks of the other end
+    this.sendsOnly = false; // whether the offer says so
     const { servers, policy } = config.ice[about.number];
     this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: servers, iceTransportPolicy: policy });
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
@@ -53,6 +54,7 @@ export class Connection {
 
   async call() {
     this.addTracks();
+    if (this.sendsOnly) this.pc.getTransceivers().forEach((transceiver) => (transceiver.direction = "sendonly"));
     for (const kind of ["audio", "video"]) {
       // Ask to receive a kind that only the other end sends.
       if (this.about.receives[kind] && !this.about.sends[kind]) this.pc.addTransceiver(kind, { direction: "recvonly" });

@@ -1,0 +1,385 @@
+"""A participant's page of the user's own: opens it, takes its reports, and does the steps of the scenario.
+
+Everything that the page reports is checked, because a page may report what it likes. It can report about
+itself only: each browser has a driver of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from rtclab.backend.live.devtools import DevToolsError, Driver
+from rtclab.backend.live.process import Process, Spawn
+from rtclab.errors import BackendUnavailable
+from rtclab.trace import NS_PER_S
+
+Json = dict[str, Any]
+
+LAST_REPORT_TIMEOUT_S = 3.0
+LOOK_INTERVAL_S = 0.05
+MAX_REPORT_CHARACTERS = 1_000_000
+MAX_REPORTS_PER_S = 200
+MAX_TEXT_CHARACTERS = 500
+MAX_MESSAGES = 200
+"""Most console messages, pop-ups and dialogs that are kept of a page."""
+SILENT_S = 5.0
+"""After this time without a report, a page with connections does not run any more."""
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
+Milliseconds = Annotated[float, Field(ge=0, le=1e14)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    at_ms: Milliseconds
+    page: Text = ""
+
+
+class ConnectionMade(_Message):
+    """The page made a peer connection."""
+
+    type: Literal["connection"]
+    number: Annotated[int, Field(ge=0, le=10_000)]
+
+
+class PageEvent(_Message):
+    """Something happened to a connection of the page."""
+
+    type: Literal["event"]
+    number: Annotated[int, Field(ge=0, le=10_000)]
+    event: Literal[
+        "signalling_done",
+        "renegotiated",
+        "ice_connected",
+        "dtls_connected",
+        "ice_failed",
+        "first_frame",
+        "closed",
+    ]
+
+
+class PayloadTypes(_Message):
+    """The payload types that a connection of the page has negotiated."""
+
+    type: Literal["payload_types"]
+    number: Annotated[int, Field(ge=0, le=10_000)]
+    codecs: dict[Annotated[str, Field(pattern=r"^\d{1,3}$")], Text]
+    kinds: dict[Annotated[str, Field(pattern=r"^\d{1,3}$")], Text]
+
+
+class Candidate(BaseModel):
+    """One end of a connection; null where the browser does not tell."""
+
+    address: Text | None
+    port: Annotated[int, Field(ge=0, le=65535)] | None
+    kind: Annotated[Text | None, Field(alias="candidateType")]
+
+
+class Selected(BaseModel):
+    """The candidate pair that a transport uses."""
+
+    local: Candidate
+    remote: Candidate
+
+
+class PageStats(_Message):
+    """A report of ``getStats``, and the frames that were shown since the last one, by track."""
+
+    type: Literal["stats"]
+    number: Annotated[int, Field(ge=0, le=10_000)]
+    reports: list[dict[str, Any]]
+    selected: list[Selected]
+    frames: dict[Text, list[tuple[int | None, float | None, float | None, float | None, int, int]]]
+
+
+class Finished(_Message):
+    """The page has made its last report."""
+
+    type: Literal["finished"]
+
+
+Report = ConnectionMade | PageEvent | PayloadTypes | PageStats | Finished
+_REPORT: TypeAdapter[Report] = TypeAdapter(Annotated[Report, Field(discriminator="type")])
+
+
+class OwnPage:
+    """One participant's page. It is the listener of the browser's driver.
+
+    Args:
+        participant: the participant.
+        settings: ``page``, ``steps`` and ``script`` of the participant, as JSON.
+        driver: makes the driver of the participant's browser.
+        spawn: starts a command in the participant's namespace.
+        home: directory for the output of the script. The caller deletes it.
+        out: directory for pictures of the page.
+        report: called with each valid report.
+        event: called with the name of an event and its details.
+        fail: called with the reason if the page cannot be used.
+        sleep_until: sleeps until a time of the run, in ns.
+    """
+
+    def __init__(
+        self,
+        participant: str,
+        settings: Json,
+        driver: Callable[[OwnPage], Driver],
+        spawn: Spawn,
+        home: Path,
+        out: Path,
+        *,
+        report: Callable[[Report], None],
+        event: Callable[[str, str], None],
+        fail: Callable[[str], None],
+        sleep_until: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self.participant = participant
+        self._settings = settings
+        self.driver = driver(self)
+        self._spawn = spawn
+        self._home = home
+        self._out = out
+        self._report, self._event, self._fail, self._sleep_until = report, event, fail, sleep_until
+        self._finished = asyncio.Event()
+        self._script: Process | None = None
+        self._said = 0
+        self._second, self._reports = 0, 0
+        self._last_report_s: float | None = None
+        self.opened = False
+        """Whether the server of the page has answered."""
+        self.refused = 0
+        """How many reports of the page were not valid, or too many."""
+
+    async def start(self) -> None:
+        """Connects with the browser, which has started.
+
+        Raises:
+            CallFailed: the browser did not answer.
+        """
+        await self.driver.start()
+
+    async def attend(self, address: str) -> None:
+        """Opens the page, starts the script and does the steps."""
+        try:
+            await self.driver.open(address)
+            self.opened = True
+            if self._settings["script"] is not None:
+                self._start_script(address)
+            for number, step in enumerate(self._settings["steps"]):
+                await self._do(step, f"participants.{self.participant}.steps.{number}")
+        except DevToolsError as error:
+            self._fail(f"the page of {self.participant}: {error.message}")
+
+    async def finish(self) -> None:
+        """Asks for a last report, and waits for it as long as ``LAST_REPORT_TIMEOUT_S``."""
+        if self._last_report_s is None:
+            return
+
+        async def last_report() -> None:
+            await self.driver.ask()
+            await self._finished.wait()
+
+        try:
+            await asyncio.wait_for(last_report(), LAST_REPORT_TIMEOUT_S)
+        except (TimeoutError, DevToolsError):
+            self._event("page_silent", "the page made no last report")
+
+    async def leave(self) -> None:
+        """Leaves the page, which ends its connections."""
+        try:
+            await self.driver.open("about:blank")
+        except DevToolsError as error:
+            self._event("page_silent", _short(error.message))
+
+    async def stop(self) -> None:
+        """Stops the script, and closes the connection with the browser."""
+        if self._script is not None:
+            await self._script.stop()
+        await self.driver.stop()
+
+    def silent_s(self) -> float | None:
+        """Seconds since the last report, if they are too many for a page that runs; otherwise None."""
+        if self._last_report_s is None:
+            return None
+        silent_s = asyncio.get_running_loop().time() - self._last_report_s
+        return silent_s if silent_s > SILENT_S else None
+
+    # --- what the page does ---
+
+    def on_report(self, text: str) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if int(now_s) != self._second:
+            self._second, self._reports = int(now_s), 0
+        self._reports += 1
+        if self._reports > MAX_REPORTS_PER_S or len(text) > MAX_REPORT_CHARACTERS:
+            self.refused += 1
+            return
+        try:
+            report = _REPORT.validate_json(text)
+            self._report(report)
+        except (ValidationError, ArithmeticError, LookupError, TypeError, ValueError):
+            self.refused += 1
+            return
+        self._last_report_s = now_s
+        if isinstance(report, Finished):
+            self._finished.set()
+
+    def on_console(self, text: str) -> None:
+        self._say("console_error", text)
+
+    def on_popup(self, address: str) -> None:
+        self._say("popup", address)
+
+    def on_dialog(self, text: str) -> None:
+        self._say("dialog", text)
+
+    def on_crash(self) -> None:
+        self._fail(f"the page of {self.participant} crashed")
+
+    def _say(self, event: str, detail: str) -> None:
+        self._said += 1
+        if self._said <= MAX_MESSAGES:
+            self._event(event, _short(detail))
+
+    # --- what the scenario does with it ---
+
+    async def _do(self, step: Json, where: str) -> None:
+        await self._sleep_until(step["at_ns"])
+        if step["wait_ns"] is not None:
+            await asyncio.sleep(step["wait_ns"] / NS_PER_S)
+        elif step["screenshot"] is not None:
+            picture = self._out / f"{self.participant}-{step['screenshot']}.png"
+            picture.write_bytes(await self.driver.screenshot())
+        elif step["wait_for"] is not None:
+            await self._visible(step["wait_for"], step, where)
+        elif step["click"] is not None:
+            await self.driver.click(*await self._visible(step["click"], step, where))
+        else:
+            if step["into"] is not None:
+                await self.driver.click(*await self._visible(step["into"], step, where))
+            await self.driver.type(step["type"])
+
+    async def _visible(self, selector: str, step: Json, where: str) -> tuple[float, float]:
+        """The middle of an element, as soon as it is visible.
+
+        Raises:
+            DevToolsError: it does not become visible in time, or the selector is not valid.
+        """
+        deadline_s = asyncio.get_running_loop().time() + step["timeout_ns"] / NS_PER_S
+        while True:
+            found = await self.driver.evaluate(f"({FIND})({json.dumps(selector)})")
+            if found is not None:
+                x, y = found
+                return float(x), float(y)
+            if asyncio.get_running_loop().time() > deadline_s:
+                raise DevToolsError(
+                    f"{where}: no element `{selector}` was visible within {step['timeout_ns'] / NS_PER_S:g} s"
+                )
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    def _start_script(self, address: str) -> None:
+        script = Path(self._settings["script"])
+        program = runner_of(script)
+        self._script = Process(
+            f"the script {script.name} of {self.participant}",
+            self._spawn,
+            self._home / "script",
+            self._fail,
+            may_finish=True,
+        )
+        environment = {"RTCLAB_DEVTOOLS": str(self.driver.address), "RTCLAB_PAGE": address}
+        self._script.start([program, str(script)], environment, directory=script.parent)
+
+
+# Shadow trees and frames of the same origin are searched too. A position in a frame counts from the corner of
+# the frame.
+FIND = """(selector) => {
+  const look = (root, left, top) => {
+    const element = root.querySelector(selector);
+    if (element) {
+      element.scrollIntoView({ block: "center", inline: "center" });
+      const { x, y, width, height } = element.getBoundingClientRect();
+      const shown = width > 0 && height > 0 && getComputedStyle(element).visibility === "visible";
+      if (shown) return [left + x + width / 2, top + y + height / 2];
+    }
+    for (const one of root.querySelectorAll("*")) {
+      const inside = one.shadowRoot ?? (one.tagName === "IFRAME" ? one.contentDocument : null);
+      if (!inside) continue;
+      const { x, y } = one.shadowRoot ? { x: 0, y: 0 } : one.getBoundingClientRect();
+      const found = look(inside, left + x, top + y);
+      if (found) return found;
+    }
+    return null;
+  };
+  return look(document, 0, 0);
+}"""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 1]}…"
+
+
+def runner_of(script: Path) -> str:
+    """The program that runs a script.
+
+    Raises:
+        BackendUnavailable: Node.js is not installed.
+    """
+    if script.suffix == ".py":
+        return sys.executable
+    node = shutil.which("node")
+    if node is None:
+        raise BackendUnavailable(f"`node`, which runs {script.name}, is not installed")
+    return node
+
+
+def files_of_page(file: Path) -> web.Application:
+    """Serves an HTML file, and the files beside it that are not hidden, to the participant's own browser."""
+    application = web.Application(middlewares=[_not_hidden])
+    application.router.add_static("/", file.parent, follow_symlinks=False)
+    return application
+
+
+@web.middleware
+async def _not_hidden(request: web.Request, handler: Any) -> web.StreamResponse:
+    if any(part.startswith(".") for part in request.path.split("/")):
+        raise web.HTTPNotFound
+    response: web.StreamResponse = await handler(request)
+    return response
+
+
+def own_origins(address: str, servers: Mapping[str, Json], addresses: Mapping[str, str]) -> list[str]:
+    """Origins without TLS that a browser should treat as secure, so that pages may use a camera.
+
+    These are the origins of the page and of all servers of the user's own, by name and by address.
+    """
+    parts = urlsplit(address)
+    found = [f"{parts.scheme}://{parts.netloc}"] if parts.scheme == "http" else []
+    for node, settings in servers.items():
+        port = settings["port"]
+        if port is not None:
+            found += [f"http://{host}:{port}" for host in (node, addresses[node])]
+    return list(dict.fromkeys(found))
+
+
+def trusting(browser: str, origins: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Arguments with which Chromium treats origins as secure, and accepts certificates with these keys.
+
+    Firefox has preferences and its driver for both.
+    """
+    if browser != "chromium":
+        return []
+    arguments = [f"--unsafely-treat-insecure-origin-as-secure={','.join(origins)}"] if origins else []
+    if keys:
+        arguments.append(f"--ignore-certificate-errors-spki-list={','.join(keys)}")
+    return arguments

@@ -1,0 +1,72 @@
+"""Scenarios from elsewhere that run programs or use the network: they run live only if the user says so.
+
+Such a scenario is code, like a makefile. Whoever writes it chooses programs that run as the user.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rtclab.errors import BadInput
+from rtclab.scenario import Scenario, shipped
+
+MARKS = (".git", ".hg", ".jj")
+"""Directories at the root of a project."""
+
+
+def check_trusted(scenario: Scenario, file: str | Path, *, trust: bool) -> None:
+    """Refuses a scenario for live calls that comes from outside of the current project and needs trust.
+
+    With ``trust`` it says on standard error what the scenario does.
+
+    Args:
+        scenario: the scenario.
+        file: its name or file, or the directory of a run or the file of a suite that has it.
+        trust: whether the user trusts it.
+
+    Raises:
+        BadInput: the user has not said so. The message lists what the scenario would do.
+    """
+    powers = list(powers_of(scenario))
+    if not powers or str(file) in shipped() or in_project(Path(file)):
+        return
+    listed = "".join(f"\n  {power}" for power in powers)
+    if not trust:
+        raise BadInput(
+            f"{file} is outside of the current project, {project_root()}, and would do as you:{listed}",
+            hint="read it, and add --trust if you trust it",
+        )
+    print(f"{file} does as you:{listed}", file=sys.stderr)
+
+
+def powers_of(scenario: Scenario) -> Iterable[str]:
+    """What a scenario does in live calls that needs trust, as ``field: value``.
+
+    It runs programs besides rtclab's own, or lets pages and servers use the network of this machine.
+    """
+    if scenario.internet:
+        yield "internet: true"
+    for name, own in scenario.participants.items():
+        if given := scenario.browser_of(name).args:
+            yield f"participants.{name}.browser.args: {shlex.join(given)}"
+        if own.script is not None:
+            yield f"participants.{name}.script: {own.script}"
+    for name, server in scenario.servers.items():
+        if server.command is not None:
+            yield f"servers.{name}.command: {server.command}"
+
+
+def in_project(file: Path) -> bool:
+    """Whether a file is in the current project."""
+    return file.resolve().is_relative_to(project_root())
+
+
+def project_root() -> Path:
+    """The root of the repository around the current directory; without one, the current directory."""
+    here = Path.cwd().resolve()
+    return next(
+        (place for place in (here, *here.parents) if any((place / mark).exists() for mark in MARKS)), here
+    )

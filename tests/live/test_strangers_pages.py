@@ -1,0 +1,177 @@
+"""Pages that know nothing of rtclab: what is recorded of them, and that they behave as without rtclab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import polars as pl
+import pytest
+from side_by_side import TURNS
+from strange_call import log, page, strange_call
+
+from rtclab.backend.live.clip import prepare_clip
+from rtclab.backend.live.doctor import find_chromium
+from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.trace import Trace
+
+pytestmark = pytest.mark.live
+
+SECONDS = 11
+PEOPLE = ("alice", "bob")
+COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", "packetsReceived")
+"""Counters of getStats. The first one that a report has is its pace."""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
+    """The page of two connections, observed and, at the same time, in browsers that nobody observes.
+
+    Returns the folder of the observed pages' own logs, the trace, and the folder of the other pages' logs.
+    """
+    observed, plain = (tmp_path_factory.mktemp(name) for name in ("observed", "plain"))
+    paths = {name: f"two_connections/index.html?me={name}" for name in PEOPLE}
+    argument = {
+        "folder": str(plain),
+        "pages": paths,
+        "browser": find_chromium(),
+        "clip": str(prepare_clip(320, 240, 15)),
+        "seconds": SECONDS,
+    }
+    tables = "".join(page(name, path) for name, path in paths.items())
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread, TURNS.beside_others():
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
+        other = thread.submit(run_in_lab, "plain_browsers:run_pages", argument)
+        run = strange_call(observed, tables, seconds=SECONDS)
+        other.result()
+    assert run.repeats[0].status == "finished", run.repeats[0].reason
+    return observed, run.trace(0), plain
+
+
+@pytest.fixture
+def observed(both: tuple[Path, Trace, Path]) -> tuple[Path, Trace]:
+    return both[:2]
+
+
+def test_each_connection_of_a_page_has_its_flows(observed: tuple[Path, Trace]) -> None:
+    _, trace = observed
+    kinds: dict[str, set[str]] = {}
+    for flow, kind in trace.table("packets").select("flow", "kind").unique().drop_nulls().iter_rows():
+        kinds.setdefault(flow, set()).add(kind)
+    # One connection has camera and microphone, the other one a drawing. Which is made first is not certain.
+    for ends in ("alice->bob", "bob->alice"):
+        both = [kinds[ends] - {"rtx"}, kinds[f"{ends}#2"] - {"rtx"}]
+        assert sorted(map(sorted, both)) == [["audio", "video"], ["video"]]
+    assert trace.manifest.notes == ()
+
+
+def test_the_streams_that_renegotiation_adds_and_removes_are_recorded(observed: tuple[Path, Trace]) -> None:
+    _, trace = observed
+    streams = (
+        trace.table("packets")
+        .filter(pl.col("delivered_ns").is_not_null(), kind="video")
+        .group_by("flow", "ssrc")
+        .agg(first_s=pl.col("sent_ns").min() / 1e9, last_s=pl.col("sent_ns").max() / 1e9)
+    )
+    counts = dict(streams.group_by("flow").len().iter_rows())
+    assert sorted(counts[flow] for flow in ("alice->bob", "alice->bob#2")) == [1, 2]
+    assert sorted(counts[flow] for flow in ("bob->alice", "bob->alice#2")) == [1, 1]
+    # The drawing is added after 2 s, and removed 3 s later; padding may follow.
+    camera = max(counts, key=counts.__getitem__)
+    first, added = streams.filter(flow=camera).sort("first_s").iter_rows(named=True)
+    assert added["first_s"] - first["first_s"] > 1.5
+    assert added["last_s"] - added["first_s"] < 4.5
+    events = trace.table("events")
+    renegotiated = events.filter(event="renegotiated").group_by("participant").len()
+    assert all(count >= 2 for _, count in renegotiated.iter_rows())
+
+
+def test_the_stages_of_set_up_are_seen_in_their_order(observed: tuple[Path, Trace]) -> None:
+    _, trace = observed
+    stages = ("joined", "signalling_done", "ice_connected", "dtls_connected", "first_frame", "left")
+    events = trace.table("events")
+    for name in PEOPLE:
+        first = dict(
+            events.filter(pl.col("event").is_in(stages), participant=name)
+            .group_by("event")
+            .agg(pl.col("at_ns").min())
+            .iter_rows()
+        )
+        assert first["joined"] < first["signalling_done"]
+        assert first["ice_connected"] <= first["dtls_connected"] <= first["first_frame"] < first["left"]
+
+
+def test_what_rtclab_records_is_what_the_page_sees_itself(observed: tuple[Path, Trace]) -> None:
+    folder, trace = observed
+    sent = trace.table("outbound_rtp").sort("at_ns").group_by("ssrc").agg(pl.col("bytesSent").last())
+    ours = dict(sent.iter_rows())
+    for name in PEOPLE:
+        for part in (name, f"{name}-frame"):
+            own = [(one["at"], row) for one in log(folder, part)["stats"] for row in one["rows"]]
+            own = [(at, row) for at, row in own if row["type"] == "outbound-rtp"]
+            for ssrc in {row["ssrc"] for _, row in own}:
+                # A page began up to a few seconds later than the call, and goes on a little longer.
+                counted = [(at, row["bytesSent"]) for at, row in own if row["ssrc"] == ssrc]
+                before = [count for at, count in counted if at < 1000 * (SECONDS - 4)]
+                assert max(before, default=0) <= ours.pop(ssrc) <= counted[-1][1]
+    assert ours == {}
+
+
+@pytest.mark.parametrize("part", ["alice", "bob", "alice-frame", "bob-frame"])
+def test_a_page_behaves_the_same_with_and_without_rtclab(both: tuple[Path, Trace, Path], part: str) -> None:
+    with_us, without = log(both[0], part), log(both[2], part)
+    assert with_us["browser"] == without["browser"]
+    assert all(with_us["transformed"].values())
+    assert all(without["transformed"].values())
+    assert summary(with_us["events"]) == summary(without["events"])
+    ours, own = streams_of(with_us), streams_of(without)
+    assert ours.keys() == own.keys()
+    assert len(ours) >= 3
+    for stream, (pace, size) in ours.items():
+        assert pace == pytest.approx(own[stream][0], rel=0.35), stream
+        # Rates depend on how soon the bandwidth was found.
+        assert own[stream][1] / 2 < size < own[stream][1] * 2, stream
+
+
+def reports(log: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The page's own reports of getStats, with their time in ms, up to the end of the call.
+
+    A page begins a little later than the call, and goes on a little longer.
+    """
+    for one in log["stats"]:
+        if one["at"] < 1000 * (SECONDS - 0.5):
+            yield from ((one["at"], row) for row in one["rows"])
+
+
+def summary(events: list[tuple[int, str]]) -> set[str]:
+    """What happened. How often states changed is a matter of who was faster."""
+    return {event for _, event in events}
+
+
+def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, int]]:
+    """What the page's own getStats says of each stream: its usual pace, and its bytes.
+
+    The pace is of frames, messages or packets, in the seconds in which there were any.
+    """
+    rows: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    size: dict[tuple[str, ...], int] = {}
+    for at, row in reports(log):
+        stream = (row["type"], row.get("kind", ""), row.get("mid", ""))
+        count = next(row[name] for name in COUNTED if name in row)
+        rows.setdefault(stream, []).append((at, count))
+        size[stream] = row.get("bytesSent", 0) or row.get("bytesReceived", 0)
+    return {
+        stream: (
+            median(
+                1000 * (count - before) / (at - since)
+                for (since, before), (at, count) in pairwise(counts)
+                if count > before
+            ),
+            size[stream],
+        )
+        for stream, counts in rows.items()
+    }
