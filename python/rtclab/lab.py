@@ -24,6 +24,7 @@ from rtclab.experiment import (
     Store,
     compare_runs,
     essential,
+    find_store,
     keep_trace,
     open_store,
     resumed,
@@ -36,9 +37,10 @@ from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import NS_PER_S, Run, Trace
+from rtclab.trace import MANIFEST, NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
+    from rtclab.estimate import Estimate
     from rtclab.importers import Imported, Names
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
@@ -661,6 +663,72 @@ def import_files(
 
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
     return _keep(imported, paths, Path(out))
+
+
+def scenario_from(
+    call: str | Path | Sequence[str | Path] | Trace | Results,
+    *,
+    flow: str | None = None,
+    names: Names | None = None,
+    sdp: str | None = None,
+    same_clock: bool = False,
+    repeat: int | None = None,
+    out: str | Path = RUNS,
+) -> Estimate:
+    """Estimates a scenario from a call: both paths, with how sure each number is, and what was sent.
+
+    The result has the ``scenario``, its ``text`` in TOML, and a ``table()`` of its numbers. ``save(FILE)``
+    writes the scenario, and ``report(FILE)`` a page that shows the call beside its simulation.
+
+    Args:
+        call: a capture or a log, two captures, or the event logs of both ends, as for :func:`import_files`;
+            or a run, its path or name, or a trace.
+        flow: the flow to take, with its opposite, if the call has several.
+        names: names of the two ends of captures or event logs.
+        sdp: text of the session descriptions of a captured call.
+        same_clock: whether the machines of two captures had synchronised clocks. By default, their difference
+            is estimated, and only the sum of the delays of both directions is known.
+        repeat: number of the repeat of a run; by default the first that has a trace.
+        out: directory in which to look for runs by name.
+
+    Raises:
+        BadInput: the call cannot be read, is too large, has no media, or has several flows and ``flow`` does
+            not choose one.
+        TraceError: nothing was captured, or there is no such run.
+
+    Example:
+        >>> call = rtclab.run("first-call", duration="20 s", repeats=1)
+        >>> estimate = rtclab.scenario_from(call)
+        >>> capacity = estimate.table().filter(of="alice->bob", name="capacity")
+        >>> capacity["unit"].item(), 950 < capacity["value"].item() < 1050
+        ('kbit/s', True)
+    """
+    from rtclab.estimate import call_of, estimate, read_call
+
+    if isinstance(call, (Trace, Results)):
+        trace = call if isinstance(call, Trace) else _trace_of(call, repeat)
+        return estimate(call_of(trace, flow, trace.path.parent.name if call is not trace else "a trace"))
+    paths = [call] if isinstance(call, (str, Path)) else list(call)
+    if len(paths) == 1 and not Path(paths[0]).is_file():
+        if (Path(paths[0]) / MANIFEST).is_file():
+            return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name))
+        if find_store(paths[0], Path(out)) is None:
+            raise BadInput(
+                f"{paths[0]}: no such file or run", hint="expected a capture, a log, or a run in --out"
+            )
+        run = open_results(paths[0], out=out)
+        return estimate(call_of(_trace_of(run, repeat), flow, run.name))
+    files = [Path(path) for path in paths]
+    return estimate(read_call(files, names=names, sdp=sdp, same_clock=same_clock, flow=flow))
+
+
+def _trace_of(run: Results, repeat: int | None) -> Trace:
+    """The trace of a repeat of a run, by default of the first that has one."""
+    if repeat is not None:
+        return run.run.trace(repeat)
+    if not run.run.traced or not run.traces:
+        raise BadInput(f"{run.name} kept no traces", hint="run it again with traces=True")
+    return run.traces[0]
 
 
 def list_scenarios() -> pl.DataFrame:

@@ -677,6 +677,82 @@ def import_files(
     import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
 
 
+scenario_app = typer.Typer(
+    no_args_is_help=True,
+    help="Make scenarios.",
+    epilog="Example: rtclab scenario from event-log-alice-bob.log",
+)
+app.add_typer(scenario_app, name="scenario")
+
+
+@scenario_app.callback()
+def scenario() -> None:
+    """Make scenarios."""
+
+
+@scenario_app.command("from", epilog="Example: rtclab scenario from alice.pcapng bob.pcapng --same-clock")
+def scenario_from(
+    calls: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CALL [CALL]",
+            help="A capture (pcap, pcapng), a log or a run; or two captures, or the event logs of both ends.",
+        ),
+    ],
+    flow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FLOW",
+            help="The flow to take, such as 'alice->bob', with its opposite; if there are several.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="The two ends, as for `rtclab import`: alice,bob."),
+    ] = None,
+    sdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+    ] = None,
+    same_clock: Annotated[
+        bool,
+        typer.Option(
+            "--same-clock",
+            help="The machines of two captures had synchronised clocks. By default their difference is "
+            "estimated, and only the sum of the delays of both directions is known.",
+        ),
+    ] = False,
+    repeat: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace."),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file to write; by default from-NAME.toml, here."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Page to write; by default beside the scenario, as .html."),
+    ] = None,
+    simulations: Annotated[
+        int, typer.Option(min=1, help="Number of simulations that the page shows beside the call.")
+    ] = 10,
+    out: Out = RUNS,
+    no_report: NoReport = False,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate a scenario from a call: its paths, with how sure each number is, and what was sent.
+
+    Writes a TOML file, which runs simulated or live, and a page that shows the call beside its simulation. If
+    the call did not load a path, its capacity is a lower bound, and the scenario has no limit.
+    """
+    from rtclab.cli.estimating import EstimateRequest, estimate_and_show
+
+    request = EstimateRequest(
+        calls, flow, names, sdp, same_clock, repeat, scenario, page, simulations, out, as_json
+    )
+    estimate_and_show(request, report=not no_report)
+
+
 @app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")
 def replay(
     recordings: Annotated[
