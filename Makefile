@@ -16,10 +16,20 @@ LIVEKIT_SERVER := github.com/livekit/livekit-server/cmd/server@v1.13.5
 LIVEKIT_CLIENT := livekit-client@2.23.0
 WHIP_WHEP := github.com/pion/webrtc/v4/examples/whip-whep@v4.2.26
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+# What `make dist` builds for; `rustup target add` installs a target. The wheels for Linux run with this glibc and later.
+TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-apple-darwin aarch64-apple-darwin x86_64-pc-windows-gnu
+GLIBC := 2.17
+DIST := $(CURDIR)/target/dist
+PROFILE := $(DIST)/profile.profdata
+# Absolute paths of this machine, such as in messages of panics, would end up in the wheels.
+PATHS := --remap-path-prefix=$(HOME)=. --remap-path-prefix=$(CURDIR)=.
+LLVM := $$(rustc --print target-libdir)/../bin
+FIND_ZIG := PATH=$(CURDIR)/$(BIN):$$PATH
+BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin build --release --locked --target-dir $(DIST)/cargo
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: run reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -74,6 +84,32 @@ target/bench/%/built:
 	cp $(@D)/target/release/lib_native.so $(@D)/python/rtclab/_native.abi3.so
 	touch $@
 
+dist: $(VENV)/built-dist $(PROFILE) ## dist/: source and profile-guided wheels, built and tested; TARGETS="TRIPLE ..." chooses
+	rm -rf dist
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist ./papers
+	for target in $(TARGETS); do $(MAKE) wheel-$$target || exit 1; done
+	RTCLAB_DIST=$(CURDIR)/dist $(BIN)/pytest tests/install
+
+$(PROFILE): $(VENV)/built-dist $(NATIVE) packaging/train.py
+	rm -rf $(DIST)/profile && mkdir -p $(DIST)/profile
+	RUSTFLAGS=-Cprofile-generate=$(DIST)/profile $(BUILD_WHEEL) --target $$(rustc --print host-tuple) --out $(DIST)/profile
+	$(BIN)/python -m zipfile --extract $(DIST)/profile/*.whl $(DIST)/profile/python
+	PYTHONPATH=$(DIST)/profile/python $(BIN)/python packaging/train.py
+	$(LLVM)/llvm-profdata merge --output=$@ $(DIST)/profile/*.profraw
+
+wheel-%-linux-gnu: $(PROFILE)
+	rm -rf $(DIST)/$*
+	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $*-linux-gnu \
+	  --compatibility manylinux_$(subst .,_,$(GLIBC)) --out $(DIST)/$*
+	RUSTFLAGS="$(PATHS)" $(FIND_ZIG) cargo zigbuild --locked --profile server -p rtclab-sfu \
+	  --target $*-linux-gnu.$(GLIBC) --target-dir $(DIST)/cargo
+	$(LLVM)/llvm-strip -o $(DIST)/$*/rtclab-sfu $(DIST)/cargo/$*-linux-gnu/server/rtclab-sfu
+	PYTHON=$(BIN)/python packaging/add_program.sh $(DIST)/$*/*.whl $(DIST)/$*/rtclab-sfu dist
+
+wheel-%: $(PROFILE)
+	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $* --out dist
+
 fuzz: fuzz-build                  ## every parser for FUZZ_SECONDS, as many at a time as there are cores
 	$(MAKE) --jobs=$$(nproc) --output-sync=target $(FUZZ_TARGETS:%=fuzz-%)
 
@@ -92,7 +128,7 @@ docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust docum
 	$(BIN)/sphinx-build -q -W -E --keep-going -d target/doc/site-cache docs target/doc/site
 
 clean:                            ## everything that make made, but not runs
-	rm -rf $(VENV) target fuzz/target python/rtclab/_native*.so
+	rm -rf $(VENV) dist target fuzz/target python/rtclab/_native*.so
 
 $(BIN)/maturin:
 	$(PYTHON) -m venv $(VENV)
@@ -121,10 +157,25 @@ $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live
 	touch $(VENV)/built $@
 
-$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU) papers/pyproject.toml
+# What rtclab depends on, for the test that installs its wheel without a network.
+target/wheelhouse: $(BIN)/maturin pyproject.toml papers/pyproject.toml
+	mkdir -p $@
+	$(BIN)/python -c 'import tomllib as t; \
+	  projects = [t.load(open(f"{d}/pyproject.toml", "rb")) for d in (".", "papers")]; \
+	  print(*projects[0]["project"]["dependencies"], *projects[1]["build-system"]["requires"], sep="\n")' > $@/requirements.txt
+	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary :all: --dest $@ --requirement $@/requirements.txt
+	touch $@
+
+$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU) papers/pyproject.toml target/wheelhouse
 	$(MATURIN) --extras dev,docs,live
 	$(PAPERS)
 	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $(VENV)/built-papers $@
+
+$(VENV)/built-dist: $(VENV)/built-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check auditwheel cargo-zigbuild ziglang
+	rustup component add llvm-tools
+	rustup target add $(TARGETS)
+	touch $@
 
 $(VENV)/built-docs: $(BIN)/maturin $(NATIVE) papers/pyproject.toml
 	$(MATURIN) --extras docs

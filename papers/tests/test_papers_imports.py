@@ -18,6 +18,7 @@ PUBLIC = {
     "rtclab.backend.live",
     "rtclab.cli",
     "rtclab.errors",
+    "rtclab.estimate",
     "rtclab.experiment",
     "rtclab.fingerprint",
     "rtclab.metrics",

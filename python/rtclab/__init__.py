@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         list_scenarios,
         replay,
         run,
+        scenario_from,
         sweep,
     )
     from rtclab.lab import open_results as open  # noqa: F401
@@ -55,6 +56,7 @@ __all__ = [
     "list_scenarios",
     "replay",
     "run",
+    "scenario_from",
     "simulate",
     "simulate_together",
     "sweep",
@@ -81,6 +83,7 @@ _HOME = {
     "simulate": ("rtclab.backend.sim", "simulate"),
     "simulate_together": ("rtclab.backend.sim_batch", "simulate_together"),
     "run": ("rtclab.lab", "run"),
+    "scenario_from": ("rtclab.lab", "scenario_from"),
     "sweep": ("rtclab.lab", "sweep"),
 }
 """Module of each public name, and its name there."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import platform
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,14 @@ __all__ = [
     "TraceError",
     "UnsupportedScenario",
     "is_disk_full",
+    "need_linux",
     "reason_of",
     "with_hint",
 ]
+
+
+SEE_DOCTOR = "`rtclab doctor` says how to install what is missing"
+"""The hint about anything that live calls lack on a machine."""
 
 
 class RtclabError(Exception):
@@ -156,6 +163,16 @@ def with_hint(message: str, hint: str | None) -> str:
 def reason_of(error: Exception) -> str:
     """The reason of a failure for a manifest: the message, with the type of an unexpected error before it."""
     return str(error) if isinstance(error, RtclabError) else f"{type(error).__name__}: {error}"
+
+
+def need_linux(what: str) -> None:
+    """Refuses what the simulator-only builds for other systems lack. ``what`` is in the plural.
+
+    Raises:
+        BackendUnavailable: this system is not Linux.
+    """
+    if sys.platform != "linux":
+        raise BackendUnavailable(f"{what} need Linux; this system is {platform.system()}")
 
 
 def is_disk_full(error: OSError) -> bool:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rtclab import __version__
-from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError
+from rtclab.backend import Backend
+from rtclab.backend import backend as backend_of
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, FieldError, RtclabError, need_linux
 from rtclab.experiment import (
     Experiment,
     Moment,
@@ -22,6 +24,7 @@ from rtclab.experiment import (
     Store,
     compare_runs,
     essential,
+    find_store,
     keep_trace,
     open_store,
     resumed,
@@ -34,9 +37,10 @@ from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import NS_PER_S, Run, Trace
+from rtclab.trace import MANIFEST, NS_PER_S, Run, Trace
 
 if TYPE_CHECKING:
+    from rtclab.estimate import Estimate
     from rtclab.importers import Imported, Names
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
@@ -45,6 +49,7 @@ Changes = Mapping[str, object] | Sequence[str | Change]
 """Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
+INVITE_WAIT = "5 min"
 IMPORT = "import"
 """The name of the scenario of imported runs, with which their names begin."""
 
@@ -172,6 +177,8 @@ def run(
     out: str | Path = RUNS,
     resume: str | Path | None = None,
     renew: bool = False,
+    invite: Mapping[str, str] | None = None,
+    invite_wait: Moment = INVITE_WAIT,
     progress: bool = True,
     watch: int | None = None,
 ) -> Results:
@@ -196,6 +203,10 @@ def run(
         out: directory of runs, in which a new directory is made.
         resume: a run or sweep to continue with the same scenario and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
+        invite: by participant, the address of this machine at which a browser on the network, such as a
+            phone's, can take the participant's seat in a live call: ``{"alice": "192.168.1.5:8443"}``.
+            Without a port the kernel chooses one. Then there is one repeat unless ``repeats`` is given.
+        invite_wait: how long each repeat waits until all these seats are taken.
         progress: show a progress bar on a terminal or in a notebook.
         watch: serve a page that shows what happens, on this port of the loopback interface; 0 takes a free
             port. Its URL is printed on standard error. In the end the page is kept as ``watch.html``.
@@ -212,6 +223,12 @@ def run(
     """
     shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
     overrides = _overrides(set, shorthands)
+    if invite and resume is None and backend != "live":
+        raise BadInput(
+            f"invite: browsers take part in live calls only; got backend {backend or DEFAULT_BACKEND}",
+            hint="--backend live",
+        )
+    chosen = _inviting(invite, invite_wait) if invite else backend
     if resume is not None:
         if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
@@ -222,7 +239,7 @@ def run(
             return resumed(
                 resume,
                 out=out,
-                backend=backend,
+                backend=chosen,
                 repeats=repeats,
                 jobs=jobs,
                 renew=renew,
@@ -231,11 +248,15 @@ def run(
             )
     if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
+    if invite:
+        repeats = repeats or 1
+        invited = (f"participants.{name}.browser.name" for name in invite)
+        overrides += [Change(field, "invited", "--invite") for field in invited]
     if repeats is not None:
         overrides.append(Change("repeats", repeats, "repeats"))
     loaded = Scenario.load(scenario, overrides)
     experiment = Experiment(
-        [loaded], backend=backend or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
+        [loaded], backend=chosen or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
     )
     with _dashboard(watch) as beside:
         return experiment.run(out=out, jobs=jobs, progress=progress, beside=beside)
@@ -277,6 +298,19 @@ def watch(name: str | Path = "latest", *, out: str | Path = RUNS, port: int = 0)
     with Dashboard(port) as dashboard, dashboard.showing(path):
         while True:
             sleep(1)
+
+
+def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
+    """The backend of live calls with invited browsers."""
+    backend_of("live")  # says what is not installed
+    from rtclab.backend.live import LiveBackend
+    from rtclab.backend.live.inviting import Invitation
+
+    invitations = [Invitation.parse(name, place) for name, place in invite.items()]
+    try:
+        return LiveBackend(invitations, wait_s=Duration.parse(as_time(wait)).s)
+    except FieldError as error:
+        raise BadInput(f"invite_wait: {error.message}") from None
 
 
 def sweep(
@@ -487,13 +521,12 @@ def link(
         1
     """
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
+    need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
     from rtclab.backend.live.link import run_link
 
     if "pyroute2" in missing_python_packages():
-        raise BackendUnavailable(
-            "an emulated link needs the Python module `pyroute2`", hint="`make setup-live` installs it"
-        )
+        raise BackendUnavailable("an emulated link needs the Python module `pyroute2`", hint=SEE_DOCTOR)
     return run_link(
         outwards.native("up"),
         back.native("down"),
@@ -630,6 +663,72 @@ def import_files(
 
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
     return _keep(imported, paths, Path(out))
+
+
+def scenario_from(
+    call: str | Path | Sequence[str | Path] | Trace | Results,
+    *,
+    flow: str | None = None,
+    names: Names | None = None,
+    sdp: str | None = None,
+    same_clock: bool = False,
+    repeat: int | None = None,
+    out: str | Path = RUNS,
+) -> Estimate:
+    """Estimates a scenario from a call: both paths, with how sure each number is, and what was sent.
+
+    The result has the ``scenario``, its ``text`` in TOML, and a ``table()`` of its numbers. ``save(FILE)``
+    writes the scenario, and ``report(FILE)`` a page that shows the call beside its simulation.
+
+    Args:
+        call: a capture or a log, two captures, or the event logs of both ends, as for :func:`import_files`;
+            or a run, its path or name, or a trace.
+        flow: the flow to take, with its opposite, if the call has several.
+        names: names of the two ends of captures or event logs.
+        sdp: text of the session descriptions of a captured call.
+        same_clock: whether the machines of two captures had synchronised clocks. By default, their difference
+            is estimated, and only the sum of the delays of both directions is known.
+        repeat: number of the repeat of a run; by default the first that has a trace.
+        out: directory in which to look for runs by name.
+
+    Raises:
+        BadInput: the call cannot be read, is too large, has no media, or has several flows and ``flow`` does
+            not choose one.
+        TraceError: nothing was captured, or there is no such run.
+
+    Example:
+        >>> call = rtclab.run("first-call", duration="20 s", repeats=1)
+        >>> estimate = rtclab.scenario_from(call)
+        >>> capacity = estimate.table().filter(of="alice->bob", name="capacity")
+        >>> capacity["unit"].item(), 950 < capacity["value"].item() < 1050
+        ('kbit/s', True)
+    """
+    from rtclab.estimate import call_of, estimate, read_call
+
+    if isinstance(call, (Trace, Results)):
+        trace = call if isinstance(call, Trace) else _trace_of(call, repeat)
+        return estimate(call_of(trace, flow, trace.path.parent.name if call is not trace else "a trace"))
+    paths = [call] if isinstance(call, (str, Path)) else list(call)
+    if len(paths) == 1 and not Path(paths[0]).is_file():
+        if (Path(paths[0]) / MANIFEST).is_file():
+            return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name))
+        if find_store(paths[0], Path(out)) is None:
+            raise BadInput(
+                f"{paths[0]}: no such file or run", hint="expected a capture, a log, or a run in --out"
+            )
+        run = open_results(paths[0], out=out)
+        return estimate(call_of(_trace_of(run, repeat), flow, run.name))
+    files = [Path(path) for path in paths]
+    return estimate(read_call(files, names=names, sdp=sdp, same_clock=same_clock, flow=flow))
+
+
+def _trace_of(run: Results, repeat: int | None) -> Trace:
+    """The trace of a repeat of a run, by default of the first that has one."""
+    if repeat is not None:
+        return run.run.trace(repeat)
+    if not run.run.traced or not run.traces:
+        raise BadInput(f"{run.name} kept no traces", hint="run it again with traces=True")
+    return run.traces[0]
 
 
 def list_scenarios() -> pl.DataFrame:

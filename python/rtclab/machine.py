@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import platform
+import sys
+
+from rtclab.backend import REBUILD
 from rtclab.backend.live import doctor as live
 from rtclab.backend.live.doctor import MachineCheck
 
@@ -18,5 +22,8 @@ def doctor() -> list[MachineCheck]:
 
         simulator = MachineCheck("simulator", True, "built")
     except ImportError as error:
-        simulator = MachineCheck("simulator", False, str(error), "make setup")
+        simulator = MachineCheck("simulator", False, str(error), REBUILD)
+    if sys.platform != "linux":
+        detail = f"they need Linux; this system is {platform.system()}"
+        return [simulator, MachineCheck("live calls", False, detail, "run them on Linux", required=False)]
     return [simulator, *live.doctor()]

@@ -47,7 +47,7 @@ def command(name: str) -> Any:
     if name in ELSEWHERE:
         raise BadInput(
             f"the command `{name}` is in the distribution {ELSEWHERE[name]}, which is not installed",
-            hint="`make setup-dev`, or `pip install ./papers` in the repository of rtclab, installs it",
+            hint="install its wheel; in the repository of rtclab, `pip install ./papers` does it",
         )
     return None
 

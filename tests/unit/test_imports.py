@@ -42,6 +42,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {"errors", "native_tables", "importers", "monitor", "trace", "metrics", "report", "_native"},
+    "estimate": {
+        "errors",
+        "scenario",
+        "monitor",
+        "trace",
+        "importers",
+        "backend",
+        "metrics",
+        "experiment",
+        "report",
+    },
     "bench": {"errors", "scenario", "trace", "backend", "metrics", "experiment", "report", "_native"},
     "lab": {
         "errors",
@@ -55,6 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "dashboard",
         "trace_methods",
+        "estimate",
     },
     "gates": {
         "errors",
@@ -85,6 +97,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "report",
         "trace_methods",
+        "estimate",
         "_native",
     },
     "__main__": {"cli"},

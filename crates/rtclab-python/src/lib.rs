@@ -3,14 +3,17 @@
 use pyo3::prelude::*;
 use rtclab_core::cc::{ALGORITHMS, OptionSpec};
 
+#[cfg(target_os = "linux")]
 mod emulator;
 mod event_log;
+#[cfg(target_os = "linux")]
+mod live_monitor;
 mod monitor;
 mod replay;
 mod sim;
 mod statistics;
 
-/// Simulator, emulator, monitor and the one quantile that metrics need.
+/// Simulator, monitor and the one quantile that metrics need; on Linux also the emulator.
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
@@ -22,8 +25,11 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(replay::replay_arrivals, m)?)?;
     m.add_function(wrap_pyfunction!(statistics::student_t_quantile, m)?)?;
     m.add_function(wrap_pyfunction!(statistics::student_t_p, m)?)?;
-    m.add_class::<emulator::Emulator>()?;
-    m.add_class::<monitor::LiveMonitor>()?;
+    #[cfg(target_os = "linux")]
+    {
+        m.add_class::<emulator::Emulator>()?;
+        m.add_class::<live_monitor::LiveMonitor>()?;
+    }
     m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
     m.add("CONGESTION_CONTROL_SUMMARIES", congestion_control_summaries())?;
     m.add("CONGESTION_CONTROL_OPTIONS", congestion_control_options())?;

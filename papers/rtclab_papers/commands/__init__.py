@@ -158,9 +158,24 @@ def validate(
         bool,
         typer.Option("--meetings", help="Compare meetings of three and four people instead."),
     ] = False,
+    from_calls: Annotated[
+        Literal["tuned-on", "held-out", "both"] | None,
+        typer.Option(
+            "--from-calls",
+            help="Estimate random paths from simulated calls instead: those that estimates were tuned on, "
+            "those that were held out, or both.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
+    if from_calls is not None:
+        if tcp or repeats is not None or keep_live or random is not None or again or recorded or meetings:
+            raise BadInput("--from-calls takes no option of other comparisons")
+        from rtclab_papers.commands.validating import validate_from_calls_and_show
+
+        validate_from_calls_and_show(page, from_calls, as_json=as_json)
+        return
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
     if again:

@@ -100,6 +100,26 @@ def validate_chosen_and_show(
     _write_twin(page, _stored(page), as_json=as_json)
 
 
+def validate_from_calls_and_show(out: Path | None, which: str, *, as_json: bool) -> None:
+    """Estimates random paths from simulated calls, keeps their rows beside a page, and prints its tables.
+
+    Args:
+        out: the page whose text quotes the tables; its rows are in ``data/`` beside it.
+        which: ``tuned-on``, ``held-out`` or ``both``.
+        as_json: print the rows instead.
+    """
+    from rtclab.processes import cores, process_pool
+    from rtclab_papers.validate.from_calls import GROUPS, evaluate, tables
+
+    groups = [name for name in GROUPS if which in ("both", name.replace(" ", "-"))]
+    with process_pool(cores()) as pool:
+        rows = evaluate(_data(out or Path("docs/from-a-call.md"), ""), groups, pool, _say)
+    if as_json:
+        print_json(rows.to_dicts())
+    else:
+        print("\n".join(tables(rows)))
+
+
 def _stored(page: Path) -> list[Outcome]:
     """What is kept of the random conditions of a page."""
     from rtclab_papers.validate.conditions import draw

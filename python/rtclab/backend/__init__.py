@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import polars as pl
 
 import rtclab
 from rtclab.backend.taking_turns import turn
-from rtclab.errors import BackendUnavailable, BadInput
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, need_linux
 from rtclab.scenario import Scenario
 from rtclab.scenario.network import route
 from rtclab.scenario.topology import connections, flow_names
@@ -77,16 +78,21 @@ _HOME = {"sim": ("rtclab.backend.sim", "SimBackend"), "live": ("rtclab.backend.l
 
 NAMES = tuple(_HOME)
 
+REBUILD = "install rtclab again; in its repository, run `make setup`"
+"""The hint about a missing or outdated native module."""
+
 
 def backend(name: str) -> Backend:
     """The backend of this name.
 
     Raises:
         BadInput: there is no such backend.
-        BackendUnavailable: a Python module that it needs is not installed.
+        BackendUnavailable: a Python module that it needs is not installed, or the system is not Linux.
     """
     if name not in _HOME:
         raise BadInput(f"no backend `{name}`; expected {' or '.join(NAMES)}")
+    if name == "live":
+        need_linux("live calls")
     module, attribute = _HOME[name]
     try:
         made: Backend = getattr(importlib.import_module(module), attribute)()
@@ -95,7 +101,7 @@ def backend(name: str) -> Backend:
             raise
         raise BackendUnavailable(
             f"the {name} backend needs the Python module `{error.name}`, which is not installed",
-            hint="`make setup-live` installs what live calls need" if name == "live" else "run `make setup`",
+            hint=SEE_DOCTOR if name == "live" else REBUILD,
         ) from None
     return made
 
@@ -253,7 +259,9 @@ def machine() -> Machine:
         kernel=platform.release(),
         processor=_processor(),
         cores=os.cpu_count(),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=None
+        if sys.platform == "win32"
+        else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     )
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from rtclab import _native, native_tables
 from rtclab.backend import (
+    REBUILD,
     Watch,
     failure_of,
     last_events,
@@ -236,9 +237,7 @@ class NativeMismatch(RtclabError):
     """The native module returned a table that does not follow the trace contract."""
 
     def __init__(self, where: str, what: str) -> None:
-        super().__init__(
-            f"the native module's {where}: {what}", hint="it may be another version; run `make setup`"
-        )
+        super().__init__(f"the native module's {where}: {what}", hint=f"it may be another version; {REBUILD}")
 
 
 KINDS = {pl.Int64(): "iu", pl.Float64(): "f", pl.Boolean(): "iub", pl.String(): "iu"}

@@ -323,6 +323,19 @@ def run(
         typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
     ] = False,
     watch_port: WatchPort = 0,
+    invite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ADDRESS",
+            help="Let a browser on the network, such as a phone's, take the seat of a participant of a live "
+            "call. ADDRESS is one IPv4 address of this machine, such as 192.168.1.5 or 192.168.1.5:8443. May "
+            "be given several times. Runs one repeat, unless --repeats says otherwise.",
+        ),
+    ] = None,
+    invite_wait: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="With --invite: how long to wait until all seats are taken."),
+    ] = "5 min",
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -333,9 +346,10 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report
+    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
+    seats = seats_of(invite or ())
     check_trust(backend, scenario, changes or (), resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
@@ -357,6 +371,8 @@ def run(
             resume=resume,
             renew=renew,
             watch=watch_port if watched else None,
+            invite=seats,
+            invite_wait=invite_wait,
         ),
         wanted,
     )
@@ -661,6 +677,82 @@ def import_files(
     import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
 
 
+scenario_app = typer.Typer(
+    no_args_is_help=True,
+    help="Make scenarios.",
+    epilog="Example: rtclab scenario from event-log-alice-bob.log",
+)
+app.add_typer(scenario_app, name="scenario")
+
+
+@scenario_app.callback()
+def scenario() -> None:
+    """Make scenarios."""
+
+
+@scenario_app.command("from", epilog="Example: rtclab scenario from alice.pcapng bob.pcapng --same-clock")
+def scenario_from(
+    calls: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CALL [CALL]",
+            help="A capture (pcap, pcapng), a log or a run; or two captures, or the event logs of both ends.",
+        ),
+    ],
+    flow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FLOW",
+            help="The flow to take, such as 'alice->bob', with its opposite; if there are several.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="The two ends, as for `rtclab import`: alice,bob."),
+    ] = None,
+    sdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+    ] = None,
+    same_clock: Annotated[
+        bool,
+        typer.Option(
+            "--same-clock",
+            help="The machines of two captures had synchronised clocks. By default their difference is "
+            "estimated, and only the sum of the delays of both directions is known.",
+        ),
+    ] = False,
+    repeat: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace."),
+    ] = None,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file to write; by default from-NAME.toml, here."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Page to write; by default beside the scenario, as .html."),
+    ] = None,
+    simulations: Annotated[
+        int, typer.Option(min=1, help="Number of simulations that the page shows beside the call.")
+    ] = 10,
+    out: Out = RUNS,
+    no_report: NoReport = False,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate a scenario from a call: its paths, with how sure each number is, and what was sent.
+
+    Writes a TOML file, which runs simulated or live, and a page that shows the call beside its simulation. If
+    the call did not load a path, its capacity is a lower bound, and the scenario has no limit.
+    """
+    from rtclab.cli.estimating import EstimateRequest, estimate_and_show
+
+    request = EstimateRequest(
+        calls, flow, names, sdp, same_clock, repeat, scenario, page, simulations, out, as_json
+    )
+    estimate_and_show(request, report=not no_report)
+
+
 @app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")
 def replay(
     recordings: Annotated[
@@ -746,7 +838,6 @@ def run_link(
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
     far end. The exit status is the command's.
     """
-    from rtclab.backend.live.link import summary_text
     from rtclab.cli import tables
     from rtclab.lab import link
 
@@ -754,6 +845,8 @@ def run_link(
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
+        from rtclab.backend.live.link import summary_text
+
         print(summary_text(result), file=sys.stderr)
     raise typer.Exit(result["status"])
 

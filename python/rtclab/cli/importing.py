@@ -37,7 +37,7 @@ def import_and_show(request: ImportRequest) -> None:
     Raises:
         BadInput: a file cannot be read, or an option is invalid.
     """
-    names, sdp = _names(request.names), sdp_text(request.sdp)
+    names, sdp = names_of(request.names), sdp_text(request.sdp)
     with busy("reading"):
         run = import_files(request.files, names=names, sdp=sdp, corrected=request.corrected, out=request.out)
     about = run.traces[0].manifest
@@ -61,8 +61,12 @@ def import_and_show(request: ImportRequest) -> None:
     print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 
-def _names(text: str | None) -> Names | None:
-    """``alice,bob`` as two names, ``10.0.0.1=alice,10.0.0.2=bob`` as names by address."""
+def names_of(text: str | None) -> Names | None:
+    """``alice,bob`` as two names, ``10.0.0.1=alice,10.0.0.2=bob`` as names by address.
+
+    Raises:
+        BadInput: an address has no name, or a name no address.
+    """
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

@@ -93,6 +93,23 @@ def fields_of(vary: Sequence[str]) -> dict[str, str]:
     return fields
 
 
+def seats_of(invite: Sequence[str]) -> dict[str, str]:
+    """The address of each invited participant, empty if there is none, from the options ``--invite``.
+
+    Raises:
+        BadInput: a participant is given twice, or has no name.
+    """
+    seats: dict[str, str] = {}
+    for text in invite:
+        name, _, address = text.partition("=")
+        if not name:
+            raise BadInput(f"--invite: cannot read `{text}`; expected NAME=ADDRESS")
+        if name in seats:
+            raise BadInput(f"--invite: {name} is given twice")
+        seats[name] = address
+    return seats
+
+
 def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequence[Limit] = ()) -> int:
     """Runs, measures and reports; returns the exit status. ``start`` runs and returns the results.
 

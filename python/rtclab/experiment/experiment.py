@@ -243,7 +243,7 @@ def resumed(
     name: str | Path,
     *,
     out: str | Path = "runs",
-    backend: str | None = None,
+    backend: str | Backend | None = None,
     repeats: int | None = None,
     executor: Executor | None = None,
     jobs: int | None = None,
@@ -256,7 +256,7 @@ def resumed(
     Args:
         name: path, name below ``out``, or ``latest``.
         out: directory in which to look for a name.
-        backend: the backend that began it, if given.
+        backend: the backend that began it, or its name, if given.
         repeats: number of repeats that each condition should have, if more than planned.
         executor: as in :meth:`Experiment.run`.
         jobs: as in :meth:`Experiment.run`.
@@ -272,9 +272,11 @@ def resumed(
     """
     store = open_store(name, Path(out))
     about = store.about
-    if backend not in (None, about.backend):
+    given = None if isinstance(backend, str) else backend
+    wanted = given.name if given is not None else backend
+    if wanted not in (None, about.backend):
         raise BadInput(
-            f"backend: {store.name} was made by backend {about.backend}, not {backend}",
+            f"backend: {store.name} was made by backend {about.backend}, not {wanted}",
             hint="leave the backend out, or start a new run",
         )
     missing = [f"`{metric}`" for metric in about.metrics if metric not in METRICS]
@@ -288,7 +290,7 @@ def resumed(
             f"repeats: {store.name} has {about.repeats}; got {repeats}",
             hint="repeats can be added, not taken away",
         )
-    made = backend_of(about.backend, capture=about.capture)
+    made = backend_of(given or about.backend, capture=about.capture)
     how = How(executor, jobs, renew=renew, beside=beside)
     check_workers(about, made, how)
     check(store.conditions, made)

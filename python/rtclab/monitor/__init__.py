@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from rtclab import _native, native_tables
-from rtclab.errors import BackendUnavailable, BadInput
+from rtclab.errors import BackendUnavailable, BadInput, need_linux
 
 Tables = dict[str, pl.DataFrame]
 
@@ -90,7 +90,7 @@ class LiveMonitor:
 
     Raises:
         BadInput: there is no such interface.
-        BackendUnavailable: the permission to open packet sockets is missing.
+        BackendUnavailable: the permission to open packet sockets is missing, or the system is not Linux.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class LiveMonitor:
         seconds: bool = False,
         max_streams: int = MAX_STREAMS,
     ) -> None:
+        need_linux("monitors of an interface")
         try:
             self._native = _native.LiveMonitor(
                 interface, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams

@@ -189,8 +189,9 @@ class Host(Table):
 class Browser(Table):
     """The browser of a live call, and how it is started. Simulated calls ignore it."""
 
-    name: Literal["chromium", "firefox"] = "chromium"
-    """Browser of the participant."""
+    name: Literal["chromium", "firefox", "invited"] = "chromium"
+    """Browser of the participant. ``invited`` is a browser on the network, such as a phone's, that opens the
+    address which ``rtclab run --invite`` shows."""
     field_trials: str = ""
     """Field trials of WebRTC that the browser is forced to use, such as
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
@@ -208,10 +209,15 @@ class Browser(Table):
             raise FieldError(
                 f"cannot read `{self.field_trials}`; expected `NAME/GROUP/`, repeated", key="field_trials"
             )
-        if self.field_trials and self.name == "firefox":
-            raise FieldError("Firefox takes no field trials; expected none", key="field_trials")
-        if not self.encryption and self.name == "firefox":
-            raise FieldError("Firefox always encrypts media; expected `true`", key="encryption")
+        if self.name == "chromium":
+            return self
+        who = "Firefox" if self.name == "firefox" else "An invited browser"
+        if self.field_trials:
+            raise FieldError(f"{who} takes no field trials; expected none", key="field_trials")
+        if not self.encryption:
+            raise FieldError(f"{who} always encrypts media; expected `true`", key="encryption")
+        if self.args and self.name == "invited":
+            raise FieldError(f"{who} takes no arguments; expected none", key="args")
         return self
 
 

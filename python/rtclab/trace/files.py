@@ -39,7 +39,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         if not direct:
-            temporary.rename(target)
+            temporary.replace(target)
     except OSError as error:
         if is_disk_full(error):
             raise DiskFull(path) from error
@@ -100,7 +100,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
             ``what``.
     """
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TraceError(f"{path.parent} is not a {what}: it has no {path.name}") from None
     except (OSError, ValueError) as error:

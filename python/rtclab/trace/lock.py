@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,8 +12,16 @@ from pathlib import Path
 
 from rtclab.errors import BadInput
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 LOCK_FILE = ".lock"
 CHECK_INTERVAL_S = 0.2
+FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+LOCKED_BYTE = 1 << 30
+"""The byte that Windows locks, beyond the text, because nobody else may read a locked byte there."""
 
 
 @contextmanager
@@ -72,7 +80,8 @@ def _locked(file: Path, mode: int, on_wait: Callable[[str], None]) -> Iterator[N
         ) from None
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
         yield
     finally:
         # Removed while it is still locked, so that no other process's lock file is removed. What another user
@@ -80,6 +89,9 @@ def _locked(file: Path, mode: int, on_wait: Callable[[str], None]) -> Iterator[N
         with suppress(PermissionError):
             file.unlink(missing_ok=True)
         os.close(descriptor)
+        if sys.platform == "win32":  # which removes no file that a process has open
+            with suppress(PermissionError):
+                file.unlink(missing_ok=True)
 
 
 def _acquired(file: Path, mode: int, on_wait: Callable[[str], None]) -> int:
@@ -90,10 +102,11 @@ def _acquired(file: Path, mode: int, on_wait: Callable[[str], None]) -> int:
             descriptor = _opened(file, mode)
             unless_locked.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+                _lock(descriptor)
+            except (BlockingIOError, PermissionError):
                 if not waited:
-                    on_wait(os.pread(descriptor, 200, 0).decode(errors="replace") or "another process")
+                    os.lseek(descriptor, 0, os.SEEK_SET)
+                    on_wait(os.read(descriptor, 200).decode(errors="replace") or "another process")
                 waited = True
             else:
                 # If the previous owner has removed the file meanwhile, this one has no name any more.
@@ -104,11 +117,25 @@ def _acquired(file: Path, mode: int, on_wait: Callable[[str], None]) -> int:
         time.sleep(CHECK_INTERVAL_S)
 
 
+def _lock(descriptor: int) -> None:
+    """Locks an open file.
+
+    Raises:
+        BlockingIOError, PermissionError: another process has locked it.
+    """
+    if sys.platform == "win32":
+        os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def _opened(file: Path, mode: int) -> int:
     # First without O_CREAT, which Linux refuses for files of other users in /tmp (fs.protected_regular).
     with suppress(FileNotFoundError):
-        return os.open(file, os.O_RDWR | os.O_NOFOLLOW)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
-    with suppress(PermissionError):  # another user has created it meanwhile
-        os.fchmod(descriptor, mode)  # whatever the umask
+        return os.open(file, FLAGS)
+    descriptor = os.open(file, FLAGS | os.O_CREAT, mode)
+    if sys.platform != "win32":
+        with suppress(PermissionError):  # another user has created it meanwhile
+            os.fchmod(descriptor, mode)  # whatever the umask
     return descriptor

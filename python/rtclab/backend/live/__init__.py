@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,19 @@ from rtclab.backend import Watch, manifest, paths_table, unwatched
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
 from rtclab.backend.live.internet import user_space_nat
+from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
 from rtclab.backend.live.media import camera_of
-from rtclab.backend.live.namespaces import LabError, run_in_lab
+from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
-from rtclab.errors import BackendUnavailable, CallFailed, DiskFull, LaboratoryFailed, UnsupportedScenario
+from rtclab.errors import (
+    BackendUnavailable,
+    BadInput,
+    CallFailed,
+    DiskFull,
+    LaboratoryFailed,
+    UnsupportedScenario,
+)
 from rtclab.scenario import Scenario, Video, mixing
 from rtclab.trace import Trace
 
@@ -42,6 +50,24 @@ class LiveBackend:
     deterministic = False
     capture = False
 
+    def __init__(
+        self,
+        invitations: Sequence[Invitation] = (),
+        *,
+        wait_s: float = WAIT_S,
+        announce: Emit = announce,
+    ) -> None:
+        """Prepares the backend.
+
+        Args:
+            invitations: where invited browsers find the seats of their participants.
+            wait_s: how long a repeat waits until all these seats are taken, in seconds.
+            announce: called with what happens to a seat; by default it is printed on standard error.
+        """
+        self._invitations = invitations
+        self._wait_s = wait_s
+        self._announce = announce
+
     def check(self, scenario: Scenario) -> None:
         """Checks whether browsers support the scenario, and whether this machine has what they need.
 
@@ -58,9 +84,12 @@ class LiveBackend:
         for participant in scenario.participants:
             check_participant(scenario, participant)
         check_own(scenario)
+        self._check_invitations(scenario)
         joined = live_connections(scenario)
         missing = what_is_missing(
-            turn=any(call.relay is not None for call in scenario.calls) or has_nat(scenario),
+            turn=any(call.relay is not None for call in scenario.calls)
+            or has_nat(scenario)
+            or bool(self._invitations),
             janus=any(one.server == "janus" for one in joined),
             mixer=any(one.server == MIXER for one in joined),
             str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
@@ -74,6 +103,37 @@ class LiveBackend:
                 + "; ".join(f"{check.name}: {check.detail}" for check in missing),
                 hint="; ".join(dict.fromkeys(check.hint for check in missing)),
             )
+
+    def _check_invitations(self, scenario: Scenario) -> None:
+        """Checks that every invited browser has an address, at which this machine can listen.
+
+        Raises:
+            UnsupportedScenario: a participant has both an invited browser and a page of the user's own.
+            BadInput: one has none, or its address or port cannot be used.
+        """
+        addressed = {one.participant for one in self._invitations}
+        for name, participant in scenario.participants.items():
+            if scenario.browser_of(name).name != "invited":
+                continue
+            if participant.page is not None:
+                raise UnsupportedScenario(
+                    f"participants.{name}.page",
+                    f"an invited browser gets rtclab's own page; got `{participant.page}`, expected none",
+                )
+            if name not in addressed:
+                raise BadInput(
+                    f"nobody can take the seat of {name}: an invited browser needs an address; expected "
+                    f"--invite {name}=ADDRESS",
+                    hint=own_addresses(),
+                )
+        for name in addressed:
+            if name not in scenario.participants or scenario.browser_of(name).name != "invited":
+                raise BadInput(
+                    f"invite: `{name}` has no invited browser in the scenario; expected "
+                    f'`browser.name = "invited"` for one of {", ".join(scenario.participants)}'
+                )
+        with listening(self._invitations):
+            pass
 
     def run(
         self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
@@ -95,7 +155,7 @@ class LiveBackend:
 
         started = browsers(scenario)
         planned = manifest(
-            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started)
+            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None
         ).as_json()
         argument = {
             "call": scenario.native(seed=seed),
@@ -118,9 +178,19 @@ class LiveBackend:
             "manifest": planned,
         }
         try:
-            with limited(shares(scenario)) as groups, user_space_nat() as attach:
-                on_start = attach if scenario.internet else None
-                run_in_lab(SESSION, argument | {"groups": groups}, on_start=on_start, on_event=watch)
+            with (
+                limited(shares(scenario)) as groups,
+                user_space_nat() as attach,
+                listening(self._invitations) as places,
+            ):
+                invited = {name: place | {"wait_s": self._wait_s} for name, place in places.items()}
+                run_in_lab(
+                    SESSION,
+                    argument | {"groups": groups, "invited": invited},
+                    on_start=attach if scenario.internet else None,
+                    on_event=lambda event: (self._announce if "seat" in event else watch)(event),
+                    descriptors=[place[kind] for place in places.values() for kind in ("tcp", "udp")],
+                )
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
 
-import psutil
-
 from rtclab.backend.live.process import Process, Spawn
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it
+    import psutil
 
 MIN_SHARED_MEMORY_BYTES = 256_000_000
 

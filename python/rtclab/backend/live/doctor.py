@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtclab.backend.live.clip import clip_path
@@ -19,12 +20,15 @@ from rtclab.backend.live.nat import find_nft, nft_rules
 from rtclab.backend.live.str0m import PROGRAM, find_server
 from rtclab.errors import BackendUnavailable
 
-SETUP = "make setup-live"
+SETUP = "`make setup-live` in the repository of rtclab"
+PREPARE_CLIP = "`python -m rtclab.backend.live.clip` prepares it"
 PYTHON_PACKAGES = {
     "aiohttp": "aiohttp",
     "av": "av",
+    "cryptography": "cryptography",
     "psutil": "psutil",
     "pyroute2": "pyroute2",
+    "segno": "segno",
     "skvideo": "scikit-video",
 }
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -130,21 +134,31 @@ def check_command(command: str, package: str, *, only_for: str | None = None) ->
     detail = found or "not found in PATH"
     if only_for is not None:
         detail += f" (only for {only_for})"
-    hint = f"{SETUP}, or apt-get install {package}"
-    return MachineCheck(command, found is not None, detail, hint, required=only_for is None)
+    return MachineCheck(command, found is not None, detail, from_debian(package), required=only_for is None)
+
+
+def from_debian(package: str) -> str:
+    """The hint about a missing Debian package."""
+    return f"apt-get install {package}, or {SETUP}"
 
 
 def check_forwarding_server() -> MachineCheck:
     """Whether rtclab's own SFU is installed."""
     found = find_server()
     detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
-    return MachineCheck(PROGRAM, found is not None, detail, SETUP, required=False)
+    hint = f"install a wheel of rtclab, which has it, or {SETUP}"
+    return MachineCheck(PROGRAM, found is not None, detail, hint, required=False)
 
 
 def check_mixer() -> MachineCheck:
     """Whether the library of the MCU that mixes is installed."""
     detail = f"{'installed' if has_library() else 'not installed'} (only for MCUs that mix)"
-    return MachineCheck(LIBRARY, has_library(), detail, SETUP, required=False)
+    return MachineCheck(LIBRARY, has_library(), detail, from_pip([LIBRARY]), required=False)
+
+
+def from_pip(packages: Sequence[str]) -> str:
+    """The hint about missing Python packages."""
+    return f"pip install {' '.join(packages)}, or {SETUP}"
 
 
 def check_user_namespaces() -> MachineCheck:
@@ -166,7 +180,7 @@ def check_packet_sockets() -> MachineCheck:
 
 def check_chromium() -> MachineCheck:
     """Whether Chromium is installed and starts, and its version."""
-    executable, hint = find_chromium(), f"{SETUP}, or apt-get install chromium"
+    executable, hint = find_chromium(), from_debian("chromium")
     if executable is None:
         return MachineCheck("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
@@ -187,8 +201,8 @@ def check_nft() -> MachineCheck:
     """Whether nftables make a NAT inside an unprivileged user namespace."""
     nft, only_for = find_nft(), "`nat` and `internet`"
     if nft is None:
-        hint = f"{SETUP}, or apt-get install nftables"
-        return MachineCheck("nft", False, f"not found (only for {only_for})", hint, required=False)
+        detail = f"not found (only for {only_for})"
+        return MachineCheck("nft", False, detail, from_debian("nftables"), required=False)
     rules = nft_rules("symmetric")
     ok, said = probe(["unshare", "--user", "--map-root-user", "--net", nft, rules])
     hint = "use a kernel with CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_MASQ"
@@ -206,7 +220,7 @@ def check_internet() -> MachineCheck:
 
 def check_firefox() -> MachineCheck:
     """Whether Firefox is installed and starts, and its version. Only participants that ask for it need it."""
-    executable, hint = find_firefox(), f"{SETUP}, or apt-get install firefox-esr"
+    executable, hint = find_firefox(), from_debian("firefox-esr")
     only_for = '(only for `browser.name = "firefox"`)'
     if executable is None:
         return MachineCheck("firefox", False, f"not found in PATH {only_for}", hint, required=False)
@@ -219,7 +233,7 @@ def check_python_packages() -> MachineCheck:
     """Whether the Python packages of the extra ``live`` are installed."""
     missing = missing_python_packages()
     detail = f"missing: {', '.join(missing)}" if missing else ", ".join(PYTHON_PACKAGES.values())
-    return MachineCheck("python packages", not missing, detail, SETUP)
+    return MachineCheck("python packages", not missing, detail, from_pip(missing))
 
 
 def missing_python_packages() -> list[str]:
@@ -231,7 +245,7 @@ def check_clip() -> MachineCheck:
     """Whether the clip of the default size exists. Runs prepare the clips that they need."""
     path = clip_path(640, 480, 30)
     detail = str(path) if path.exists() else "not prepared yet; the first live run prepares it"
-    return MachineCheck("video clip", path.exists(), detail, SETUP, required=False)
+    return MachineCheck("video clip", path.exists(), detail, PREPARE_CLIP, required=False)
 
 
 def check_cores() -> MachineCheck:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rtclab.backend.live.namespaces import NODE_INTERFACE, PREFIX_BITS, Node, call_in_node
 from rtclab.backend.live.nat import DNS_PORT, RESOLVER, forward_packets, load_rules, route_through
-from rtclab.errors import BackendUnavailable, LaboratoryFailed
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable, LaboratoryFailed
 
 PROGRAM = "slirp4netns"
 TUN_DEVICE = Path("/dev/net/tun")
@@ -95,7 +95,7 @@ def _attached(lab: int) -> Iterator[None]:
         except FileNotFoundError:
             os.close(alive_here)
             os.close(ready_here)
-            raise BackendUnavailable(f"`{PROGRAM}` is not installed", hint="make setup-live") from None
+            raise BackendUnavailable(f"`{PROGRAM}` is not installed", hint=SEE_DOCTOR) from None
         finally:
             os.close(alive)
             os.close(ready)

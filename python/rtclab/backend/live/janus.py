@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.backend.live.process import Process, Spawn
-from rtclab.errors import CallFailed
+from rtclab.errors import SEE_DOCTOR, CallFailed
 
 PORT = 8188
 """Janus' usual port for WebSockets."""
@@ -174,6 +174,6 @@ def find_module(folder: str, module: str) -> Path:
     if found is None:
         raise CallFailed(
             f"Janus' {module} is not in {LIBRARIES}/*/janus/{folder}, where Debian has it",
-            hint="make setup-live",
+            hint=SEE_DOCTOR,
         )
     return found

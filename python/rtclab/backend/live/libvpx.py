@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 
 _KEEP_LAST_ONLY = (1 << 17) | (1 << 21) | (1 << 22) | (1 << 23)
 """Flags of one temporal layer: neither golden nor alternate frame is read or written."""
@@ -88,7 +88,7 @@ def _library() -> ctypes.CDLL:
             for name in ("vpx_codec_vp8_cx", "vpx_codec_get_cx_data", "vpx_img_wrap"):
                 getattr(library, name).restype = ctypes.c_void_p
             return library
-    raise BackendUnavailable("no libvpx was found", hint="`make setup-live` brings it with PyAV")
+    raise BackendUnavailable("no libvpx was found", hint=SEE_DOCTOR)
 
 
 class Vp8Encoder:

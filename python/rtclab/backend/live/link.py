@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rtclab._native import Emulator
+from rtclab import _native
 from rtclab.backend.live.namespaces import (
     NODE_INTERFACE,
     Emit,
@@ -216,9 +216,9 @@ def link_session(argument: Json, emit: Emit) -> Json:
     }
 
 
-def _start_emulator(network: Json) -> Emulator:
+def _start_emulator(network: Json) -> _native.Emulator:
     ports = [node.port() for node in create_nodes(ADDRESSES)]
-    emulator = Emulator(json.dumps({**network, "ports": ports}))
+    emulator = _native.Emulator(json.dumps({**network, "ports": ports}))
     try:
         emulator.start()
     except OSError as error:  # the capture file cannot be created
@@ -226,7 +226,7 @@ def _start_emulator(network: Json) -> Emulator:
     return emulator
 
 
-def stopped(emulator: Emulator) -> Json:
+def stopped(emulator: _native.Emulator) -> Json:
     """Stops the emulator and returns its record.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rtclab.backend.live.json_server import JsonServer, Message
 from rtclab.backend.live.process import Spawn
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 from rtclab.scenario import Scenario, mixing
 
 LIBRARY = "aiortc"
@@ -68,7 +68,7 @@ class MixingServer(JsonServer):
             BackendUnavailable: the library is not installed.
         """
         if not has_library():
-            raise BackendUnavailable(f"`{LIBRARY}` is not installed", hint="make setup-live")
+            raise BackendUnavailable(f"`{LIBRARY}` is not installed", hint=SEE_DOCTOR)
         return ["nice", "-n", str(NICENESS), sys.executable, "-m", MODULE, json.dumps(self._settings)]
 
     def environment(self) -> Mapping[str, str]:

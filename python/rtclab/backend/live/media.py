@@ -60,7 +60,8 @@ def page_media(scenario: Scenario, participant: str) -> dict[str, object]:
     """
     video, audio = scenario.video_of(participant), scenario.audio_of(participant)
     plays = scenario.browser_of(participant).name == "firefox"
-    own_sound = audio is not None and audio.file is not None
+    invited = scenario.browser_of(participant).name == "invited"
+    own_sound = audio is not None and audio.file is not None and not invited
     return {
         "clip": "/clip" if plays and video is not None else None,
         "sound": "/sound" if plays and own_sound else None,

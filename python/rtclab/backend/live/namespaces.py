@@ -14,7 +14,6 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
-import fcntl
 import importlib
 import json
 import os
@@ -26,12 +25,16 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rtclab.errors import BackendUnavailable, RtclabError
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it, on Windows
+    import fcntl
 
 Json = dict[str, Any]
 Emit = Callable[[Json], None]
@@ -88,6 +91,7 @@ def run_in_lab(
     on_start: Callable[[int], None] | None = None,
     on_event: Emit | None = None,
     foreground: bool = False,
+    descriptors: Sequence[int] = (),
 ) -> Json:
     """Calls ``target`` in a new lab and returns its result.
 
@@ -102,6 +106,8 @@ def run_in_lab(
         foreground: the lab keeps the terminal, so that standard input and Ctrl-C reach its processes. The lab
             itself ignores Ctrl-C until ``target`` handles it. Without ``foreground`` the lab has neither, and
             its standard output goes to standard error.
+        descriptors: file descriptors that the lab inherits, with the same numbers. A socket among them stays
+            in the caller's network namespace.
 
     Raises:
         LabError: ``target`` raised an error, whose traceback is a note, or the lab died.
@@ -111,7 +117,7 @@ def run_in_lab(
     with ours, theirs:
         process = subprocess.Popen(
             [*UNSHARE, sys.executable, "-c", SERVE, str(theirs.fileno()), f"rtclab-lab-of-{os.getpid()}"],
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), *descriptors],
             stdin=None if foreground else subprocess.DEVNULL,
             stdout=None if foreground else 2,
             start_new_session=not foreground,

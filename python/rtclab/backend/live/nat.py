@@ -22,7 +22,7 @@ from rtclab.backend.live.namespaces import (
     node_command,
     set_up_interface,
 )
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 
 NatKind = Literal["port-restricted", "symmetric", "udp-blocked"]
 
@@ -142,7 +142,7 @@ def load_rules(name: str, rules: str, whose: str) -> None:
     """
     nft = find_nft()
     if nft is None:
-        raise BackendUnavailable("`nft`, which makes NATs, is not installed", hint="make setup-live")
+        raise BackendUnavailable("`nft`, which makes NATs, is not installed", hint=SEE_DOCTOR)
     command = node_command(name, [nft, "--file", "-"])
     done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend.live.own_page import runner_of
-from rtclab.errors import BadInput, UnsupportedScenario
+from rtclab.errors import BackendUnavailable, BadInput, UnsupportedScenario
 from rtclab.scenario import Scenario
 
 Json = dict[str, Any]
@@ -79,3 +80,17 @@ def check_own(scenario: Scenario) -> None:
     for node, settings in own_servers(scenario).items():
         if not Path(settings["directory"]).is_dir():
             raise BadInput(f"servers.{node}.directory: there is no directory `{settings['directory']}`")
+
+
+def runner_of(script: Path) -> str:
+    """The program that runs a script.
+
+    Raises:
+        BackendUnavailable: Node.js is not installed.
+    """
+    if script.suffix == ".py":
+        return sys.executable
+    node = shutil.which("node")
+    if node is None:
+        raise BackendUnavailable(f"`node`, which runs {script.name}, is not installed")
+    return node

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,8 +17,8 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rtclab.backend.live.devtools import DevToolsError, Driver
+from rtclab.backend.live.own import runner_of
 from rtclab.backend.live.process import Process, Spawn
-from rtclab.errors import BackendUnavailable
 from rtclab.trace import NS_PER_S
 
 Json = dict[str, Any]
@@ -327,20 +325,6 @@ FIND = """(selector) => {
 
 def _short(text: str) -> str:
     return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 1]}…"
-
-
-def runner_of(script: Path) -> str:
-    """The program that runs a script.
-
-    Raises:
-        BackendUnavailable: Node.js is not installed.
-    """
-    if script.suffix == ".py":
-        return sys.executable
-    node = shutil.which("node")
-    if node is None:
-        raise BackendUnavailable(f"`node`, which runs {script.name}, is not installed")
-    return node
 
 
 def files_of_page(file: Path) -> web.Application:

@@ -16,7 +16,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from rtclab.backend.live.process import CHECK_INTERVAL_S, Process, Spawn
 from rtclab.errors import CallFailed
@@ -134,8 +134,10 @@ def listens(process: Process, port: int) -> bool:
     return False
 
 
-def make_certificate(directory: Path, name: str, address: str) -> tuple[Path, Path, str]:
-    """Makes a certificate for TLS, signed by itself, for a name and an address.
+def make_certificate(
+    directory: Path, name: str, address: str, lasts: timedelta = CERTIFICATE_LASTS
+) -> tuple[Path, Path, str]:
+    """Makes a certificate for a TLS server, signed by itself, for a name and an address.
 
     Returns the files of the certificate and of its key, in PEM, and the SHA-256 of its public key in base64
     (RFC 7469, section 2.4), with which Chromium can be told to accept it.
@@ -150,11 +152,12 @@ def make_certificate(directory: Path, name: str, address: str) -> tuple[Path, Pa
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + CERTIFICATE_LASTS)
+        .not_valid_after(now + lasts)
         .add_extension(
             x509.SubjectAlternativeName([x509.DNSName(name), x509.IPAddress(ip_address(address))]),
             critical=False,
         )
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(key, hashes.SHA256())
     )
     directory.mkdir(parents=True, exist_ok=True)

@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from rtclab.errors import CallFailed
+
+with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it
+    import psutil
 
 STOP_GRACE_S = 2.0
 CHECK_INTERVAL_S = 0.02

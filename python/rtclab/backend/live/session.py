@@ -29,6 +29,7 @@ from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.devtools import DRIVERS
 from rtclab.backend.live.firefox import BROWSERS
 from rtclab.backend.live.internet import connect_internet, is_connected
+from rtclab.backend.live.invited import InvitedBrowser
 from rtclab.backend.live.namespaces import (
     NAMESPACES,
     Emit,
@@ -96,8 +97,10 @@ def run_session(argument: Json, emit: Emit) -> Json:
             ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
             ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
             ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
-            reached; ``groups``, the files that join their control groups; ``out``, the directory of the
-            trace; ``manifest`` as planned; and ``paths``, a table of the trace.
+            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that
+            join the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned;
+            and ``paths``, a table of the trace.
+        emit: called with what the user should know of the seats of invited browsers.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
@@ -157,7 +160,7 @@ class Seat:
     leave_ns: int
     server: PageServer | None
     """The server of rtclab's own page; None with a page of the user's own."""
-    browser: BrowserProcess
+    browser: BrowserProcess | InvitedBrowser
     page: OwnPage | None = None
     """The page of the user's own, if there is one."""
     address: str = ""
@@ -165,6 +168,8 @@ class Seat:
     made: list[int] = field(default_factory=list)
     """Its connections, in the order in which the page made them."""
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    camera: Json | None = None
+    """The picture of an invited browser's camera, once it is ready."""
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -269,6 +274,8 @@ class Session:
         await asyncio.gather(*(seat.page.stop() for seat in self._seats.values() if seat.page is not None))
         await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
         for seat in self._seats.values():
+            if isinstance(seat.browser, InvitedBrowser):
+                self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
             keep_event_logs(
                 seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out
             )
@@ -371,6 +378,9 @@ class Session:
             query = f"participant={name}&token={token}"
             await self._seat(participant, f"ws://{host}:{self._signalling_port}/signalling?{query}")
         await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
+        # An invited browser may have left again while another seat was still free.
+        while waiting := [one for one in self._seats.values() if one.page is None and not one.ready.is_set()]:
+            await asyncio.gather(*(self._wait_until_ready(one) for one in waiting))
 
     async def _seat(self, participant: Json, signalling: str) -> None:
         name = participant["name"]
@@ -380,6 +390,15 @@ class Session:
             nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
             return Popen(node_command(place, nice), **options)
 
+        of_session = {
+            "signalling": signalling,
+            "ice": self._servers.ice_of(name),
+            "rooms": self._servers.rooms(),
+            "resources": self._servers.resources_of(name),
+        }
+        if (outside := self._argument["invited"].get(name)) is not None:
+            await self._invite(participant, outside, of_session)
+            return
         started = self._argument["browsers"][name]
         if (settings := self._argument["own_pages"].get(name)) is not None:
             await self._seat_own(participant, settings, started, place, start)
@@ -391,12 +410,6 @@ class Session:
             partial(self._report_failed, name),
             files,
         )
-        of_session = {
-            "signalling": signalling,
-            "ice": self._servers.ice_of(name),
-            "rooms": self._servers.rooms(),
-            "resources": self._servers.resources_of(name),
-        }
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
         self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
@@ -405,6 +418,26 @@ class Session:
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
         arguments = trusting(started["name"], [], self._own_servers.keys)
         browser.start(url=url, **started["start"], arguments=arguments)
+
+    async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
+        """Serves the seat of an invited browser."""
+        name = participant["name"]
+        browser = InvitedBrowser(
+            next(node for node in self._nodes if node.name == name),
+            place,
+            self._connections,
+            of_session["signalling"],
+            partial(spawn, name),
+            HOMES / name,
+            emit=self._emit,
+            on_message=partial(self._receive, name),
+            on_closed=partial(self._invited_left, name),
+            fail=self.fail,
+        )
+        settings = {**self._argument["pages"][name], **of_session, **browser.settings()}
+        browser.page.configure(settings)
+        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], browser.page, browser)
+        await browser.start()
 
     async def _seat_own(
         self, participant: Json, settings: Json, started: Json, place: str, start: Spawn
@@ -448,11 +481,12 @@ class Session:
         if seat.page is not None:
             await seat.page.start()
             return
+        timeout_s = seat.browser.wait_s if isinstance(seat.browser, InvitedBrowser) else READY_TIMEOUT_S
         try:
-            await asyncio.wait_for(seat.ready.wait(), READY_TIMEOUT_S)
+            await asyncio.wait_for(seat.ready.wait(), timeout_s)
         except TimeoutError:
             self.fail(
-                f"the page of {seat.name} was not ready within {READY_TIMEOUT_S:g} s; "
+                f"the page of {seat.name} was not ready within {timeout_s:g} s; "
                 f"expected it to load and to open its camera{seat.browser.last_words()}"
             )
             await self._failure
@@ -560,7 +594,11 @@ class Session:
 
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
-        programs = {name: seat.browser.processes for name, seat in self._seats.items()}
+        programs = {
+            name: seat.browser.processes
+            for name, seat in self._seats.items()
+            if isinstance(seat.browser, BrowserProcess)
+        }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
         programs |= {node: program.tree for node, program in self._own_servers.processes.items()}
         meters = {name: LoadMeter(processes) for name, processes in programs.items()}
@@ -634,6 +672,15 @@ class Session:
         if not self._seats[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
+    def _invited_left(self, name: str) -> None:
+        seat = self._seats[name]
+        assert isinstance(seat.browser, InvitedBrowser)
+        if self._emulator is None:
+            seat.ready.clear()
+            seat.browser.says("left")
+        elif not seat.left.is_set():
+            self.fail(f"the invited browser of {name} has gone; expected it to stay until it leaves the call")
+
     def _report_failed(self, name: str, error: Exception) -> None:
         what = f"{type(error).__name__}: {error}"
         self.fail(f"a report of {name}'s page could not be handled: {what}", LaboratoryFailed)
@@ -642,6 +689,7 @@ class Session:
         """Handles a report from a page."""
         match message["type"]:
             case "ready":
+                self._seats[name].camera = message.get("camera")
                 self._seats[name].ready.set()
             case "connection":
                 self._seats[name].made.append(message["number"])
@@ -672,6 +720,8 @@ class Session:
 
     def _proof_of_connection(self, name: str) -> str:
         """The event after which media can pass. There is no DTLS handshake without encryption."""
+        if name in self._argument["invited"]:
+            return "dtls_connected"
         encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
         return "dtls_connected" if encrypted else "ice_connected"
 

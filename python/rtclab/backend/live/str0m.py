@@ -12,14 +12,14 @@ from pathlib import Path
 
 from rtclab.backend.live.json_server import JsonServer, Message
 from rtclab.backend.live.process import Spawn
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 
 PROGRAM = "rtclab-sfu"
 BUILT = Path(__file__).parents[4] / "target" / "release" / PROGRAM
 
 
 def find_server() -> str | None:
-    """Path of the server: beside the interpreter, in ``PATH``, or as built by cargo; None without it."""
+    """Path of the server, or None: beside the interpreter (of a wheel), in ``PATH``, or as built by cargo."""
     found = shutil.which(Path(sys.executable).with_name(PROGRAM)) or shutil.which(PROGRAM)
     return found or shutil.which(BUILT)
 
@@ -46,5 +46,5 @@ class ForwardingServer(JsonServer):
         """
         program = find_server()
         if program is None:
-            raise BackendUnavailable(f"`{PROGRAM}` is not installed", hint="make setup-live")
+            raise BackendUnavailable(f"`{PROGRAM}` is not installed", hint=SEE_DOCTOR)
         return [program, "--listen", self._address]

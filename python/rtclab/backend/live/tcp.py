@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rtclab._native import Emulator
+from rtclab import _native
 from rtclab.backend.live.link import ADDRESSES, CLIENT, CORE, link_network, stopped, wait_until_listening
 from rtclab.backend.live.namespaces import Emit, Json, create_nodes, node_command, run_in_lab
 from rtclab.errors import RtclabError
@@ -44,7 +44,7 @@ def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, durati
 def tcp_session(argument: Json, _emit: Emit) -> Json:
     """The part of :func:`kernel_tcp` that runs in the lab."""
     ports = [node.port() for node in create_nodes(ADDRESSES)]
-    emulator = Emulator(json.dumps({**argument["network"], "ports": ports}))
+    emulator = _native.Emulator(json.dumps({**argument["network"], "ports": ports}))
     emulator.start()
     server = subprocess.Popen(node_command(CORE, SERVER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_until_listening(server, " ".join(SERVER))

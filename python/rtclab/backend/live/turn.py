@@ -91,15 +91,20 @@ class TurnServer:
     def ice_servers(self, participant: str, *, tcp: bool) -> list[dict[str, Any]]:
         """``iceServers`` for the participant's ``RTCPeerConnection``, with credentials of its own.
 
-        The credentials are made as in *A REST API For Access To TURN Services*
-        (draft-uberti-behave-turn-rest-00, section 2.2): the user's name begins with the time at which they
-        expire, and the password is its HMAC-SHA1 with the server's secret.
-
         Args:
             participant: whose credentials they are.
             tcp: offer TURN over TCP instead of UDP.
         """
+        url = f"turn:{self._address}:{PORT}?transport={'tcp' if tcp else 'udp'}"
+        return [self.stun_server, self.relay(participant, url)]
+
+    def relay(self, participant: str, url: str) -> dict[str, Any]:
+        """An entry of ``iceServers`` for the participant who reaches the server at ``url``.
+
+        The credentials are made as in *A REST API For Access To TURN Services*
+        (draft-uberti-behave-turn-rest-00, section 2.2): the user's name begins with the time at which they
+        expire, and the password is its HMAC-SHA1 with the server's secret.
+        """
         user = f"{int(time.time()) + CREDENTIALS_LAST_S}:{participant}"
         password = base64.b64encode(hmac.digest(self._secret.encode(), user.encode(), "sha1")).decode()
-        url = f"turn:{self._address}:{PORT}?transport={'tcp' if tcp else 'udp'}"
-        return [self.stun_server, {"urls": [url], "username": user, "credential": password}]
+        return {"urls": [url], "username": user, "credential": password}

@@ -1,5 +1,6 @@
 // One participant of its calls. The session serves this page and sends it, over the report socket, the media to send,
 // the connections and the times. The page joins and reports by itself, so the browser needs no driver.
+import { openChannel } from "./channel.js";
 import { Connection } from "./connection.js";
 import { JanusCall } from "./janus_call.js";
 import { openCamera } from "./media.js";
@@ -18,6 +19,7 @@ const resources = new Map(); // of WHIP and WHEP, by number
 
 function show(state) {
   document.getElementById("state").textContent = state;
+  document.dispatchEvent(new CustomEvent("state", { detail: state }));
 }
 
 // The camera is opened before the run begins, because opening it is not part of the set-up time.
@@ -26,13 +28,23 @@ async function prepare(message) {
   document.title = config.participant;
   camera = config.video || config.audio ? await openCamera(config) : new MediaStream();
   show("ready");
-  report("ready", {});
+  report("ready", config.invited ? { camera: pictureOf(camera) } : {});
+}
+
+function pictureOf(media) {
+  const { width, height, frameRate } = media.getVideoTracks()[0]?.getSettings() ?? {};
+  return width === undefined ? null : { width, height, frameRate: frameRate ?? 0 };
+}
+
+// Answers a question of the session, which compares the clock of an invited browser with its own.
+function tellTime({ question }) {
+  report("clock", { question });
 }
 
 // Joins the session with the calls that have already begun.
 function join({ calls }) {
   report("event", { event: "joined" });
-  signalling = new WebSocket(`${config.signalling}&calls=${calls.join(",")}`);
+  signalling = openChannel(`${config.signalling}&calls=${calls.join(",")}`);
   signalling.onmessage = (event) => receive(JSON.parse(event.data));
   signalling.onerror = () => report("event", { event: "failed", detail: `no signalling at ${config.signalling}` });
   statsTimer = setInterval(reportStats, STATS_INTERVAL_MS);
@@ -176,5 +188,13 @@ async function leave() {
   show("left");
 }
 
+// The session is over. The camera of an invited person must not stay on.
+function closed() {
+  for (const connection of connections.values()) connection.close();
+  camera?.getTracks().forEach((track) => track.stop());
+  signalling?.close();
+  show("over");
+}
+
 reportErrors();
-openReportSocket({ configure: prepare, join, joinCall, leaveCall, finish, leave });
+openReportSocket({ configure: prepare, clock: tellTime, join, joinCall, leaveCall, finish, leave, closed });

@@ -11,8 +11,9 @@ export async function openCamera(config) {
   const own = { video: config.video && config.clip, audio: config.audio && config.sound };
   if (own.video) tracks.push(await trackOf("video", config.clip));
   if (own.audio) tracks.push(await trackOf("audio", config.sound));
+  const picture = config.invited ? about : exactly;
   const wanted = {
-    video: config.video && !own.video ? exactly(config.video) : false,
+    video: config.video && !own.video ? picture(config.video) : false,
     audio: config.audio && !own.audio ? (config.audio.file ? UNPROCESSED : true) : false,
   };
   if (wanted.video || wanted.audio) {
@@ -20,6 +21,11 @@ export async function openCamera(config) {
     tracks.push(...stream.getTracks());
   }
   return new MediaStream(tracks);
+}
+
+// A phone's camera may lack the size or rate. Then its nearest one is used.
+function about({ width, height, frameRate }) {
+  return { width: { ideal: width }, height: { ideal: height }, frameRate: { ideal: frameRate } };
 }
 
 function exactly({ width, height, frameRate }) {

@@ -1,4 +1,5 @@
 // The report socket to the session. It never crosses the emulated network.
+import { openChannel } from "./channel.js";
 
 let socket;
 
@@ -12,11 +13,12 @@ export function report(type, fields) {
 }
 
 export function openReportSocket(handlers) {
-  socket = new WebSocket(`ws://${location.host}/report`);
+  socket = openChannel(location.protocol === "http:" ? `ws://${location.host}/report` : "report");
   socket.onmessage = (event) => {
     const message = JSON.parse(event.data);
     handlers[message.type](message);
   };
+  socket.onclose = () => handlers.closed();
 }
 
 export function reportErrors() {

@@ -1,0 +1,392 @@
+"""How well ``rtclab scenario from`` finds the path of a call: random paths, simulated, from several sources.
+
+A path is the uplink of alice in a random condition of :mod:`rtclab_papers.validate.conditions`, if her call
+loaded it. The call is simulated. Then its path is estimated from what each kind of source would have of it,
+and compared with the path. From some sources the estimated scenario is simulated, too, and its rate and
+freezes are compared with the interval of the original.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from math import isnan, log, sqrt
+from pathlib import Path
+from statistics import fmean, median, stdev
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from rtclab import Scenario, Trace, run, simulate
+from rtclab.estimate import Estimate, KnownCall, call_of, estimate, read_call
+from rtclab.metrics import METRICS, t_quantile
+from rtclab.scenario import GilbertElliott, Ratio
+from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
+from rtclab_papers.validate.conditions import draw
+
+FLOW, BACK = "alice->bob", "bob->alice"
+FIRST_SEED, PATHS, TUNED_ON = 3001, 40, 20
+"""The first seed that is tried, the number of paths, and how many of them the estimates were tuned on."""
+TUNED, HELD_OUT = "tuned on", "held out"
+GROUPS = (TUNED, HELD_OUT)
+LOADED_MS, LOADED_SHARE = 10.0, 0.05
+"""A call loads its path if this share of its packets waits this long in the queue."""
+REPEATS = 8
+"""Other calls of the original, and calls of the estimated scenario."""
+CLOCK_NS = 1_234_567_890
+"""Difference of the clocks of two captures."""
+TICK_NS = 250_000
+RTCP_BYTES = 90
+CAPTURES, TWO_CLOCKS = "capture of both ends", "two captures with two clocks"
+RECEIVER_CAPTURE, SENDER_CAPTURE = "capture at the receiver", "capture at the sender"
+SENDER_LOG, RECEIVER_LOG = "event log of the sender", "event log of the receiver"
+SENDER_STATS, RECEIVER_STATS = "getStats of the sender", "getStats of the receiver"
+SOURCES = (
+    CAPTURES,
+    TWO_CLOCKS,
+    RECEIVER_CAPTURE,
+    SENDER_CAPTURE,
+    SENDER_LOG,
+    RECEIVER_LOG,
+    SENDER_STATS,
+    RECEIVER_STATS,
+)
+SIMULATED_FROM = (CAPTURES, SENDER_LOG, SENDER_STATS)
+"""The sources whose estimated scenarios are simulated."""
+COMPARED = {"rate": "receiving_rate", "freezes": "freeze_count"}
+SCHEMA = pl.Schema(
+    {
+        "seed": pl.Int64(),
+        "group": pl.String(),
+        "source": pl.String(),
+        "path": pl.String(),
+        "capacity_grade": pl.String(),
+        "capacity_error_percent": pl.Float64(),
+        "capacity_in_interval": pl.Boolean(),
+        "delay_grade": pl.String(),
+        "delay_error_ms": pl.Float64(),
+        "loss_error_points": pl.Float64(),
+        "loss_setting_error_points": pl.Float64(),
+        "rate_inside": pl.Boolean(),
+        "rate_share": pl.Float64(),
+        "freezes_inside": pl.Boolean(),
+        "freezes_share": pl.Float64(),
+    }
+)
+Row = dict[str, Any]
+
+
+def loaded_seeds() -> Iterator[int]:
+    """The seeds of calls that loaded their path, from ``FIRST_SEED`` on."""
+    seed = FIRST_SEED
+    while True:
+        trace = simulate(draw(seed).scenario)
+        packets = trace.table("packets").filter(pl.col("flow") == FLOW)
+        waited = packets["queued_ns"].drop_nulls()
+        if len(waited) and (waited > LOADED_MS * NS_PER_MS).sum() >= LOADED_SHARE * len(waited):
+            yield seed
+        seed += 1
+
+
+def evaluate(
+    out: Path, groups: Sequence[str], executor: Executor | None, say: Callable[[str], None]
+) -> pl.DataFrame:
+    """Evaluates the paths of some groups, and writes their rows to ``out``, beside rows of other groups.
+
+    Args:
+        out: the CSV file.
+        groups: ``tuned on``, ``held out`` or both.
+        executor: evaluates paths in parallel.
+        say: called with a line on each path.
+    """
+    seeds = []
+    for seed in loaded_seeds():
+        seeds.append(seed)
+        if len(seeds) == PATHS:
+            break
+    of_group = {TUNED: seeds[:TUNED_ON], HELD_OUT: seeds[TUNED_ON:]}
+    wanted = [(seed, group) for group in groups for seed in of_group[group]]
+    results = (executor.map if executor else map)(rows_of, *zip(*wanted, strict=True))
+    rows: list[Row] = []
+    for (seed, _), of_seed in zip(wanted, results, strict=True):
+        rows += of_seed
+        say(f"{seed}: {of_seed[0]['path']}")
+    table = pl.DataFrame(rows, schema=SCHEMA)
+    if out.exists():
+        kept = read_rows(out).filter(~pl.col("group").is_in(list(groups)))
+        table = pl.concat([kept, table]).sort("seed", maintain_order=True)
+    write_text(out, table.write_csv(float_precision=3))
+    return table
+
+
+def read_rows(file: Path) -> pl.DataFrame:
+    """The rows of a file."""
+    return pl.read_csv(file, schema=SCHEMA)
+
+
+def rows_of(seed: int, group: str) -> list[Row]:
+    """The rows of one path: a row for each source."""
+    condition = draw(seed)
+    with TemporaryDirectory(prefix="rtclab-from-") as folder:
+        made = run(condition.scenario, repeats=1, capture=True, out=folder)
+        trace = made.traces[0]
+        original = _values(simulate(condition.scenario, repeat) for repeat in range(1, REPEATS + 1))
+        rows = []
+        for source, call in _calls(trace, Path(made.path) / "repeat-0" / "capture.pcapng", Path(folder)):
+            made_of = estimate(call)
+            found = _compared(condition.scenario, trace, made_of)
+            row = {"seed": seed, "group": group, "source": source, "path": condition.words, **found}
+            if source in SIMULATED_FROM:
+                row |= _simulated(made_of, original)
+            rows.append(row)
+    return rows
+
+
+def _calls(trace: Trace, capture: Path, folder: Path) -> Iterator[tuple[str, KnownCall]]:
+    """The call as each source has it."""
+    ends = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
+    yield CAPTURES, read_call([capture], names=ends)
+    alice, bob = folder / "alice.pcapng", folder / "bob.pcapng"
+    alice.write_bytes(at_one_end(capture.read_bytes(), "alice"))
+    bob.write_bytes(at_one_end(capture.read_bytes(), "bob", CLOCK_NS))
+    yield TWO_CLOCKS, read_call([alice, bob], names=ends)
+    yield RECEIVER_CAPTURE, read_call([bob], names=ends)
+    yield SENDER_CAPTURE, read_call([alice], names=ends)
+    yield SENDER_LOG, event_log_of(trace, FLOW)
+    yield RECEIVER_LOG, event_log_of(trace, BACK)
+    yield SENDER_STATS, stats_of(trace, "alice")
+    yield RECEIVER_STATS, stats_of(trace, "bob")
+
+
+def at_one_end(pcapng: bytes, name: str, later_ns: int = 0) -> bytes:
+    """The packets of one interface of a capture, with times that are later by a difference of clocks."""
+    parts, at, interface, wanted = [], 0, -1, -1
+    while at < len(pcapng):
+        kind, length = struct.unpack_from("<II", pcapng, at)
+        block = pcapng[at : at + length]
+        at += length
+        if kind == 1:
+            interface += 1
+            if name.encode() not in block:
+                continue
+            wanted = interface
+        elif kind == 6:
+            number, high, low = struct.unpack_from("<III", block, 8)
+            if number != wanted:
+                continue
+            time_ns = (high << 32 | low) + later_ns
+            block = block[:8] + struct.pack("<III", 0, time_ns >> 32, time_ns & 0xFFFFFFFF) + block[20:]
+        parts.append(block)
+    return b"".join(parts)
+
+
+def event_log_of(trace: Trace, outgoing: str) -> KnownCall:
+    """The call as the event log of one end has it, whose clock is not the other end's.
+
+    The log has the RTP packets that it sent, with arrivals from feedback in steps of 250 us, and those that
+    it received, whose losses are gaps. The smallest delay of both is half of the smallest time from sending
+    to feedback, as when a log is imported.
+
+    Args:
+        trace: the call.
+        outgoing: the flow that the end sends.
+    """
+    packets = trace.table("packets")
+    incoming = BACK if outgoing == FLOW else FLOW
+    rtp = packets.filter(pl.col("protocol") == "rtp")
+    ticks = pl.col("delivered_ns") // TICK_NS * TICK_NS
+    sent = rtp.filter(pl.col("flow") == outgoing).with_columns(
+        delivered_ns=ticks, dropped_ns=pl.when(pl.col("delivered_ns").is_null()).then("sent_ns")
+    )
+    feedback = (
+        packets.filter(pl.col("flow") == incoming, pl.col("protocol") == "rtcp")
+        .drop_nulls("delivered_ns")
+        .select(delivered_ns="sent_ns", reported_ns="delivered_ns")
+        .sort("delivered_ns")
+    )
+    reported = (
+        sent.drop_nulls("delivered_ns")
+        .sort("delivered_ns")
+        .join_asof(feedback, on="delivered_ns", strategy="forward")
+        .drop_nulls("reported_ns")
+    )
+    half_ns = cast(int, (reported["reported_ns"] - reported["sent_ns"]).min()) // 2
+    received = (
+        rtp.filter(pl.col("flow") == incoming)
+        .drop_nulls("delivered_ns")
+        .with_columns(delivered_ns=ticks, dropped_ns=pl.lit(None, pl.Int64))
+    )
+    parts = []
+    for part in (sent, received):
+        off_ns = cast(int, (part["delivered_ns"] - part["sent_ns"]).min()) - half_ns
+        moved = ["delivered_ns"] if part is sent else ["sent_ns"]
+        parts.append(part.with_columns(pl.col(moved) + (-off_ns if part is sent else off_ns)))
+    unknown = ["queued_ns", "written_ns", "drop_cause", "drop_path"]
+    table = pl.concat(parts).with_columns(pl.lit(None, packets.schema[name]).alias(name) for name in unknown)
+    about = CaptureInfo(
+        files=("event-log",), begin_ns=0, notes=({"note": "the clocks of the two ends differ"},)
+    )
+    manifest = trace.manifest.model_copy(update={"backend": "log", "capture": about})
+    call = call_of(Trace.in_memory({"packets": table}, manifest))
+    others = packets.filter(pl.col("protocol") == "rtcp")
+    directions = []
+    for one in call.directions:
+        rtcp = others.filter(pl.col("flow") == one.flow)
+        if one.flow == incoming:
+            rtcp = rtcp.drop_nulls("delivered_ns")
+        at_s = rtcp["sent_ns"].to_numpy() / NS_PER_S
+        assert one.packets is not None
+        beside = one.packets.beside(at_s, np.full(len(at_s), float(RTCP_BYTES)))
+        directions.append(replace(one, packets=beside))
+    return replace(call, directions=tuple(directions))
+
+
+def stats_of(trace: Trace, participant: str) -> KnownCall:
+    """The call as a log of getStats of one participant has it."""
+    tables = {
+        name: trace.table(name).filter(pl.col("participant") == participant)
+        for name in ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "candidate_pair")
+    }
+    about = CaptureInfo(files=("getstats",), begin_ns=0)
+    return call_of(
+        Trace.in_memory(tables, trace.manifest.model_copy(update={"backend": "log", "capture": about}))
+    )
+
+
+def _compared(scenario: Scenario, trace: Trace, made: Estimate) -> Row:
+    """The errors of the estimate of the flow."""
+    found = {one.name: one for one in made.paths["alice"].findings}
+    seconds = np.arange(0.5, trace.manifest.duration_ns / NS_PER_S)
+    loaded = _loaded(trace, seconds)
+    row: Row = {
+        "capacity_grade": found["capacity"].grade,
+        "delay_grade": found["delay"].grade,
+    }
+    true_bps, true_ms = _course(scenario, "alice", seconds)
+    own_bps, own_ms = _course(made.scenario, "alice", seconds)
+    if found["capacity"].grade == "measured" and loaded.any():
+        off = [abs(log(own / true)) for own, true in zip(own_bps[loaded], true_bps[loaded], strict=True)]
+        row["capacity_error_percent"] = 100 * fmean(off)
+        if np.ptp(true_bps) == 0:
+            low, high = found["capacity"].low or 0.0, found["capacity"].high or float("inf")
+            row["capacity_in_interval"] = bool(low <= true_bps[0] / 1000 <= high)
+    if found["delay"].value is not None:
+        if found["delay"].grade != "measured":
+            true_ms = (true_ms + _course(scenario, "bob", seconds)[1]) / 2
+        row["delay_error_ms"] = float(np.abs(own_ms - true_ms).mean())
+    if found["loss"].value is not None:
+        packets = trace.table("packets").filter(pl.col("flow") == FLOW, pl.col("protocol") == "rtp")
+        passed = packets.filter((pl.col("drop_cause") != "queue") | pl.col("drop_cause").is_null())
+        realised = 100 * passed.filter(pl.col("drop_cause") == "loss").height / max(passed.height, 1)
+        row["loss_error_points"] = abs(found["loss"].value - realised)
+        row["loss_setting_error_points"] = abs(found["loss"].value - _setting(scenario))
+    return row
+
+
+def _setting(scenario: Scenario) -> float:
+    """Mean loss of alice's uplink in per cent."""
+    loss = scenario.link_of("alice").up.loss
+    if loss is None:
+        return 0.0
+    if isinstance(loss, GilbertElliott):
+        return 100 * loss.p.value / (loss.p.value + loss.r.value)
+    return 100 * cast(Ratio, loss).value
+
+
+def _course(scenario: Scenario, name: str, seconds: Any) -> tuple[Any, Any]:
+    """Capacity in bit/s (infinite without limit) and delay in ms of an uplink at some times."""
+    changes = [change for change in scenario.path_changes() if change[1] == f"{name}.up"]
+    at_s = np.array([change[0] / NS_PER_S for change in changes])
+    index = np.maximum(np.searchsorted(at_s, seconds, side="right") - 1, 0)
+    bps = np.array([float("inf") if change[2] is None else change[2] for change in changes])
+    return bps[index], np.array([change[3] for change in changes])[index]
+
+
+def _loaded(trace: Trace, seconds: Any) -> Any:
+    """The seconds in which a packet of the flow waited in the queue."""
+    waited = trace.table("packets").filter(
+        pl.col("flow") == FLOW, pl.col("queued_ns") > LOADED_MS * NS_PER_MS / 2
+    )
+    return np.isin(seconds - 0.5, (waited["sent_ns"] // NS_PER_S).unique().to_numpy())
+
+
+def _values(traces: Iterator[Trace]) -> dict[str, list[float]]:
+    """The compared values of each call."""
+    found: dict[str, list[float]] = {name: [] for name in COMPARED}
+    for trace in traces:
+        for name, metric in COMPARED.items():
+            value = METRICS[metric].function(trace, FLOW, None)
+            found[name] += [] if isnan(value) else [value]
+    return found
+
+
+def _simulated(made: Estimate, original: dict[str, list[float]]) -> Row:
+    """Whether calls of the estimated scenario lie in the 95 % prediction interval of the original."""
+    own = _values(iter(made.simulated(REPEATS)))
+    row: Row = {}
+    for name, values in original.items():
+        if len(values) < 2 or not own[name]:
+            continue
+        half = t_quantile(len(values) - 1) * stdev(values) * sqrt(1 + 1 / len(values))
+        middle = fmean(values)
+        row[f"{name}_inside"] = abs(fmean(own[name]) - middle) <= half
+        row[f"{name}_share"] = fmean(abs(value - middle) <= half for value in own[name])
+    return row
+
+
+def tables(rows: pl.DataFrame) -> list[str]:
+    """The lines of the tables of the page: errors by source, and calls of estimated scenarios."""
+    lines = [
+        "| source | paths | capacity within 10 % | median, largest (%) | delay within 5 ms "
+        "| median, largest (ms) | loss within 1 point | median, largest (points) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for source in SOURCES:
+        for group in GROUPS:
+            own = rows.filter(source=source, group=group)
+            cells = [
+                cell
+                for column, bound in (
+                    ("capacity_error_percent", 10.0),
+                    ("delay_error_ms", 5.0),
+                    ("loss_error_points", 1.0),
+                )
+                for cell in _within(own[column].drop_nulls().to_list(), bound)
+            ]
+            lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
+    lines += ["", "| simulated from | paths | rate inside | freezes inside |", "|---|---|---|---|"]
+    for source in SIMULATED_FROM:
+        for group in GROUPS:
+            own = rows.filter(source=source, group=group)
+            cells = [
+                f"{int(inside.sum())} of {len(inside)}"
+                for inside in (own[f"{name}_inside"].drop_nulls() for name in COMPARED)
+            ]
+            lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _within(errors: Sequence[float], bound: float) -> tuple[str, str]:
+    """How many errors are within a bound, and their median and largest; dashes if there are none."""
+    if not errors:
+        return "–", "–"
+    inside = sum(error <= bound for error in errors)
+    return f"{inside} of {len(errors)}", f"{median(errors):.2f}, {max(errors):.2f}"
+
+
+def sentence(rows: pl.DataFrame, group: str) -> str:
+    """What the page says of captures of both ends, in one sentence."""
+    own = rows.filter(source=CAPTURES, group=group)
+    bounds = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
+    capacity, delay, loss = (int((own[name].drop_nulls() <= bound).sum()) for name, bound in bounds.items())
+    rate, freezes = (int(own[f"{name}_inside"].drop_nulls().sum()) for name in COMPARED)
+    known = own["freezes_inside"].drop_nulls().len()
+    return (
+        f"capacity within 10 % in {capacity} of {own.height}, delay within 5 ms in {delay}, loss within 1 "
+        f"percentage point in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes} "
+        f"of {known}"
+    )

@@ -1,0 +1,59 @@
+"""Paths that are estimated from simulated calls: two of the random ones, and what the page says of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rtclab_papers.validate import from_calls
+from rtclab_papers.validate.from_calls import (
+    CAPTURES,
+    GROUPS,
+    PATHS,
+    RECEIVER_STATS,
+    SENDER_CAPTURE,
+    SENDER_STATS,
+    SOURCES,
+    TUNED,
+    TUNED_ON,
+    read_rows,
+    rows_of,
+    sentence,
+    tables,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("seed", [3002, 3008])
+def test_a_path_is_found_from_every_source(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(from_calls, "REPEATS", 3)
+    rows = {row["source"]: row for row in rows_of(seed, TUNED)}
+    assert tuple(rows) == SOURCES
+    for source, row in rows.items():
+        if source == SENDER_CAPTURE:
+            assert row["capacity_grade"] == "unknown"
+            assert "capacity_error_percent" not in row
+        elif source not in (SENDER_STATS, RECEIVER_STATS):
+            assert row["capacity_error_percent"] < 5, source
+            assert row["delay_error_ms"] < 5, source
+            assert row["loss_error_points"] < 1, source
+    assert rows[CAPTURES]["rate_inside"] in (True, False)
+
+
+def test_the_rows_are_of_all_paths_and_sources() -> None:
+    rows = read_rows(DOCS / "data" / "from-a-call.csv")
+    assert rows.height == PATHS * len(SOURCES)
+    assert rows["seed"].n_unique() == PATHS
+    assert rows.filter(group=TUNED)["seed"].n_unique() == TUNED_ON
+
+
+def test_the_page_quotes_the_rows() -> None:
+    rows = read_rows(DOCS / "data" / "from-a-call.csv")
+    page = (DOCS / "from-a-call.md").read_text(encoding="utf-8")
+    for line in tables(rows):
+        assert line in page.splitlines()
+    words = " ".join(page.split())
+    for group in GROUPS:
+        assert sentence(rows, group) in words, group

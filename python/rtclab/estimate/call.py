@@ -1,0 +1,362 @@
+"""A call between two ends as a log or capture knows it: its trace, and what is known of each direction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import polars as pl
+
+from rtclab import monitor
+from rtclab.errors import BadInput, TraceError
+from rtclab.estimate.beside import of_capture, of_log, with_received
+from rtclab.estimate.packets import Packets, packets_of, with_gaps
+from rtclab.importers import Imported, Names, read_files
+from rtclab.importers.files import is_capture
+from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
+from rtclab.monitor import Tables
+from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest
+
+TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "event log", "getStats"
+"""What a direction is estimated from."""
+
+MOST_CAPTURE_BYTES = 2_000_000_000
+MOST_PACKETS = 1_000_000
+"""Maximum number of packets of a direction, so that time and memory stay bounded: an hour of a call."""
+FEWEST_PACKETS = 100
+"""Fewer packets of a direction are no call."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_OTHER_NAMES = ("caller", "callee")
+_RESOLUTION_S = {TWO_POINTS: 1e-6, ONE_POINT: 4e-6, LOG: 2.5e-4, GETSTATS: 1e-3}
+_CLOCKS_DIFFER = "the clocks of the two ends differ"
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What is known of one direction of a call.
+
+    Attributes:
+        flow: its name in the trace.
+        source: what it is known from.
+        packets: its packets; None if their arrivals are not known.
+        one_way: whether delays are between two points with one clock. Otherwise only the sum of both
+            directions is known.
+        round_trip_s: the smallest round trip, in s; None if it is not known.
+        one_time: whether the times of sending and of arrival have the same zero. If not, and without round
+            trip, packets say how their delays differ, but not how long they are.
+    """
+
+    flow: str
+    source: str
+    packets: Packets | None
+    one_way: bool
+    round_trip_s: float | None = None
+    one_time: bool = True
+
+    @property
+    def resolution_s(self) -> float:
+        """Resolution of the times of packets, in s."""
+        return _RESOLUTION_S[self.source]
+
+
+@dataclass(frozen=True)
+class KnownCall:
+    """A call of two ends.
+
+    Attributes:
+        trace: its trace, with the names of the scenario.
+        directions: what is known of each direction that has media.
+        origin: names of the files, or of the run.
+        names: names of both ends in the source, by their names in the scenario.
+        notes: what a reader must know.
+    """
+
+    trace: Trace
+    directions: tuple[Direction, ...]
+    origin: str
+    names: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The names of both ends in the scenario."""
+        first, second = self.names
+        return first, second
+
+
+def read_call(
+    files: Sequence[Path],
+    *,
+    names: Names | None = None,
+    sdp: str | None = None,
+    same_clock: bool = False,
+    flow: str | None = None,
+) -> KnownCall:
+    """Reads the call of captures or logs.
+
+    Args:
+        files: one capture or log, two captures of one call, or the event logs of both ends.
+        names: names of the two ends, as for :func:`rtclab.import_files`.
+        sdp: session descriptions of a captured call.
+        same_clock: whether the machines of two captures had synchronised clocks. Otherwise their difference
+            is estimated, and only the sum of the delays of both directions is known.
+        flow: the flow to take, if the files have several.
+
+    Raises:
+        BadInput: a file cannot be read, is too large, or has no call or several.
+        TraceError: nothing was captured.
+    """
+    captured = [file for file in files if is_capture(file)]
+    for file in captured:
+        if file.stat().st_size > MOST_CAPTURE_BYTES:
+            raise BadInput(
+                f"{file}: larger than {MOST_CAPTURE_BYTES // 10**9} GB",
+                hint="keep the headers alone, `editcap -s 200`, or a part of the time, `editcap -A … -B …`",
+            )
+    two = len(captured) == 2
+    imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
+    origin = " and ".join(file.name for file in files)
+    if len(captured) == 1 and not _has_arrivals(imported):
+        return _at_one_point(imported, captured[0], sdp, flow, origin)
+    call = call_of(Trace.in_memory(imported.tables, imported.manifest), flow, origin, imported.notes)
+    if captured:
+        return _with_others_of_captures(call, captured, sdp)
+    return _with_rtcp_of_logs(call, files)
+
+
+def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
+    about = call.trace.manifest.capture
+    assert about is not None
+    seen = [monitor.watch(file, sdp=sdp, packets=True) for file in captures]
+    directions = []
+    for one in call.directions:
+        of_flow = call.trace.table("packets").filter(pl.col("flow") == one.flow)
+        ssrcs = of_flow["ssrc"].drop_nulls().unique().to_list()
+        if one.packets is None:
+            directions.append(one)
+            continue
+        first_s = float(one.packets.sent_s[0])
+        # Packets are seen at the sender when they are sent, and later at the receiver.
+        ways = [of_capture(tables, ssrcs, about.begin_ns) for tables in seen]
+        way = min(ways, key=lambda way: abs(way.first_s - first_s))
+        packets = one.packets.beside(way.at_s + first_s - way.first_s, way.size_bytes)
+        directions.append(replace(one, packets=packets))
+    return replace(call, directions=tuple(directions))
+
+
+def _with_rtcp_of_logs(call: KnownCall, files: Sequence[Path]) -> KnownCall:
+    about = call.trace.manifest.capture
+    if about is None or not any(one.source == LOG for one in call.directions):
+        return call
+    directions = {one.flow: one for one in call.directions}
+    people = call.trace.manifest.participants
+    outwards = f"{people[0]}->{people[1]}"
+    for of_first, at_s, size_bytes in of_log(files, about.begin_ns):
+        flow = outwards if of_first else f"{people[1]}->{people[0]}"
+        one = directions.get(flow)
+        if one is None or one.packets is None:
+            continue
+        received = len(files) == 1 and not of_first
+        add = with_received if received else Packets.beside
+        directions[flow] = replace(one, packets=add(one.packets, at_s, size_bytes))
+    return replace(call, directions=tuple(directions.values()))
+
+
+def call_of(trace: Trace, flow: str | None = None, origin: str = "", notes: Sequence[str] = ()) -> KnownCall:
+    """The call of a trace: of a simulated or live call, or of an import.
+
+    Raises:
+        BadInput: the trace has no call, or several and ``flow`` names none of them.
+    """
+    outwards = _chosen(trace, flow)
+    call = _renamed(trace, outwards, origin, notes)
+    return replace(call, directions=tuple(_direction(call.trace, name) for name in call.trace.flows))
+
+
+def _has_arrivals(imported: Imported) -> bool:
+    packets = imported.tables["packets"]
+    return "delivered_ns" in packets.columns and packets["delivered_ns"].null_count() < packets.height
+
+
+def _direction(trace: Trace, flow: str) -> Direction:
+    about = trace.manifest.capture
+    packets = trace.table("packets").filter(pl.col("flow") == flow) if "packets" in trace.tables else None
+    if packets is None or packets.filter(pl.col("delivered_ns").is_not_null()).height < FEWEST_PACKETS:
+        return Direction(flow, GETSTATS, None, one_way=False)
+    source, one_way, one_time = TWO_POINTS, True, True
+    if trace.manifest.backend == "log" and about is not None:
+        source = LOG
+        one_way = not any(_CLOCKS_DIFFER in note for note in about.notes_in_words)
+        if packets["dropped_ns"].null_count() == packets.height and len(about.files) == 1:
+            packets = with_gaps(packets)
+    elif about is not None and about.clock is not None:
+        one_way = not about.corrected
+        one_time = one_way or about.clock["offset_ms"] is not None
+    return Direction(flow, source, _bounded(packets_of(packets), flow), one_way, one_time=one_time)
+
+
+def _bounded(packets: Packets, flow: str) -> Packets:
+    if len(packets.sent_s) > MOST_PACKETS:
+        raise BadInput(
+            f"{flow}: {len(packets.sent_s)} packets; expected at most {MOST_PACKETS}",
+            hint="cut the call in parts; `editcap -A … -B …` does so with a capture",
+        )
+    return packets
+
+
+def _chosen(trace: Trace, flow: str | None) -> FlowInfo:
+    """The flow to take, in the direction that begins first.
+
+    Raises:
+        BadInput: there is no flow, or several pairs have one.
+    """
+    flows = {name: about for name, about in trace.manifest.flows.items() if name in _media(trace)}
+    if not flows:
+        raise BadInput(
+            "no media in the call",
+            hint="expected RTP packets, or reports of streams, in at least one direction",
+        )
+    if flow is not None:
+        if flow not in flows:
+            raise BadInput(f"--flow: no flow `{_shown(flow)}`; the flows are {_listed(flows)}")
+        return flows[flow]
+    pairs = {frozenset((about.sender, about.receiver)) for about in flows.values()}
+    if len(pairs) > 1:
+        raise BadInput(
+            f"{len(pairs)} pairs of ends have flows of media: {_listed(flows)}",
+            hint="choose one with --flow; its opposite direction is taken, too",
+        )
+    return min(flows.values(), key=lambda about: about.begin_ns)
+
+
+def _listed(flows: Mapping[str, FlowInfo]) -> str:
+    names = [_shown(name) for name in flows]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _shown(name: str) -> str:
+    """A name of the source, in a form that is safe in a line of text."""
+    return "".join(character if character.isprintable() else "?" for character in name[:80])
+
+
+def _media(trace: Trace) -> set[str]:
+    """The flows with RTP packets or with reports of streams."""
+    flows: set[str] = set()
+    for name in ("outbound_rtp", "inbound_rtp"):
+        flows |= set(trace.table(name)["flow"].unique())
+    try:
+        packets = trace.table("packets")
+    except TraceError:
+        return flows
+    return flows | set(packets.filter(pl.col("protocol") == "rtp")["flow"].unique())
+
+
+def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]) -> KnownCall:
+    """The call with only both directions of a flow, and with names that a scenario may have."""
+    order = trace.manifest.participants
+    there = sorted(
+        (outwards.sender, outwards.receiver), key=lambda name: order.index(name) if name in order else 0
+    )
+    valid = all(_NAME.fullmatch(name) and name != "core" for name in there)
+    ours = dict(zip(there, there if valid else _OTHER_NAMES, strict=True))
+    flows, infos = {}, {}
+    media = _media(trace)
+    for name, about in trace.manifest.flows.items():
+        if {about.sender, about.receiver} == set(there) and about.acknowledges is None and name in media:
+            sender, receiver = ours[about.sender], ours[about.receiver]
+            flows[name] = f"{sender}->{receiver}"
+            infos[flows[name]] = FlowInfo(
+                sender=sender, receiver=receiver, call=0, begin_ns=about.begin_ns, end_ns=about.end_ns
+            )
+    tables = {}
+    for name in trace.tables:
+        rows = trace.table(name)
+        for column, names in (("flow", flows), ("participant", ours)):
+            if column in rows.columns:
+                kept = pl.col(column).is_in(list(names)) | pl.col(column).is_null()
+                rows = rows.filter(kept).with_columns(pl.col(column).replace(names))
+        if name not in ("paths", "tcp"):
+            tables[name] = rows
+    about_call = trace.manifest
+    manifest = TraceManifest(
+        backend=about_call.backend,
+        duration_ns=about_call.duration_ns,
+        participants=tuple(ours.values()),
+        calls=(
+            CallInfo(
+                kind="p2p", participants=tuple(ours.values()), start_ns=0, end_ns=about_call.duration_ns
+            ),
+        ),
+        flows=infos,
+        connections=1,
+        capture=about_call.capture,
+    )
+    named = {our: _shown(name) for name, our in ours.items()}
+    return KnownCall(Trace.in_memory(tables, manifest), (), origin, named, tuple(notes))
+
+
+def _at_one_point(
+    imported: Imported, file: Path, sdp: str | None, flow: str | None, origin: str
+) -> KnownCall:
+    """The call of a capture at one end.
+
+    The send times in RTP headers (abs-send-time) say how the delays of received packets differ. The smallest
+    round trip of STUN says which end was captured, and the sum of both delays.
+    """
+    trace = Trace.in_memory(imported.tables, imported.manifest)
+    outwards = _chosen(trace, flow)
+    call = _renamed(trace, outwards, origin, imported.notes)
+    seen = monitor.watch(file, sdp=sdp, packets=True)
+    trips = seen["flows"].filter(pl.col("stun_rtt_count") > 0)
+    # The end that was captured waits a round trip for an answer; the other end's answers come at once.
+    asked = trips.sort("stun_rtt_min_ms", descending=True).head(1)
+    round_trip_s = None if asked.is_empty() else cast(float, asked["stun_rtt_min_ms"][0]) / 1000
+    here = None if asked.is_empty() else asked["source"][0]
+    directions = []
+    begin_ns = imported.manifest.capture.begin_ns if imported.manifest.capture else 0
+    for name in call.trace.flows:
+        of_flow = call.trace.table("packets").filter(pl.col("flow") == name, pl.col("protocol") == "rtp")
+        ssrcs = of_flow["ssrc"].drop_nulls().unique().to_list()
+        rtp = seen["packets"].filter(
+            pl.col("protocol") == "rtp", pl.col("ssrc").is_in(ssrcs), pl.col("abs_send_time").is_not_null()
+        )
+        incoming = rtp.filter(pl.col("destination") == here) if here is not None else rtp
+        packets = None
+        if incoming.height >= FEWEST_PACKETS:
+            packets = _with_received_of(incoming, seen, ssrcs, begin_ns)
+        directions.append(
+            Direction(name, ONE_POINT, packets, one_way=False, round_trip_s=round_trip_s, one_time=False)
+        )
+    return replace(call, directions=tuple(directions))
+
+
+def _with_received_of(rtp: pl.DataFrame, seen: Tables, ssrcs: Sequence[int], begin_ns: int) -> Packets:
+    way = of_capture(seen, ssrcs, begin_ns)
+    return with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
+
+
+def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
+    """Received packets with their send times (abs-send-time) on a clock of unknown offset."""
+    arrived_ns = pl.col("at_ns") - begin_ns
+    units = arrived_ns * UNITS_PER_SECOND // NS_PER_S - pl.col("abs_send_time")
+    later = (units - units.first() + SEND_TIME_WRAP // 2) % SEND_TIME_WRAP - SEND_TIME_WRAP // 2
+    # Transport-wide numbers show also between which packets of other streams one is missing.
+    wide = not rtp["transport_seq"].null_count()
+    rows = rtp.sort("at_ns", maintain_order=True).select(
+        *("kind", "size_bytes"),
+        pl.col("marker").cast(pl.Boolean),
+        pl.lit(0, pl.Int64).alias("ssrc") if wide else "ssrc",
+        pl.col("transport_seq" if wide else "seq").alias("seq"),
+        delivered_ns=arrived_ns,
+        sent_ns=arrived_ns - later * NS_PER_S // UNITS_PER_SECOND,
+    )
+    return _bounded(packets_of(with_gaps(rows)), "the capture")
+
+
+def duration_s(call: KnownCall) -> float:
+    """Length of the call in s."""
+    return call.trace.manifest.duration_ns / NS_PER_S

@@ -1,0 +1,181 @@
+"""From a call to a scenario: estimates both paths and what was sent, and simulates the result."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rtclab.backend.sim import simulate
+from rtclab.errors import BadInput
+from rtclab.estimate.call import GETSTATS, ONE_POINT, Direction, KnownCall
+from rtclab.estimate.counters import path_of_counters
+from rtclab.estimate.findings import Finding, time_text
+from rtclab.estimate.media import Media, media_of
+from rtclab.estimate.path import PathEstimate, path_of
+from rtclab.estimate.scenario_text import scenario_text
+from rtclab.scenario import Scenario
+from rtclab.trace import Trace, write_text
+
+NOT_KNOWN = "one capture does not tell when packets that were sent there arrived"
+SIMULATIONS = 10
+"""Number of simulations that a call is compared with."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A scenario that was estimated from a call, with how sure its numbers are.
+
+    Attributes:
+        call: the call.
+        paths: the path of each participant's packets, by the participant's name.
+        media: what each participant sends.
+        text: the scenario in TOML, with comments on each number.
+    """
+
+    call: KnownCall
+    paths: Mapping[str, PathEstimate]
+    media: Mapping[str, Media]
+    text: str
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """The scenario."""
+        return Scenario.read(tomllib.loads(self.text), self.call.origin)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All numbers: of both paths, and then of what was sent."""
+        paths = [one for path in self.paths.values() for one in path.findings]
+        return paths + [one for sent in self.media.values() for one in sent.findings]
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the call came to the capacity of at least one direction."""
+        return any(path.loaded for path in self.paths.values())
+
+    def table(self) -> pl.DataFrame:
+        """A row for each number.
+
+        Columns: ``of`` (a flow or a participant), ``name``, ``value``, ``low`` and ``high`` (95 % interval;
+        null where there is no bound), ``unit``, ``grade`` (how it is known) and ``note``.
+        """
+        rows = [
+            (one.of, one.name, one.value, one.low, one.high, one.unit, one.grade, one.note)
+            for one in self.findings
+        ]
+        text, number = pl.String, pl.Float64
+        schema = {"of": text, "name": text, "value": number, "low": number, "high": number}
+        return pl.DataFrame(rows, schema=schema | {"unit": text, "grade": text, "note": text}, orient="row")
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the scenario to a TOML file; returns its path.
+
+        Raises:
+            BadInput: there is such a file already.
+        """
+        file = Path(path)
+        if file.exists():
+            raise BadInput(f"{file}: exists already", hint="give another name, or remove it first")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, self.text)
+        return file
+
+    def simulated(self, repeats: int = SIMULATIONS) -> list[Trace]:
+        """Simulates the scenario; returns the trace of each repeat."""
+        return [simulate(self.scenario, repeat) for repeat in range(repeats)]
+
+    def report(self, path: str | Path, repeats: int = SIMULATIONS) -> Path:
+        """Writes a page that shows the call beside its simulation; returns its path.
+
+        Args:
+            path: the page.
+            repeats: number of simulations.
+
+        Raises:
+            DiskFull: the page could not be written.
+        """
+        from rtclab.estimate.page import write_page
+
+        simulated = self.simulated(repeats)
+        return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers and the scenario as JSON values."""
+        return {
+            "source": self.call.origin,
+            "participants": dict(self.call.names),
+            "directions": [
+                {"flow": one.flow, "known_from": one.source, "loaded": self.paths[_sender(one)].loaded}
+                for one in self.call.directions
+            ],
+            "findings": self.table().to_dicts(),
+            "scenario": self.scenario.model_dump(mode="json"),
+            "notes": list(self.call.notes),
+        }
+
+
+def estimate(call: KnownCall) -> Estimate:
+    """Estimates the scenario of a call."""
+    paths: dict[str, PathEstimate] = {}
+    for one in call.directions:
+        paths[_sender(one)] = _path(call, one)
+    for name in call.ends:
+        if name not in paths:
+            paths[name] = _silent(call, name, paths)
+    media = {_sender(one): media_of(call.trace, one.flow) for one in call.directions}
+    ordered = {name: paths[name] for name in call.ends}
+    return Estimate(call, ordered, media, scenario_text(call, ordered, media))
+
+
+def _sender(direction: Direction) -> str:
+    return direction.flow.partition("->")[0]
+
+
+def _path(call: KnownCall, one: Direction) -> PathEstimate:
+    if one.packets is not None:
+        return path_of(one)
+    if one.source == GETSTATS:
+        return path_of_counters(call.trace, one.flow)
+    values: dict[str, Any] = {}
+    found = [Finding(one.flow, "capacity", None, None, None, "kbit/s", "unknown", NOT_KNOWN)]
+    if one.source == ONE_POINT and one.round_trip_s is not None:
+        half_s = one.round_trip_s / 2
+        values["delay"] = time_text(half_s)
+        found.append(
+            Finding(
+                one.flow,
+                "delay",
+                1e3 * half_s,
+                0.0,
+                2e3 * half_s,
+                "ms",
+                "half of the round trip",
+                "the smallest round trip of connectivity checks (STUN)",
+            )
+        )
+    else:
+        found.append(Finding(one.flow, "delay", None, None, None, "ms", "unknown", NOT_KNOWN))
+    found.append(Finding(one.flow, "loss", None, None, None, "%", "unknown", NOT_KNOWN))
+    return PathEstimate(one.flow, values, tuple(found), loaded=False)
+
+
+def _silent(call: KnownCall, name: str, paths: Mapping[str, PathEstimate]) -> PathEstimate:
+    """The path of a participant that sends no media: its delay is assumed to be that of the other one."""
+    other = next(one for one in call.ends if one != name)
+    flow = f"{name}->{other}"
+    note = "no media in this direction"
+    values: dict[str, Any] = {}
+    delay = next((one for one in paths[other].findings if one.name == "delay"), None)
+    found = [Finding(flow, "capacity", None, None, None, "kbit/s", "unknown", note)]
+    if delay is not None and delay.value is not None:
+        values["delay"] = time_text(delay.value / 1000)
+        found.append(
+            Finding(flow, "delay", delay.value, None, None, "ms", "assumed", f"{note}; as in the other one")
+        )
+    return PathEstimate(flow, values, tuple(found), loaded=False)

@@ -1,0 +1,176 @@
+"""What each end of a call sent: video and audio, as far as its packets and reports tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from rtclab.estimate.findings import Finding, Grade, rate_text
+from rtclab.metrics.series import BITS_PER_BYTE
+from rtclab.trace import NS_PER_S, Trace
+
+OVERHEAD_BYTES = 62
+"""Bytes of a packet outside the payload: IPv4, UDP, RTP with the usual extensions, and the tag of SRTP."""
+USUAL_SIZE = (640, 480)
+USUAL_BITRATES = ((640 * 480, 1_700_000), (1280 * 720, 2_500_000))
+"""Maximum bitrates of Chromium by number of pixels, up to which they apply."""
+LARGEST_BITRATE = 5_000_000
+FRAME_RATES = (5, 7.5, 10, 12, 15, 20, 24, 25, 30, 50, 60)
+AUDIO_CLOCK = 48_000
+STEADY = 0.06
+"""A rate that is within this share of the usual maximum for :data:`STEADY_S` is limited by it."""
+STEADY_S = 8
+CODECS = {"VP8": "vp8", "VP9": "vp9", "H264": "h264", "AV1": "av1"}
+SIMULATED = "vp8"
+
+
+@dataclass(frozen=True)
+class Media:
+    """What a participant sends: its tables ``video`` and ``audio`` in a scenario, and the findings."""
+
+    video: dict[str, Any] | None
+    audio: dict[str, Any] | None
+    findings: tuple[Finding, ...]
+
+
+def media_of(trace: Trace, flow: str) -> Media:
+    """What the sender of a flow sends."""
+    sender = trace.manifest.flows[flow].sender
+    found: list[Finding] = []
+    packets = trace.table("packets") if "packets" in trace.tables else None
+    rtp = None if packets is None else packets.filter(pl.col("flow") == flow, pl.col("protocol") == "rtp")
+    reports = [trace.table(name).filter(pl.col("flow") == flow) for name in ("outbound_rtp", "inbound_rtp")]
+    sent = reports[0] if not reports[0].is_empty() else reports[1]
+    kinds = set(sent["kind"].unique())
+    if rtp is not None:
+        kinds |= set(rtp["kind"].drop_nulls().unique())
+    video = _video(sender, flow, sent.filter(kind="video"), rtp, found) if "video" in kinds else None
+    audio = _audio(sender, sent.filter(kind="audio"), rtp, found) if "audio" in kinds else None
+    return Media(video, audio, tuple(found))
+
+
+def _video(
+    sender: str, flow: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]
+) -> dict[str, Any]:
+    width, height = sent["frameWidth"].max(), sent["frameHeight"].max()
+    known = isinstance(width, int) and isinstance(height, int) and min(width, height) > 0
+    size = (cast(int, width), cast(int, height)) if known else USUAL_SIZE
+    graded: Grade = "measured" if known else "assumed"
+    note = "the largest that was sent" if known else "packets do not tell the size of pictures"
+    found += [
+        Finding(sender, f"video {name}", value, None, None, "px", graded, note)
+        for name, value in zip(("width", "height"), size, strict=True)
+    ]
+    rate = _frame_rate(sent, rtp)
+    found.append(
+        Finding(
+            sender,
+            "frame rate",
+            rate or 30.0,
+            None,
+            None,
+            "frame/s",
+            "measured" if rate else "assumed",
+            "" if rate else "the source does not tell",
+        )
+    )
+    rates = _payload_rates(sent, rtp)
+    usual = next((most for pixels, most in USUAL_BITRATES if size[0] * size[1] <= pixels), LARGEST_BITRATE)
+    top = float(np.quantile(rates, 0.95)) if rates.size else 0.0
+    # A call that its path limits is rarely steady.
+    most, steady = usual, rates[np.abs(rates / usual - 1) < STEADY]
+    if steady.size >= max(STEADY_S, rates.size // 3):
+        note, grade = "the rate stays at the usual maximum of browsers", "measured"
+    elif top > 1.1 * usual:
+        most = round(top / 1e4) * 10_000
+        note, grade = "the highest rate of the call", "at least"
+    else:
+        note, grade = f"the usual maximum of browsers; the call came to {rate_text(top)}", "assumed"
+    found.append(Finding(sender, "max bitrate", most / 1000, None, None, "kbit/s", cast(Grade, grade), note))
+    codec = _codec(sent)
+    if codec is not None and codec != SIMULATED:
+        found.append(
+            Finding(
+                sender,
+                "codec",
+                None,
+                None,
+                None,
+                "",
+                "unknown",
+                f"the call used {codec}, which simulated calls do not have; the scenario has {SIMULATED}",
+            )
+        )
+    return {
+        "width": size[0],
+        "height": size[1],
+        "frame_rate": rate or 30,
+        "max_bitrate": rate_text(most),
+    }
+
+
+def _codec(sent: pl.DataFrame) -> str | None:
+    named = sent["mimeType"].drop_nulls() if "mimeType" in sent.columns else pl.Series([], dtype=pl.String)
+    return CODECS.get(str(named[-1]).rpartition("/")[2].upper()) if len(named) else None
+
+
+def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:
+    """The frame rate of the camera: the usual rate that is nearest to the highest of the call."""
+    rates = sent["framesPerSecond"].drop_nulls().to_numpy()
+    if not rates.size and rtp is not None:
+        video = rtp.filter(pl.col("kind") == "video").drop_nulls("rtp_timestamp")
+        frames = video.unique(["ssrc", "rtp_timestamp"], keep="first").group_by(pl.col("sent_ns") // NS_PER_S)
+        rates = frames.len()["len"].cast(pl.Float64).to_numpy()
+    if not rates.size:
+        return None
+    highest = float(np.quantile(rates, 0.9))
+    nearest = min(FRAME_RATES, key=lambda rate: abs(rate - highest))
+    return float(nearest) if abs(nearest - highest) <= 0.1 * nearest + 0.5 else round(highest, 1)
+
+
+def _payload_rates(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> Any:
+    """Payload of the video in bit/s, in each second."""
+    if rtp is not None and not rtp.is_empty():
+        video = rtp.filter(pl.col("kind") == "video")
+        bits = (pl.col("size_bytes") - OVERHEAD_BYTES).clip(0).sum() * BITS_PER_BYTE
+        seconds = video.group_by(pl.col("sent_ns") // NS_PER_S).agg(bits=bits).sort("sent_ns")
+        return seconds["bits"].cast(pl.Float64).to_numpy()[1:-1]
+    column = "bytesSent" if "bytesSent" in sent.columns else "bytesReceived"
+    total = sent.group_by("at_ns").agg(pl.col(column).sum()).sort("at_ns")
+    took_s = total["at_ns"].diff().drop_nulls().to_numpy() / NS_PER_S
+    rates = BITS_PER_BYTE * total[column].diff().drop_nulls().to_numpy() / np.maximum(took_s, 1e-3)
+    return rates[(took_s > 0) & (rates >= 0)]
+
+
+def _audio(sender: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]) -> dict[str, Any]:
+    bitrate: float | None = None
+    frame_ms = 20.0
+    speech = None if rtp is None else rtp.filter(pl.col("kind") == "audio").drop_nulls("rtp_timestamp")
+    if speech is not None and speech.height > 10:
+        of_stream = speech.sort("ssrc", "seq", maintain_order=True)
+        steps = of_stream.select(pl.col("rtp_timestamp").diff().over("ssrc")).to_series().drop_nulls()
+        positive = steps.filter(steps > 0)
+        if len(positive):
+            frame_ms = float(min(max(cast(float, positive.median()) * 1000 / AUDIO_CLOCK, 2.5), 120))
+        payload = cast(float, speech["size_bytes"].median()) - OVERHEAD_BYTES
+        bitrate = BITS_PER_BYTE * payload / frame_ms * 1000
+    elif sent.height > 2:
+        rates = _payload_rates(sent, None)
+        bitrate = float(np.median(rates)) if rates.size else None
+    if bitrate is not None:
+        bitrate = max(round(bitrate / 2000) * 2000, 6000)
+    found.append(
+        Finding(
+            sender,
+            "audio bitrate",
+            (bitrate or 32_000) / 1000,
+            None,
+            None,
+            "kbit/s",
+            "measured" if bitrate else "assumed",
+        )
+    )
+    return {"bitrate": rate_text(bitrate or 32_000), "frame": f"{frame_ms:g} ms"}

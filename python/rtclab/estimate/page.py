@@ -1,0 +1,146 @@
+"""The page that shows a call beside the simulations of its estimated scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import polars as pl
+
+from rtclab.estimate.call import KnownCall
+from rtclab.estimate.findings import Finding
+from rtclab.experiment import metrics_of
+from rtclab.metrics import METRICS, Metric, t_quantile
+from rtclab.report import render
+from rtclab.report.plots import comparison_plots
+from rtclab.scenario import Scenario
+from rtclab.trace import Repeat, Run, Trace, write_text
+
+CALL, SIMULATED = "call", "simulated"
+SHOWN = (
+    "receiving_rate",
+    "stats_receiving_rate",
+    "rtt",
+    "packet_loss",
+    "delay_variation_p95",
+    "queuing_delay_p95",
+    "frame_rate",
+    "frame_height",
+    "freeze_count",
+    "freeze_duration",
+)
+"""The metrics that are compared, if the call has them."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A metric of a flow: of the call, and of its simulations with their 95 % prediction interval."""
+
+    metric: Metric
+    call: float
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the call lies in the interval; None if there is none."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low <= self.call <= self.high
+
+
+@dataclass(frozen=True)
+class Group:
+    """The numbers of a direction or of a participant."""
+
+    name: str
+    findings: list[Finding]
+
+
+def write_page(
+    page: Path,
+    call: KnownCall,
+    scenario: Scenario,
+    text: str,
+    findings: Sequence[Finding],
+    simulated: Sequence[Trace],
+) -> Path:
+    """Writes the page; returns its path.
+
+    Args:
+        page: the page.
+        call: the call.
+        scenario: its scenario.
+        text: the scenario in TOML.
+        findings: the numbers.
+        simulated: simulations of the scenario.
+
+    Raises:
+        DiskFull: the page could not be written.
+    """
+    about = scenario.model_dump(mode="json")
+    runs = {CALL: _run(CALL, call.trace), SIMULATED: _run(SIMULATED, *simulated, scenario=about)}
+    names = dict.fromkeys(one.of for one in findings)
+    groups = [Group(_words(name), [one for one in findings if one.of == name]) for name in names]
+    html = render(
+        "estimate.html",
+        comparison_plots(runs) if simulated else [],
+        tied=True,
+        title=f"Estimated from {call.origin}",
+        lead=_lead(findings),
+        groups=groups,
+        names=[(our, theirs) for our, theirs in call.names.items() if our != theirs],
+        notes=call.notes,
+        flows=[(_words(flow), rows) for flow, rows in _compared(runs).items()] if simulated else [],
+        repeats=len(simulated),
+        scenario=text,
+    )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    write_text(page, html)
+    return page
+
+
+def _lead(findings: Sequence[Finding]) -> str:
+    """The capacity of both directions in a sentence each."""
+    sentences = []
+    for capacity in (one for one in findings if one.name == "capacity"):
+        text = f"{_words(capacity.of)}: capacity {capacity.words}"
+        if capacity.grade == "at least":
+            text += "; the call did not load the path"
+        sentences.append(text + ".")
+    return " ".join(sentences)
+
+
+def _words(flow: str) -> str:
+    return flow.replace("->", " → ")
+
+
+def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> Run:
+    """Traces in memory as a run."""
+    repeats = [Repeat(index, trace.manifest.seed or 0, "finished") for index, trace in enumerate(traces)]
+    opened = dict(enumerate(traces))
+    backend = traces[0].manifest.backend if traces else "sim"
+    return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), {}, None, None, opened)
+
+
+def _compared(runs: dict[str, Run]) -> dict[str, list[Beside]]:
+    """The compared metrics by flow."""
+    call, simulated = (metrics_of(run) for run in runs.values())
+    found: dict[str, list[Beside]] = {}
+    for flow in runs[CALL].flows:
+        for name in SHOWN:
+            mine = pl.col("metric") == name, pl.col("flow") == flow
+            own, others = call.filter(*mine)["value"], simulated.filter(*mine)["value"].to_list()
+            if own.is_empty() or not others:
+                continue
+            low = high = None
+            if len(others) > 1:
+                half = t_quantile(len(others) - 1) * stdev(others) * sqrt(1 + 1 / len(others))
+                low, high = max(fmean(others) - half, METRICS[name].bounds[0]), fmean(others) + half
+            found.setdefault(flow, []).append(Beside(METRICS[name], own[0], fmean(others), low, high))
+    return found

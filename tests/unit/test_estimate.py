@@ -1,0 +1,419 @@
+"""From a call to a scenario: paths whose packets are computed here, and calls of other tests."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from captures import later, speech, write_pcap
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rtclab
+from rtclab import Scenario
+from rtclab.cli import main
+from rtclab.errors import BadInput
+from rtclab.estimate import Estimate, call_of, estimate, read_call
+from rtclab.estimate.call import MOST_CAPTURE_BYTES
+from rtclab.estimate.changes import partition
+from rtclab.estimate.findings import Finding
+from rtclab.estimate.fit import fit
+from rtclab.estimate.losses import random_loss
+from rtclab.estimate.packets import Packets, with_gaps
+from rtclab.estimate.path import course_points
+from rtclab.estimate.queue_model import windows_of
+from rtclab.estimate.scenario_text import plain, scenario_name
+from rtclab.trace import CaptureInfo, Trace
+
+LOGS = Path(__file__).parent / "event_logs"
+ALICE, BOB = LOGS / "event-log-alice-bob.log", LOGS / "event-log-bob-alice.log"
+SIZE = 1200.0
+
+
+def bursts(seconds: float, *, every_s: float, packets: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times and sizes of bursts of packets that leave 0.1 ms after each other."""
+    starts = np.arange(0.0, seconds, every_s)
+    sent_s = (starts[:, None] + 1e-4 * np.arange(packets)).ravel()
+    return sent_s, np.full(sent_s.size, SIZE)
+
+
+def passed(
+    sent_s: np.ndarray, size: np.ndarray, bps: np.ndarray, delay_s: np.ndarray, limit_s: float = np.inf
+) -> Packets:
+    """The packets behind a first-in first-out queue that drops those that would wait longer than a limit."""
+    arrived_s = np.full(sent_s.size, np.nan)
+    free_s = 0.0
+    for index, at_s in enumerate(sent_s):
+        if free_s - at_s > limit_s:
+            continue
+        free_s = max(free_s, at_s) + 8 * size[index] / bps[index]
+        arrived_s[index] = free_s + delay_s[index]
+    return Packets(sent_s, arrived_s, size, np.isnan(arrived_s))
+
+
+def same(sent_s: np.ndarray, value: float) -> np.ndarray:
+    return np.full(sent_s.size, value)
+
+
+def test_a_series_is_divided_where_its_value_changes() -> None:
+    values = np.array([1.0] * 5 + [3.0] * 4 + [1.0] * 6)
+    costs = np.abs(values[:, None] - np.array([1.0, 2.0, 3.0]))
+    assert partition(costs, 1.0) == [(0, 5), (5, 9), (9, 15)]
+    # The middle costs 2 x 4 = 8 in one segment, and two more segments cost 2 x 5.
+    assert partition(costs, 5.0) == [(0, 15)]
+    assert partition(costs[:0], 1.0) == []
+
+
+def test_capacity_and_delay_are_found_from_the_packets() -> None:
+    sent_s, size = bursts(20, every_s=0.1, packets=8)
+    found = fit(passed(sent_s, size, same(sent_s, 1e6), same(sent_s, 0.040)), 1e-6)
+    (segment,) = found.capacity
+    assert segment.bps == pytest.approx(1e6, rel=0.01)
+    assert segment.low_bps < 1e6 < (segment.high_bps or 0) < 1.1e6
+    assert found.base_s[0] == pytest.approx(0.040, abs=0.0005)
+    assert found.jitter_s < 0.001
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    bps=st.floats(2e5, 8e6),
+    delay_s=st.floats(0.001, 0.3),
+    clock_s=st.floats(-1e3, 1e3),
+    seed=st.integers(0, 1000),
+)
+def test_any_capacity_is_found_within_three_percent(
+    bps: float, delay_s: float, clock_s: float, seed: int
+) -> None:
+    source = np.random.default_rng(seed)
+    sent_s = np.cumsum(source.exponential(8 * SIZE / bps / 0.8, 2500))
+    size = source.integers(200, 1201, sent_s.size).astype(float)
+    found = fit(passed(sent_s, size, same(sent_s, bps), same(sent_s, delay_s + clock_s)), 1e-6)
+    assert found.rate_of_windows().mean() == pytest.approx(bps, rel=0.03)
+    assert found.base_s.mean() == pytest.approx(delay_s + clock_s, abs=0.002)
+
+
+def test_a_step_of_the_capacity_is_found_within_a_window() -> None:
+    sent_s, size = bursts(40, every_s=0.1, packets=4)
+    bps = np.where(sent_s < 20, 2e6, 5e5)
+    found = fit(passed(sent_s, size, bps, same(sent_s, 0.02)), 1e-6)
+    rates = found.rate_of_windows()
+    assert rates[2:18].mean() == pytest.approx(2e6, rel=0.03)
+    assert rates[22:38].mean() == pytest.approx(5e5, rel=0.03)
+    assert abs(found.base_s - 0.02).max() < 0.002
+
+
+def test_a_delay_that_moves_is_no_queue() -> None:
+    sent_s, size = bursts(40, every_s=0.1, packets=4)
+    delay_s = np.interp(sent_s, [10, 30], [0.020, 0.120])
+    found = fit(passed(sent_s, size, same(sent_s, 1e6), delay_s), 1e-6)
+    assert found.rate_of_windows().mean() == pytest.approx(1e6, rel=0.03)
+    assert abs(found.base_s - delay_s).mean() < 0.003
+
+
+def test_a_path_that_was_not_loaded_has_no_upper_bound() -> None:
+    sent_s = np.arange(0, 20, 0.02)
+    packets = passed(sent_s, same(sent_s, 200.0), same(sent_s, 1e12), same(sent_s, 0.03))
+    found = fit(packets, 1e-3)
+    assert [segment.high_bps for segment in found.capacity] == [None]
+
+
+def test_a_full_queue_is_told_from_random_loss() -> None:
+    sent_s, size = bursts(30, every_s=0.2, packets=25)
+    found = fit(passed(sent_s, size, same(sent_s, 1e6), same(sent_s, 0.02), limit_s=0.1), 1e-6)
+    lost = found.packets.lost
+    assert lost.sum() > 100
+    assert (found.limit.dropped & lost).sum() >= 0.98 * lost.sum()
+    # A packet waits up to 100 ms, of which up to one transmission (9.6 ms) is that of the packet before it.
+    assert 0.080 < found.limit.longest_s < 0.105
+
+    source = np.random.default_rng(1)
+    passing = passed(sent_s[::5], size[::5], same(sent_s[::5], 1e6), same(sent_s[::5], 0.02))
+    gone = source.random(passing.lost.size) < 0.1
+    arrived_s = np.where(gone, np.nan, passing.arrived_s)
+    random = fit(replace(passing, arrived_s=arrived_s, lost=gone), 1e-6)
+    assert not random.limit.full
+
+
+def test_bursts_of_losses_are_told_from_single_losses() -> None:
+    sent_s = np.arange(0, 100, 0.01)
+    windows = windows_of(Packets(sent_s, sent_s, sent_s, sent_s < 0), 1.0)
+    in_bursts = np.zeros(sent_s.size, dtype=bool)
+    in_bursts.reshape(-1, 100)[:, 10:14] = True
+    found = random_loss(in_bursts, sent_s, windows)
+    assert (found.ratio, found.burst, found.in_bursts) == (0.04, 4.0, True)
+    assert found.low < 0.04 < found.high
+    assert len(found.segments) == 1
+    alone = np.random.default_rng(1).random(sent_s.size) < 0.04
+    assert not random_loss(alone, sent_s, windows).in_bursts
+    later = alone & (sent_s > 50)
+    first, second = random_loss(later, sent_s, windows).segments
+    assert first.ratio == 0.0
+    assert second.begin_s == 50.0
+
+
+def test_a_gap_of_numbers_is_as_many_lost_packets() -> None:
+    rows = pl.DataFrame(
+        {
+            "ssrc": [1, 1, 1],
+            "seq": [65_534, 65_535, 3],  # 0, 1 and 2 are missing
+            "kind": ["video"] * 3,
+            "marker": [False, False, True],
+            "sent_ns": [0, 1000, 5000],
+            "delivered_ns": [10, 1010, 5010],
+            "size_bytes": [100, 200, 300],
+        }
+    )
+    lost = with_gaps(rows).filter(pl.col("delivered_ns").is_null())
+    assert lost["sent_ns"].to_list() == [2000, 3000, 4000]
+    assert lost["size_bytes"].to_list() == [200] * 3
+    rows = rows.with_columns(sent_ns=pl.col("sent_ns") * 1_000_000)
+    after = with_gaps(rows).filter(pl.col("delivered_ns").is_null())
+    assert (after["sent_ns"] // 1_000_000).to_list() == [1001, 1002, 1003]
+    framed = with_gaps(rows.with_columns(marker=pl.lit(True))).filter(pl.col("delivered_ns").is_null())
+    assert (framed["sent_ns"] // 1_000_000).to_list() == [4997, 4998, 4999]
+
+
+def test_a_course_has_the_fewest_points() -> None:
+    at_s = np.linspace(0, 40, 4001)
+    course = np.interp(at_s, [10, 30], [0.02, 0.12])
+    points = course_points(at_s, course, 0.001)
+    assert [at for at, _ in points] == pytest.approx([0, 10, 30, 40], abs=0.6)
+
+
+@pytest.mark.parametrize("files", [[ALICE], [BOB], [ALICE, BOB]])
+def test_logs_of_a_real_call_over_1_mbit_and_25_ms(files: list[Path]) -> None:
+    made = estimate(read_call(files))
+    for name, path in made.paths.items():
+        found = {one.name: one for one in path.findings}
+        assert found["capacity"].value == pytest.approx(1000, rel=0.03), name
+        assert found["delay"].value == pytest.approx(25, abs=1.5), name
+        assert found["delay"].grade == "measured"
+        assert found["loss"].value == 0
+    assert made.scenario.participants.keys() == {"alice", "bob"}
+    assert made.loaded
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    """A call over 1 Mbit/s up and down, 25 ms each."""
+    return rtclab.simulate(Scenario.load("first-call", {"duration": "20 s"}))
+
+
+@pytest.fixture(scope="module")
+def made(trace: Trace) -> Estimate:
+    return estimate(call_of(trace, origin="a.pcap"))
+
+
+def numbers(made: Estimate, name: str) -> dict[str, Finding]:
+    return {one.name: one for one in made.paths[name].findings}
+
+
+def test_a_simulated_call_gives_the_scenario_that_it_was(made: Estimate) -> None:
+    found = numbers(made, "alice")
+    assert found["capacity"].value == pytest.approx(1000, rel=0.05)
+    assert found["delay"].value == pytest.approx(50, abs=2)
+    assert (found["capacity"].low or 0) < 1000 < (found["capacity"].high or 0) < 1100
+    video = made.scenario.video_of("alice")
+    assert video is not None
+    assert (video.width, video.height, video.frame_rate) == (640, 480, 30)
+    assert made.scenario.audio_of("alice") is None
+
+
+def test_what_the_trace_knows_of_its_paths_is_not_used(trace: Trace, made: Estimate) -> None:
+    packets = trace.table("packets").with_columns(
+        queued_ns=pl.lit(None, pl.Int64),
+        drop_cause=pl.lit(None, pl.String),
+        drop_path=pl.lit(None, pl.String),
+    )
+    blind = Trace.in_memory({"packets": packets}, trace.manifest.model_copy(update={"scenario": {}}))
+    assert estimate(call_of(blind)).paths["alice"].values == made.paths["alice"].values
+
+
+def test_a_call_that_did_not_load_the_path_says_so() -> None:
+    free = Scenario.load("first-call", {"duration": "15 s", "link.up.capacity": "80 Mbit/s"})
+    free = Scenario.load(free, {"link.down.capacity": "80 Mbit/s", "link.up.jitter": "3 ms"})
+    made = estimate(call_of(rtclab.simulate(free)))
+    capacity = numbers(made, "alice")["capacity"]
+    assert (capacity.grade, capacity.high) == ("at least", None)
+    assert capacity.note == "the call did not load the path"
+    assert "capacity" not in made.paths["alice"].values
+    assert "# capacity: at least " in made.text
+    assert made.scenario.link_of("alice").up.capacity is None
+
+
+def test_counters_give_a_capacity_and_half_of_the_round_trip(trace: Trace) -> None:
+    names = ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "candidate_pair")
+    tables = {name: trace.table(name).filter(participant="alice") for name in names}
+    made = estimate(call_of(Trace.in_memory(tables, trace.manifest)))
+    found = numbers(made, "alice")
+    assert found["capacity"].value == pytest.approx(1000, rel=0.2)
+    assert found["delay"].value == pytest.approx(50, abs=6)
+    assert found["delay"].grade == "half of the round trip"
+    assert found["jitter"].grade == "unknown"
+
+
+HOSTILE = 'x"\n[evil]\ncommand = "rm"\n#<script>alert(1)</script>\u202e'
+
+
+def test_nothing_of_a_source_gets_into_the_toml_or_the_page(trace: Trace, tmp_path: Path) -> None:
+    flows = {
+        f"{HOSTILE}->{HOSTILE}2": trace.manifest.flows["alice->bob"].model_copy(
+            update={"sender": HOSTILE, "receiver": f"{HOSTILE}2"}
+        )
+    }
+    about = CaptureInfo(files=(HOSTILE,), begin_ns=0)
+    manifest = trace.manifest.model_copy(update={"flows": flows, "backend": "log", "capture": about})
+    packets = trace.table("packets").filter(flow="alice->bob").with_columns(flow=pl.lit(next(iter(flows))))
+    call = call_of(Trace.in_memory({"packets": packets}, manifest), origin=HOSTILE, notes=[HOSTILE])
+    made = estimate(call)
+    written = tomllib.loads(made.text)
+    assert written.keys() == {"name", "title", "duration", "repeats", "participants"}
+    assert written["participants"].keys() == {"caller", "callee"}
+    assert made.text.isascii()
+    page = made.report(tmp_path / "page.html", 1).read_text()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+@given(st.text())
+def test_any_name_of_a_file_gives_a_name_and_a_comment_of_one_line(origin: str) -> None:
+    name, comment = scenario_name(origin), plain(origin)
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert comment.isascii()
+    assert comment.isprintable()
+    assert len(comment) <= 160
+
+
+def test_several_pairs_are_listed_and_one_can_be_chosen() -> None:
+    three = Scenario.read(
+        {
+            "name": "three",
+            "duration": "8 s",
+            "participants": {"alice": {}, "bob": {}, "carol": {}},
+            "video": {},
+            "calls": [{"participants": ["alice", "bob"]}, {"participants": ["alice", "carol"]}],
+        },
+        "three",
+    )
+    trace = rtclab.simulate(three)
+    with pytest.raises(BadInput, match=r"2 pairs of ends have flows of media: .*alice->carol"):
+        call_of(trace)
+    assert set(call_of(trace, "alice->carol").ends) == {"alice", "carol"}
+    with pytest.raises(BadInput, match="--flow: no flow `bob->carol`; the flows are "):
+        call_of(trace, "bob->carol")
+
+
+def test_a_capture_at_one_end_knows_what_arrives_there(tmp_path: Path) -> None:
+    frames = speech(400)
+    alone = write_pcap(tmp_path / "alone.pcap", frames)
+    made = estimate(read_call([alone]))
+    assert set(made.call.names.values()) == {"10.0.0.1:5004", "10.0.0.2:6006"}
+    (sender,) = made.media
+    assert {one.grade for one in made.paths[sender].findings} == {"unknown"}
+    assert made.scenario.audio_of(sender) is not None
+
+    later_frames = write_pcap(tmp_path / "later.pcap", later(frames, 5000.0))
+    both = estimate(read_call([alone, later_frames]))
+    delay = numbers(both, sender)["delay"]
+    assert (delay.grade, delay.value) == ("unknown", None)
+    same = estimate(read_call([alone, later_frames], same_clock=True))
+    assert numbers(same, sender)["delay"].value == pytest.approx(5000, abs=1)
+
+
+def test_a_call_without_feedback_invents_nothing(trace: Trace) -> None:
+    unknown = pl.lit(None, pl.Int64)
+    packets = trace.table("packets").with_columns(delivered_ns=unknown, dropped_ns=unknown)
+    made = estimate(call_of(Trace.in_memory({"packets": packets}, trace.manifest)))
+    assert made.paths["alice"].values == {}
+    assert {one.grade for one in made.paths["alice"].findings} == {"unknown"}
+    assert not made.loaded
+    assert made.scenario.link_of("alice").up.capacity is None
+
+
+def test_a_call_without_media_is_refused(trace: Trace) -> None:
+    packets = trace.table("packets").filter(pl.col("protocol") != "rtp")
+    with pytest.raises(BadInput, match="no media in the call"):
+        call_of(Trace.in_memory({"packets": packets}, trace.manifest))
+
+
+def test_a_capture_of_gigabytes_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    large = tmp_path / "large.pcap"
+    with large.open("wb") as file:
+        file.write(bytes.fromhex("d4c3b2a1"))
+        file.truncate(MOST_CAPTURE_BYTES + 1)
+    with pytest.raises(BadInput, match="larger than 2 GB") as refused:
+        read_call([large])
+    assert "editcap" in str(refused.value.hint)
+
+
+def test_one_direction_alone_leaves_the_other_participant_silent(trace: Trace) -> None:
+    packets = trace.table("packets").filter(flow="alice->bob")
+    made = estimate(call_of(Trace.in_memory({"packets": packets}, trace.manifest)))
+    assert made.scenario.video_of("alice") is not None
+    assert made.scenario.video_of("bob") is None
+    assert numbers(made, "bob")["delay"].grade == "assumed"
+
+
+def command(*arguments: object) -> int | str | None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+def test_the_command_writes_a_scenario_that_runs_and_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("scenario", "from", ALICE, "--simulations", 2) == 0
+    shown = capsys.readouterr().out
+    assert "from-event-log-alice-bob.toml: `rtclab run from-event-log-alice-bob.toml` simulates it" in shown
+    made = Path("from-event-log-alice-bob.toml")
+    assert Scenario.load(made).name == "from-event-log-alice-bob"
+    page = made.with_suffix(".html").read_text()
+    assert "The call and its simulations" in page
+
+    assert command("scenario", "from", ALICE, "--scenario", made) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert command("scenario", "from", ALICE, "--scenario", "b.toml", "--no-report", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["file"], told["page"]) == ("b.toml", None)
+    capacity = next(one for one in told["findings"] if one["name"] == "capacity")
+    assert capacity["unit"] == "kbit/s"
+    assert capacity["grade"] == "measured"
+    assert command("scenario", "from", "nothing.pcap") == 2
+    assert "no such file or run" in capsys.readouterr().err
+
+
+def test_a_capture_of_both_ends_and_a_run_give_the_same_paths(tmp_path: Path) -> None:
+    fast = {"link.down.capacity": "100 Mbit/s", "duration": "20 s"}
+    run = rtclab.run("first-call", set=fast, repeats=1, capture=True, out=tmp_path)
+    both = run.path / "repeat-0" / "capture.pcapng"
+    made = rtclab.scenario_from(both, names={"10.0.0.1": "alice", "10.0.0.2": "bob"})
+    for name in ("alice", "bob"):
+        assert numbers(made, name)["capacity"].value == pytest.approx(1000, rel=0.03)
+        assert numbers(made, name)["delay"].value == pytest.approx(50, abs=1)
+    assert rtclab.scenario_from(run).paths["alice"].loaded
+
+
+def test_feedback_between_media_uses_capacity_and_does_not_hide_losses() -> None:
+    sent_s, size = bursts(20, every_s=0.1, packets=8)
+    small = np.arange(sent_s.size) % 2 == 1
+    size[small] = 80.0
+    packets = passed(sent_s, size, same(sent_s, 5e5), same(sent_s, 0.040))
+    lost = np.arange(sent_s.size) % 20 == 0
+    media = ~small
+    known = Packets(
+        sent_s[media],
+        np.where(lost, np.nan, packets.arrived_s)[media],
+        size[media],
+        lost[media],
+    ).beside(sent_s[small], size[small])
+    assert (known.sent_s == sent_s).all()
+    found = fit(known, 1e-6)
+    assert found.rate_of_windows().mean() == pytest.approx(5e5, rel=0.01)
+    assert found.capacity[0].high_bps is not None
