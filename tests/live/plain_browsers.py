@@ -23,7 +23,7 @@ PAGES_TIMEOUT_S = 60
 
 
 def run_pages(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
-    """Opens the page of each participant in a lab. Closes them when they are done, after ``seconds`` or later.
+    """Opens the page of each participant in a lab, and closes all after ``seconds``, when they are done.
 
     Args:
         argument: ``pages``, the path of each participant's page on the server ``app``; ``folder`` of their
