@@ -11,6 +11,7 @@ import pytest
 from rtclab.backend.live import LiveBackend
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
+from rtclab.scenario.layers import SHIPPED
 from rtclab.trace import Trace
 
 pytestmark = pytest.mark.live
@@ -23,7 +24,7 @@ with sync_playwright() as playwright:
     browser = playwright.chromium.connect_over_cdp(os.environ["RTCLAB_DEVTOOLS"])
     page = browser.contexts[0].pages[0]
     page.get_by_role("button", name="Join").click()
-    page.get_by_text("connected", exact=True).wait_for(timeout=8000)
+    page.get_by_text("connected", exact=True).wait_for(timeout=20000)
     page.screenshot(path={picture!r})
 """
 PNG = b"\x89PNG\r\n"
@@ -100,8 +101,15 @@ def media(packets: pl.DataFrame) -> list[tuple[tuple[str], pl.DataFrame]]:
             {"app.command": f"{sys.executable} -c 'import sys; sys.exit(\"no port for me\")'"},
             "the server app ended with exit status 1; it last said:\n  no port for me",
         ),
+        (
+            {
+                "app.command": "timeout --signal=KILL 3 python3 own-page/server.py",
+                "app.directory": str(SHIPPED / "examples"),
+            },
+            "the server app was killed by SIGKILL",
+        ),
     ],
-    ids=["page", "step", "server"],
+    ids=["page", "step", "server", "server in the middle"],
 )
 def test_what_does_not_work_fails_the_call_with_its_reason(
     tmp_path: Path, changes: dict[str, object], reason: str

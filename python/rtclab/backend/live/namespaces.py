@@ -35,6 +35,7 @@ from rtclab.errors import BackendUnavailable, RtclabError
 
 with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it, on Windows
     import fcntl
+    import resource
 
 Json = dict[str, Any]
 Emit = Callable[[Json], None]
@@ -235,6 +236,8 @@ def _end_with_caller(connection: socket.socket) -> None:
 
 
 def _prepare_lab() -> None:
+    # A program that crashes would leave a file of its memory, in the user's directory if it runs there.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Names of network namespaces are files in /run, which is not writable for an unprivileged user.
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"], check=True)
     NAMESPACES.mkdir()
