@@ -385,6 +385,6 @@ def sentence(rows: pl.DataFrame, group: str) -> str:
     capacity, delay, loss = (_share(own[name] <= bound) for name, bound in BOUNDS.items())
     rate, freezes = (_share(own[f"{name}_inside"]) for name in COMPARED)
     return (
-        f"capacity within 10 % in {capacity}, delay within 5 ms in {delay}, loss within 1 percentage point in "
-        f"{loss}; simulated, the rate is inside in {rate} and freezes are in {freezes}"
+        f"capacity within 10 % in {capacity}, delay within 5 ms in {delay}, loss within 1 percentage point "
+        f"in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes}"
     )

@@ -34,7 +34,7 @@ ENTER = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "
 
 
 class DevToolsError(CallFailed):
-    """The browser did not do what it was asked for."""
+    """The browser did not do what it was told to do."""
 
 
 class Listener(Protocol):
@@ -211,7 +211,7 @@ class Driver:
         raise NotImplementedError
 
     def _run(self, work: Awaitable[Any]) -> None:
-        """Runs commands that an event asks for. What the page has closed meanwhile needs no commands."""
+        """Runs commands in response to an event. Errors are ignored: the page may have closed since."""
 
         async def quietly() -> None:
             with suppress(DevToolsError):

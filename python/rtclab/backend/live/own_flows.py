@@ -3,7 +3,7 @@
 What a page reports of a connection is kept under provisional names of flows. When the run has ended, the
 addresses and SSRCs of all connections tell which ones belong together and which node is at the other end.
 Behind a server, packets tell whose media it forwards: a copy leaves just after its original has arrived, and
-their RTP timestamps and sizes differ by the same amounts as those of other copies of that stream.
+the differences of their RTP timestamps and sizes are the same for all packets of a stream.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OwnConnection:
 
     @property
     def has_media(self) -> bool:
-        """Whether it sends or receives media."""
+        """Whether the connection sends or receives media."""
         return bool(self.sent or self.received)
 
     @property
@@ -486,7 +486,7 @@ class OwnFlows:
 
 
 def _meet(one: OwnConnection, other: OwnConnection) -> bool:
-    """Whether two connections are the two ends of one, by their addresses."""
+    """Whether two connections of pages are the two ends of the same connection, by their addresses."""
     direct = {(local, remote) for local, remote, _ in one.pairs}
     if direct & {(remote, local) for local, remote, _ in other.pairs}:
         return True

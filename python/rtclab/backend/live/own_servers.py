@@ -1,4 +1,4 @@
-"""Servers of the user's own: commands of the scenario, each in its node."""
+"""Servers of the user's own: runs each command of the scenario in its node."""
 
 from __future__ import annotations
 
