@@ -9,13 +9,11 @@ datagrams between the page and that server.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,12 +21,12 @@ from typing import Any
 import psutil
 from aiohttp import web
 
+from rtclab.backend.live.certificates import self_signed
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.datagrams import Forwarder
 from rtclab.backend.live.invited_page import InvitedPage
 from rtclab.backend.live.invited_reports import Checker
 from rtclab.backend.live.namespaces import Emit, Json, Node
-from rtclab.backend.live.own_servers import make_certificate
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.signalling import Message
 from rtclab.backend.live.turn import PORT, TurnServer
@@ -225,23 +223,3 @@ def _socket(descriptor: int) -> socket.socket:
     found = socket.socket(fileno=descriptor)
     found.set_inheritable(False)
     return found
-
-
-def self_signed(name: str, address: str, home: Path) -> tuple[ssl.SSLContext, str]:
-    """A TLS server with a new certificate of its own for a day.
-
-    Args:
-        name: name of the server.
-        address: IPv4 address of the server.
-        home: directory in memory. The key is there for a moment, because OpenSSL reads it from a file.
-
-    Returns the context, and the SHA-256 of the certificate as browsers show it.
-    """
-    certificate, key, _ = make_certificate(home, name, address, timedelta(days=1))
-    try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-    finally:
-        key.unlink()
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).digest()
-    return context, digest.hex(":").upper()

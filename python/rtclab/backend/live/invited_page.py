@@ -15,7 +15,6 @@ import asyncio
 import hmac
 import json
 import secrets
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,7 +24,7 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, TCPConnector, WSMsgType, web
 
 from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages, printable
-from rtclab.backend.live.namespaces import call_in_node
+from rtclab.backend.live.namespaces import sockets_in_node
 from rtclab.backend.live.signalling import PAGE, Message, PageServer, isolate
 
 COOKIE = "seat"
@@ -199,9 +198,7 @@ class InvitedPage(PageServer):
         asked = request.query.get("calls", "")
         calls = [call for call in sorted(self._checker.calls) if str(call) in asked.split(",")]
         url = f"{self._signalling}&calls={','.join(map(str, calls))}"
-        connector = TCPConnector(
-            socket_factory=lambda info: call_in_node(self._participant, lambda: socket.socket(*info[:3]))
-        )
+        connector = TCPConnector(socket_factory=sockets_in_node(self._participant))
         try:
             async with ClientSession(connector=connector) as session, session.ws_connect(url) as upstream:
                 self._upstream = upstream

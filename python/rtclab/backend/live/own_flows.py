@@ -276,18 +276,17 @@ class OwnFlows:
         """By connection, the connection at the other end, or the node if that is a server."""
         found: dict[int, int | str] = {}
         for number, one in self._own.items():
+            if number in found:
+                continue
             others = [other for other in self._own.values() if other.participant != one.participant]
             direct = [other for other in others if other.number not in found and _meet(one, other)]
             remote = self._remote_node(one)
             if not direct and remote in (*self._network.participants, *self._relays()):
-                streams = [
+                direct = [
                     other
                     for other in others
                     if other.number not in found and (one.sent & other.received or other.sent & one.received)
                 ]
-                direct = streams
-            if number in found:
-                continue
             if direct:
                 found[number], found[direct[0].number] = direct[0].number, number
             elif remote is not None and remote != one.participant:
