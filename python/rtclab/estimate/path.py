@@ -115,9 +115,8 @@ def _capacity(
         values["capacity"] = {
             "steps": [[f"{at:.1f} s", rate_text(rate)] for at, rate in zip(at_s, rates, strict=True)]
         }
-        note = (
-            f"changes {len(segments) - 1} times, between {rate_text(min(rates))} and {rate_text(max(rates))}"
-        )
+        often = "once" if len(segments) == 2 else f"{len(segments) - 1} times"
+        note = f"changes {often}, between {rate_text(min(rates))} and {rate_text(max(rates))}"
         unknown_s = sum(one.end_s - one.begin_s for one in segments if one.high_bps is None)
         if unknown_s:
             note += f"; for {unknown_s:.0f} s the call did not load the path, and the value is a lower bound"
