@@ -22,7 +22,7 @@ CHECK_INTERVAL_S = 0.2
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 FLAGS = os.O_RDWR | NO_FOLLOW
 LOCKED_BYTE = 1 << 30
-"""The byte that Windows locks, beyond the text, because nobody else may read a locked byte there."""
+"""The byte that is locked on Windows. It is beyond the text, which other processes read."""
 
 
 @contextmanager
