@@ -128,7 +128,7 @@ def timed(node: str, expression: str) -> Any:
 
 
 def attempt(node: str, host: str, port: int, *, udp: bool = False) -> str:
-    """What comes of talking to a port: ``answered``, or the error."""
+    """The result of a request to a port: ``answered``, or the error."""
 
     def talk() -> str:
         kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM

@@ -21,8 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtclab.backend.live import LiveBackend, check_participant
+from rtclab.backend.live.certificates import self_signed
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.invited import self_signed
 from rtclab.backend.live.invited_page import MAX_BODY_BYTES, MESSAGES_AT_ONCE, InvitedPage
 from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages
 from rtclab.backend.live.inviting import Invitation, in_words, listening

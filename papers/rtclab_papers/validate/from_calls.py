@@ -58,6 +58,8 @@ SOURCES = (
 SIMULATED_FROM = (CAPTURES, SENDER_LOG, SENDER_STATS)
 """The sources whose estimated scenarios are simulated."""
 COMPARED = {"rate": "receiving_rate", "freezes": "freeze_count"}
+BOUNDS = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
+"""By error, the bound within which the page counts it as small."""
 SCHEMA = pl.Schema(
     {
         "seed": pl.Int64(),
@@ -350,11 +352,7 @@ def tables(rows: pl.DataFrame) -> list[str]:
             own = rows.filter(source=source, group=group)
             cells = [
                 cell
-                for column, bound in (
-                    ("capacity_error_percent", 10.0),
-                    ("delay_error_ms", 5.0),
-                    ("loss_error_points", 1.0),
-                )
+                for column, bound in BOUNDS.items()
                 for cell in _within(own[column].drop_nulls().to_list(), bound)
             ]
             lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
@@ -362,12 +360,15 @@ def tables(rows: pl.DataFrame) -> list[str]:
     for source in SIMULATED_FROM:
         for group in GROUPS:
             own = rows.filter(source=source, group=group)
-            cells = [
-                f"{int(inside.sum())} of {len(inside)}"
-                for inside in (own[f"{name}_inside"].drop_nulls() for name in COMPARED)
-            ]
+            cells = [_share(own[f"{name}_inside"]) for name in COMPARED]
             lines.append(f"| {source}, {group} | {own.height} | " + " | ".join(cells) + " |")
     return lines
+
+
+def _share(holds: pl.Series) -> str:
+    """In how many of the known cases something holds, such as ``19 of 20``."""
+    known = holds.drop_nulls()
+    return f"{int(known.sum())} of {known.len()}"
 
 
 def _within(errors: Sequence[float], bound: float) -> tuple[str, str]:
@@ -381,12 +382,9 @@ def _within(errors: Sequence[float], bound: float) -> tuple[str, str]:
 def sentence(rows: pl.DataFrame, group: str) -> str:
     """What the page says of captures of both ends, in one sentence."""
     own = rows.filter(source=CAPTURES, group=group)
-    bounds = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
-    capacity, delay, loss = (int((own[name].drop_nulls() <= bound).sum()) for name, bound in bounds.items())
-    rate, freezes = (int(own[f"{name}_inside"].drop_nulls().sum()) for name in COMPARED)
-    known = own["freezes_inside"].drop_nulls().len()
+    capacity, delay, loss = (_share(own[name] <= bound) for name, bound in BOUNDS.items())
+    rate, freezes = (_share(own[f"{name}_inside"]) for name in COMPARED)
     return (
-        f"capacity within 10 % in {capacity} of {own.height}, delay within 5 ms in {delay}, loss within 1 "
-        f"percentage point in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes} "
-        f"of {known}"
+        f"capacity within 10 % in {capacity}, delay within 5 ms in {delay}, loss within 1 percentage point "
+        f"in {loss}; simulated, the rate is inside in {rate} and freezes are in {freezes}"
     )

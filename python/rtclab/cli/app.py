@@ -168,8 +168,8 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Run programs that a scenario from outside of the current project names: commands of servers, "
-        "scripts, arguments of browsers. Live calls only.",
+        help="Run a scenario from outside of the current project although it starts programs (commands of "
+        "servers, scripts, arguments of browsers) or uses your network. Live calls only.",
     ),
 ]
 RUNS = Path("runs")

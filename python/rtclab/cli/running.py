@@ -54,7 +54,7 @@ def check_trust(
     *,
     trust: bool,
 ) -> None:
-    """Refuses live scenarios that run programs and come from elsewhere; see :mod:`rtclab.cli.trust`.
+    """Refuses live scenarios from elsewhere that need trust; see :mod:`rtclab.cli.trust`.
 
     Raises:
         BadInput: the scenario or the run is not trusted, or does not exist.

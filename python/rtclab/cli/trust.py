@@ -1,6 +1,6 @@
 """Scenarios from elsewhere that run programs or use the network: they run live only if the user says so.
 
-Such a scenario is code, like a makefile. Whoever writes it chooses programs that run as the user.
+Such a scenario is code, like a makefile: its author chooses programs that run as the user.
 """
 
 from __future__ import annotations

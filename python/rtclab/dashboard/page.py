@@ -54,7 +54,7 @@ def can_be_watched(directory: Path) -> bool:
 
 
 def died(directory: Path, last: str | None) -> bool:
-    """Whether the process that ran repeats died: nobody runs any, and the ``last`` line is not ``end``."""
+    """Whether the process that ran repeats died: no process writes, and the ``last`` line is not ``end``."""
     return last not in (None, "end") and not has_writer(directory)
 
 

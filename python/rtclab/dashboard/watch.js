@@ -111,7 +111,7 @@
     drawing ??= setTimeout(draw, DRAW_EVERY_MS);
   }
 
-  // The button of a repeat, before those of later repeats, which may have begun earlier.
+  // The button of a repeat. Buttons are in the order of repeats, though a later repeat may have begun earlier.
   function buttonOf(message) {
     const button = element("button", "", { type: "button" }), key = keyOf(message);
     button.addEventListener("click", () => {

@@ -50,7 +50,7 @@ def of_capture(seen: Tables, ssrcs: Collection[int], begin_ns: int) -> OtherPack
 def of_log(files: Sequence[Path], begin_ns: int) -> list[tuple[bool, Array, Array]]:
     """RTCP packets of event logs: whether the first end sent them, times in s, and estimated sizes.
 
-    Logs have no sizes of RTCP packets; those of feedback follow from the packets that it reports.
+    Logs have no sizes of RTCP packets. The size of feedback follows from the number of reported packets.
 
     Args:
         files: the log of one end, or of both.

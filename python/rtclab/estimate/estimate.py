@@ -166,7 +166,7 @@ def _path(call: KnownCall, one: Direction) -> PathEstimate:
 
 
 def _silent(call: KnownCall, name: str, paths: Mapping[str, PathEstimate]) -> PathEstimate:
-    """The path of a participant that sends no media: its delay is assumed to be that of the other one."""
+    """The path of a participant that sends no media: it is assumed to have the delay of the other path."""
     other = next(one for one in call.ends if one != name)
     flow = f"{name}->{other}"
     note = "no media in this direction"

@@ -19,8 +19,7 @@ SLOWEST_BPS, FASTEST_BPS = 20e3, 200e6
 COARSE = 1.015
 """Ratio between neighbouring capacities in the search for changes."""
 SKIPPED, AROUND = 6, 1.5
-"""Only every so many of these capacities is tried at first, and later also all within this ratio of those
-that were found."""
+"""The search tries every sixth of these capacities first, and later all within this ratio of those found."""
 FINE, FINE_STEPS = 1.0025, 8
 """The same within a segment, and the number of capacities to each side of the best one."""
 CHANGE_PENALTY = 40.0
@@ -41,7 +40,7 @@ GOOD_MISFIT = 1.6
 MUCH_BETTER = 1.5
 """A delay is constant unless the misfit with a moving one is this many times smaller."""
 LEAST_AROUND = 10
-"""Fewer packets say nothing."""
+"""Minimum number of packets around a point in time."""
 LEAST_NOISE_S = 2e-4
 LEAST_JITTER_S = 1e-3
 REPLAYS = 3
@@ -113,7 +112,7 @@ def fit(packets: Packets, resolution_s: float) -> PathFit:
 
 
 def _queued(found: PathFit, segment: CapacitySegment) -> bool:
-    """Whether packets of a segment waited so long that jitter cannot be the cause."""
+    """Whether packets of a segment waited longer than jitter explains."""
     since_s = found.packets.sent_s - found.windows.begin_s
     here = (since_s >= segment.begin_s) & (since_s < segment.end_s) & ~found.packets.lost
     if not here.any():
@@ -225,7 +224,7 @@ def _least_delays(packets: Packets, windows: Windows) -> Array:
 
 
 def _filled(values: Array) -> Array:
-    """The values with those of windows that have none taken from their neighbours."""
+    """The values of all windows. A window without a value takes it from its neighbours."""
     known = np.flatnonzero(np.isfinite(values))
     if not known.size:
         return np.zeros_like(values)

@@ -1,4 +1,4 @@
-"""Random loss of a path: how much, in bursts of which length, and when it changed."""
+"""Random loss of a path: its ratio, the length of its bursts, and its changes over time."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Packets:
         )
 
     def likely_sent_s(self, arrived_s: Array) -> Array:
-        """When other packets were probably sent that arrived at these times.
+        """The probable send times of other packets, which arrived at these times.
 
         Their delay is taken to lie between the delays of the packets that arrived before and after them.
         """

@@ -26,7 +26,7 @@ class FileName(str):
 
 
 NAMING_FILES = ("trace", "file", "page", "script", "command", "directory")
-"""Keys whose texts are names of files, or are relative to the directory of their file, in any table."""
+"""Keys in any table whose texts name files, relative to the TOML file, or are commands that run beside it."""
 
 
 def located(data: Any, directory: Path) -> Any:

@@ -55,7 +55,7 @@ class Step(Table):
     searched too."""
 
     at: Duration = Duration(0)
-    """Earliest time of the step, since the run began."""
+    """Earliest time of the step, counted from the begin of the run."""
     wait_for: str | None = None
     """Wait until this element is visible."""
     click: str | None = None
@@ -63,7 +63,7 @@ class Step(Table):
     type: str | None = None
     """Type this text, as with a keyboard; a line break is the Enter key."""
     into: str | None = None
-    """Element to click before typing; by default what has the focus."""
+    """Element to click before typing; by default the text goes to the element that has the focus."""
     wait: Duration | None = None
     """Wait for this time."""
     screenshot: str | None = None
@@ -90,7 +90,7 @@ class Step(Table):
 
 
 def with_directory(data: Any) -> Any:
-    """A server's table in which ``directory`` is set if it has a command from a file."""
+    """A server's table where a server with a command also has its ``directory``."""
     if not isinstance(data, dict) or "directory" in data:
         return data
     command = data.get("command")

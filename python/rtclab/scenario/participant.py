@@ -275,7 +275,7 @@ class Participant(Table):
     own connections, so the participant is in none of the ``calls``. Media settings other than the size of the
     camera do not apply to it. Live calls only."""
     steps: list[Step] = []
-    """What to do on the page, one step after another, from the moment when it is opened."""
+    """What to do on the page, one step after another, beginning when it is opened."""
     script: ScriptFile | None = None
     """Script of your own, ``.py`` or ``.js``, that drives the browser once the page is opened, for example
     with Playwright. Its environment variable ``RTCLAB_DEVTOOLS`` is the address of the browser's DevTools.
@@ -343,7 +343,7 @@ class Server(Table):
     ``RTCLAB_PORT``, ``RTCLAB_CERTIFICATE``, ``RTCLAB_KEY``, and ``RTCLAB_ADDRESS_OF_NODE`` for every node.
     It is a program that runs as you."""
     port: Port | None = None
-    """TCP port at which the command listens when it is ready. The run begins when it does."""
+    """TCP port at which the command listens when it is ready. The run waits for that."""
     directory: Directory | None = None
     """Directory in which the command runs; by default the directory of the TOML file that names it."""
 

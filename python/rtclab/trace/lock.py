@@ -19,9 +19,10 @@ else:
 
 LOCK_FILE = ".lock"
 CHECK_INTERVAL_S = 0.2
-FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+FLAGS = os.O_RDWR | NO_FOLLOW
 LOCKED_BYTE = 1 << 30
-"""The byte that Windows locks, beyond the text, because nobody else may read a locked byte there."""
+"""The byte that is locked on Windows. It is beyond the text, which other processes read."""
 
 
 @contextmanager
@@ -43,12 +44,15 @@ def only_writer(place: Path) -> Iterator[None]:
 def has_writer(directory: Path) -> bool:
     """Whether a process holds the lock of :func:`only_writer` on a directory."""
     try:
-        descriptor = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDONLY | NO_FOLLOW)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if sys.platform == "win32":
+            _lock(descriptor)  # it has no shared locks
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
         return True
     finally:
         os.close(descriptor)

@@ -11,10 +11,10 @@ from rtclab.backend.live.namespaces import call_in_node
 Place = tuple[str, int]
 
 MAX_CLIENTS = 32
-"""Ports of the client that are served. A page has one for each connection and interface of its machine."""
+"""Maximum number of the client's ports. A page uses one for each connection and interface of its machine."""
 MAX_DATAGRAM_BYTES = 65_535
 AT_ONCE = 64
-"""Datagrams that are copied before other work of the session gets its turn."""
+"""Maximum number of datagrams that are copied before other tasks run."""
 
 
 class Forwarder:
@@ -30,7 +30,7 @@ class Forwarder:
         self._outside, self._node, self._server = outside, node, server
         self._inside: OrderedDict[Place, socket.socket] = OrderedDict()
         self.client: str | None = None
-        """The only address whose datagrams are copied; none are while it is None."""
+        """The only address whose datagrams are copied. While it is None, all datagrams are dropped."""
 
     def start(self) -> None:
         """Copies from now on. It needs a running event loop."""

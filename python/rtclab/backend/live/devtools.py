@@ -12,7 +12,6 @@ import asyncio
 import base64
 import json
 import secrets
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from rtclab.backend.live.namespaces import call_in_node
+from rtclab.backend.live.namespaces import sockets_in_node
 from rtclab.errors import CallFailed
 
 Json = dict[str, Any]
@@ -34,7 +33,7 @@ ENTER = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "
 
 
 class DevToolsError(CallFailed):
-    """The browser did not do what it was asked for."""
+    """The browser did not do what it was told to do."""
 
 
 class Listener(Protocol):
@@ -72,14 +71,17 @@ class DevToolsConnection:
         self._last = 0
 
     async def open(self, place: str, address: str) -> None:
-        """Opens the socket from inside a namespace."""
+        """Opens the WebSocket from inside a namespace.
 
-        def made(info: Any) -> socket.socket:
-            family, kind, protocol, _, _ = info
-            return call_in_node(place, lambda: socket.socket(family, kind, protocol))
-
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=made))
-        self._socket = await self._session.ws_connect(address, max_msg_size=MAX_MESSAGE_BYTES)
+        Raises:
+            DevToolsError: the browser did not accept it.
+        """
+        connector = aiohttp.TCPConnector(socket_factory=sockets_in_node(place))
+        self._session = aiohttp.ClientSession(connector=connector)
+        try:
+            self._socket = await self._session.ws_connect(address, max_msg_size=MAX_MESSAGE_BYTES)
+        except aiohttp.ClientError as error:
+            raise DevToolsError(f"cannot connect with the DevTools of the browser: {error}") from None
         self._reading = asyncio.create_task(self._read())
 
     async def command(self, method: str, **parameters: Any) -> Json:
@@ -204,14 +206,14 @@ class Driver:
 
     @property
     def address(self) -> str | None:
-        """HTTP address of the browser's DevTools, for a script of the user's own; None without."""
+        """HTTP address of the browser's DevTools, for a script of the user's own; None if there is none."""
         return None
 
     def _received(self, message: Json) -> None:
         raise NotImplementedError
 
     def _run(self, work: Awaitable[Any]) -> None:
-        """Runs commands that an event asks for. What the page has closed meanwhile needs no commands."""
+        """Runs commands in response to an event. Errors are ignored: the page may have closed since."""
 
         async def quietly() -> None:
             with suppress(DevToolsError):

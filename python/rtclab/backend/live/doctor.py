@@ -146,7 +146,7 @@ def check_forwarding_server() -> MachineCheck:
     """Whether rtclab's own SFU is installed."""
     found = find_server()
     detail = f"{found or 'not found'} (only for SFUs of kind str0m)"
-    hint = f"install a wheel of rtclab, which has it, or {SETUP}"
+    hint = f"install a wheel of rtclab for Linux, or {SETUP}"
     return MachineCheck(PROGRAM, found is not None, detail, hint, required=False)
 
 

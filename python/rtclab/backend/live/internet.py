@@ -65,7 +65,7 @@ table ip filter {{
 
 @contextmanager
 def user_space_nat() -> Iterator[Callable[[int], None]]:
-    """Gives a function that connects a lab, by the id of its process, with the network of this process.
+    """Yields a function that connects a lab, by the id of its process, with the network of this process.
 
     The lab gets the interface ``TAP_INTERFACE``. The connection ends with the context, or with this process.
     The function raises ``BackendUnavailable`` if slirp4netns is not installed or does not start.
@@ -123,7 +123,7 @@ def _attached(lab: int) -> Iterator[None]:
 
 
 def connect_internet(gateway: Node, nodes: list[Node]) -> None:
-    """Connects a node with the hosts outside, and gives the others a default route through it and a resolver.
+    """Connects a node with the hosts outside, through which all other nodes then reach them.
 
     Raises:
         LaboratoryFailed: the lab has not got its interface in time.

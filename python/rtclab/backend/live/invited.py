@@ -2,20 +2,18 @@
 
 No browser runs in the participant's node. The page is served at a socket outside the lab. The media of the
 page go through a TURN server *in the node*: the page uses relayed candidates only, and the relayed address is
-the node's, so media cross the emulated network like those of a browser there. A :class:`Forwarder` copies the
+the node's. So the media cross the emulated network as from a browser there. A :class:`Forwarder` copies the
 datagrams between the page and that server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,23 +21,23 @@ from typing import Any
 import psutil
 from aiohttp import web
 
+from rtclab.backend.live.certificates import self_signed
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.datagrams import Forwarder
 from rtclab.backend.live.invited_page import InvitedPage
 from rtclab.backend.live.invited_reports import Checker
 from rtclab.backend.live.namespaces import Emit, Json, Node
-from rtclab.backend.live.own_servers import make_certificate
 from rtclab.backend.live.process import Spawn
 from rtclab.backend.live.signalling import Message
 from rtclab.backend.live.turn import PORT, TurnServer
 
 MAX_CONNECTIONS = 32
-"""TCP connections that are served at once. Browsers have six, and a new one for each look at the address."""
+"""Maximum number of simultaneous TCP connections. A browser opens six, and more for each reload."""
 HANDSHAKE_TIMEOUT_S = 10.0
 NO_DESCRIPTORS_WAIT_S = 0.1
 
 QUIET = logging.getLogger("rtclab.invited")
-"""Strangers on the network may send anything; what is wrong with it does not interest the user."""
+"""Discards the messages of aiohttp: strangers on the network may send invalid requests at any rate."""
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
@@ -142,16 +140,16 @@ class InvitedBrowser:
         await self._turn.stop()
 
     def processes(self) -> list[psutil.Process]:
-        """None: the browser runs on another machine."""
+        """An empty list, because the browser runs on another machine."""
         return []
 
     @property
     def event_logs(self) -> Path:
-        """A directory that does not exist, for such a browser writes no event logs."""
+        """A directory that does not exist, because an invited browser writes no event logs."""
         return self._home / "event-logs"
 
     def last_words(self) -> str:
-        """What is known of a seat that is not ready."""
+        """What is known of a seat that is not ready, as the end of an error message."""
         return "; nobody took the seat" if self.description is None else f"; it is {self.description}"
 
     def says(self, seat: str, **fields: Any) -> None:
@@ -159,7 +157,12 @@ class InvitedBrowser:
         self._emit({"participant": self._name, "seat": seat, **fields})
 
     def notes(self, wanted: Json | None, camera: Json | None) -> list[str]:
-        """What a reader of the trace must know: which browser it was, its camera and its clock."""
+        """Notes for a reader of the trace: which browser it was, its camera and its clock.
+
+        Args:
+            wanted: the video settings of the scenario; None without video.
+            camera: width and height that the camera gave; None if it is not known.
+        """
         if self.description is None:
             return []
         clock = self._checker.clock
@@ -207,7 +210,7 @@ class InvitedBrowser:
                 self._spawn(self._serve(connection, context))
 
     async def _serve(self, connection: socket.socket, context: ssl.SSLContext) -> None:
-        """Begins to serve a connection. A client that refuses the certificate is no error."""
+        """Does the TLS handshake and serves a connection. Clients may refuse the certificate."""
         assert self._runner.server is not None
         with suppress(OSError, TimeoutError):
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -220,23 +223,3 @@ def _socket(descriptor: int) -> socket.socket:
     found = socket.socket(fileno=descriptor)
     found.set_inheritable(False)
     return found
-
-
-def self_signed(name: str, address: str, home: Path) -> tuple[ssl.SSLContext, str]:
-    """A TLS server with a new certificate of its own for a day.
-
-    Args:
-        name: name of the server.
-        address: IPv4 address of the server.
-        home: directory in memory. The key is there for a moment, because OpenSSL reads it from a file.
-
-    Returns the context, and the SHA-256 of the certificate as browsers show it.
-    """
-    certificate, key, _ = make_certificate(home, name, address, timedelta(days=1))
-    try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-    finally:
-        key.unlink()
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).digest()
-    return context, digest.hex(":").upper()

@@ -1,8 +1,8 @@
 """Serves the call page to a browser on the network, which needs a token to see it and then holds the seat.
 
 Everything is below the path ``/TOKEN/`` of one port, over TLS. The first browser that takes the seat gets a
-cookie; whoever comes later is refused. To open the address is not to take the seat, because messengers open
-addresses for a preview.
+cookie; all others are refused. Opening the address does not take the seat, because messengers open addresses
+for a preview.
 
 The page sends its reports and its signalling in requests, and gets messages as server-sent events. It has no
 WebSocket, because Safari on iOS opens none to a server whose certificate only the user has accepted (WebKit
@@ -15,7 +15,6 @@ import asyncio
 import hmac
 import json
 import secrets
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -25,21 +24,21 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, TCPConnector, WSMsgType, web
 
 from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages, printable
-from rtclab.backend.live.namespaces import call_in_node
+from rtclab.backend.live.namespaces import sockets_in_node
 from rtclab.backend.live.signalling import PAGE, Message, PageServer, isolate
 
 COOKIE = "seat"
 CHANNELS = ("report", "signalling")
 MAX_BODY_BYTES = 500_000
 MESSAGES_AT_ONCE, MESSAGES_PER_S = 500, 100
-"""A page may send so many messages at once, and so many more each second."""
+"""Limits of what a page sends: size of a burst, and mean rate."""
 
 QUESTIONS = 10
-"""Answers of a page's clock before it counts as known."""
+"""Number of answers after which the clock of a page counts as known."""
 QUESTION_INTERVAL_S, LATER_INTERVAL_S = 0.05, 1.0
 ANSWER_TIMEOUT_S = 2.0
 SILENT_S = 10.0
-"""A page that answers nothing for so long has gone."""
+"""A page that answers nothing for this long has gone."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -114,7 +113,7 @@ class InvitedPage(PageServer):
     async def _admit(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Lets in who knows the token and, once the seat is taken, has the cookie."""
+        """Answers only requests with the token and, once the seat is taken, with the cookie."""
         token, _, path = request.path.removeprefix("/").partition("/")
         if not _equal(token, self.token):
             raise web.HTTPNotFound(headers=HEADERS)
@@ -143,7 +142,7 @@ class InvitedPage(PageServer):
         return response
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
-        """The commands of the session, and questions to the page's clock, until the page has gone."""
+        """Sends the commands of the session, and questions to the page's clock, until the page has gone."""
         if self._events is not None:
             self._on_closed()  # the page has been loaded again
         self._events = events = await _begun(request)
@@ -193,15 +192,13 @@ class InvitedPage(PageServer):
         return web.Response(status=204)
 
     async def _signal(self, request: web.Request) -> web.StreamResponse:
-        """What the signalling server sends to the participant."""
+        """Passes on what the signalling server sends to the participant."""
         if self._upstream is not None:
             raise web.HTTPConflict(text="This page is open in another tab.")
         asked = request.query.get("calls", "")
         calls = [call for call in sorted(self._checker.calls) if str(call) in asked.split(",")]
         url = f"{self._signalling}&calls={','.join(map(str, calls))}"
-        connector = TCPConnector(
-            socket_factory=lambda info: call_in_node(self._participant, lambda: socket.socket(*info[:3]))
-        )
+        connector = TCPConnector(socket_factory=sockets_in_node(self._participant))
         try:
             async with ClientSession(connector=connector) as session, session.ws_connect(url) as upstream:
                 self._upstream = upstream

@@ -1,4 +1,4 @@
-"""Checks what an invited browser sends. Nothing that it says is trusted: not its clock, and no message.
+"""Checks what an invited browser sends. Neither its messages nor its clock are trusted.
 
 A message of another shape is refused, and so is one about a connection that is not the participant's. Texts
 lose characters that could control a terminal. Times are converted from the clock of the page to the clock of
@@ -26,11 +26,11 @@ MAX_SDP = 100_000
 EXACT = 1 << 53
 """Greater numbers are not exact in JavaScript."""
 FAR_MS = 60_000.0
-"""No event is reported so much later than it happened, nor before it happened."""
+"""Largest difference between the time in a report and its arrival."""
 
 
 class Refused(RtclabError):
-    """A message of an invited browser is not one that its page sends."""
+    """A message of an invited browser is not one that rtclab's page sends."""
 
 
 class PageClock:
@@ -216,7 +216,7 @@ class Checker:
             now_ms: this machine's time, in milliseconds since 1970.
 
         Raises:
-            Refused: it is none. The message names the field.
+            Refused: it is not a valid report. The error names the field.
         """
         checked = _valid(_REPORT, message)
         if checked["type"] == "clock":
@@ -252,7 +252,7 @@ class Checker:
         """A message for the signalling server.
 
         Raises:
-            Refused: it is none, or it is for somebody with whom the participant has no such connection.
+            Refused: it is not valid, or the participant has no such connection with the addressee.
         """
         checked = _valid(_SIGNAL, message)
         if "join" in checked:

@@ -127,7 +127,7 @@ def announce(event: Mapping[str, Any]) -> None:
 
 
 def in_words(event: Mapping[str, Any], *, qr_code: bool = False) -> str:
-    """A report of the lab on a seat, as text; with ``qr_code``, an invitation has its address as one.
+    """A report of the lab on a seat, as text; with ``qr_code``, an invitation also has a QR code.
 
     ``event["seat"]`` is ``free``, ``taken``, ``ready`` or ``left``.
     """

@@ -368,6 +368,11 @@ def call_in_node(name: str, function: Callable[[], Result]) -> Result:
     return outcome[0]
 
 
+def sockets_in_node(name: str) -> Callable[[Any], socket.socket]:
+    """Makes sockets inside a node: the ``socket_factory`` of an ``aiohttp.TCPConnector``."""
+    return lambda info: call_in_node(name, lambda: socket.socket(*info[:3]))
+
+
 def listen_in_node(name: str, address: str, port: int = 0) -> socket.socket:
     """A listening TCP socket inside a node for use by this process, e.g. with ``aiohttp.web.SockSite``.
 

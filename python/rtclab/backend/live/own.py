@@ -92,5 +92,7 @@ def runner_of(script: Path) -> str:
         return sys.executable
     node = shutil.which("node")
     if node is None:
-        raise BackendUnavailable(f"`node`, which runs {script.name}, is not installed")
+        raise BackendUnavailable(
+            f"`node`, which runs {script.name}, is not installed", hint="apt-get install nodejs"
+        )
     return node

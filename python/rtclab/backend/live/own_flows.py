@@ -3,7 +3,7 @@
 What a page reports of a connection is kept under provisional names of flows. When the run has ended, the
 addresses and SSRCs of all connections tell which ones belong together and which node is at the other end.
 Behind a server, packets tell whose media it forwards: a copy leaves just after its original has arrived, and
-their RTP timestamps and sizes differ by the same amounts as those of other copies of that stream.
+the differences of their RTP timestamps and sizes are the same for all packets of a stream.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OwnConnection:
 
     @property
     def has_media(self) -> bool:
-        """Whether it sends or receives media."""
+        """Whether the connection sends or receives media."""
         return bool(self.sent or self.received)
 
     @property
@@ -276,18 +276,17 @@ class OwnFlows:
         """By connection, the connection at the other end, or the node if that is a server."""
         found: dict[int, int | str] = {}
         for number, one in self._own.items():
+            if number in found:
+                continue
             others = [other for other in self._own.values() if other.participant != one.participant]
             direct = [other for other in others if other.number not in found and _meet(one, other)]
             remote = self._remote_node(one)
             if not direct and remote in (*self._network.participants, *self._relays()):
-                streams = [
+                direct = [
                     other
                     for other in others
                     if other.number not in found and (one.sent & other.received or other.sent & one.received)
                 ]
-                direct = streams
-            if number in found:
-                continue
             if direct:
                 found[number], found[direct[0].number] = direct[0].number, number
             elif remote is not None and remote != one.participant:
@@ -486,7 +485,7 @@ class OwnFlows:
 
 
 def _meet(one: OwnConnection, other: OwnConnection) -> bool:
-    """Whether two connections are the two ends of one, by their addresses."""
+    """Whether two connections of pages are the two ends of the same connection, by their addresses."""
     direct = {(local, remote) for local, remote, _ in one.pairs}
     if direct & {(remote, local) for local, remote, _ in other.pairs}:
         return True

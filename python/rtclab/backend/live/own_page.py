@@ -29,9 +29,9 @@ MAX_REPORT_CHARACTERS = 1_000_000
 MAX_REPORTS_PER_S = 200
 MAX_TEXT_CHARACTERS = 500
 MAX_MESSAGES = 200
-"""Most console messages, pop-ups and dialogs that are kept of a page."""
+"""Maximum number of console messages, pop-ups and dialogs that are kept of a page."""
 SILENT_S = 5.0
-"""After this time without a report, a page with connections does not run any more."""
+"""A page with connections that reports nothing for this long counts as stopped."""
 
 Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
 Milliseconds = Annotated[float, Field(ge=0, le=1e14)]

@@ -1,30 +1,21 @@
-"""Servers of the user's own: commands of the scenario, each in its node."""
+"""Servers of the user's own: runs each command of the scenario in its node."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
+from rtclab.backend.live.certificates import make_certificate
 from rtclab.backend.live.process import CHECK_INTERVAL_S, Process, Spawn
 from rtclab.errors import CallFailed
 
 Json = dict[str, Any]
 
 READY_TIMEOUT_S = 60.0
-CERTIFICATE_LASTS = timedelta(days=30)
 LISTENING = "0A"
 """State of a TCP socket that waits for clients (net/tcp_states.h)."""
 
@@ -132,46 +123,3 @@ def listens(process: Process, port: int) -> bool:
                 if state == LISTENING and int(local.rpartition(":")[2], 16) == port:
                     return True
     return False
-
-
-def make_certificate(
-    directory: Path, name: str, address: str, lasts: timedelta = CERTIFICATE_LASTS
-) -> tuple[Path, Path, str]:
-    """Makes a certificate for a TLS server, signed by itself, for a name and an address.
-
-    Returns the files of the certificate and of its key, in PEM, and the SHA-256 of its public key in base64
-    (RFC 7469, section 2.4), with which Chromium can be told to accept it.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + lasts)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(name), x509.IPAddress(ip_address(address))]),
-            critical=False,
-        )
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    directory.mkdir(parents=True, exist_ok=True)
-    files = directory / f"{name}.pem", directory / f"{name}.key"
-    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    files[1].touch(mode=0o600)
-    files[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return *files, base64.b64encode(hashlib.sha256(public).digest()).decode()

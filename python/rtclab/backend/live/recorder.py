@@ -104,7 +104,7 @@ class Recorder:
         for pair in [] if repeated else by_type.get("candidate-pair", []):
             self._add_estimate(common, outgoing, pair)
         for stream in by_type.get("outbound-rtp", []):
-            self.ssrcs.setdefault(stream["ssrc"], outgoing)  # nobody can take another's
+            self.ssrcs.setdefault(stream["ssrc"], outgoing)  # the first flow that reports an SSRC keeps it
         for side in ("local", "remote") if message.get("selected") else ():
             self.add_end(connection.number, message["selected"][side])
         videos = [stream for stream in by_type.get("inbound-rtp", []) if stream["kind"] == "video"]

@@ -89,7 +89,7 @@ def run_session(argument: Json, emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     If the emulator ended by itself, the trace has what it carried until then. Once a second, ``emit`` gets
-    what is new; see :class:`Sampler`.
+    what is new in the call; see :class:`Sampler`.
 
     Args:
         argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
@@ -100,7 +100,7 @@ def run_session(argument: Json, emit: Emit) -> Json:
             reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that
             join the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned;
             and ``paths``, a table of the trace.
-        emit: called with what the user should know of the seats of invited browsers.
+        emit: called with what is new in the call, and with what happens to the seats of invited browsers.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.

@@ -132,7 +132,9 @@ class WhipServer:
             # A preflight request has no token (https://fetch.spec.whatwg.org/#cors-preflight-fetch).
             if request.method != "OPTIONS" and self._token is not None:
                 given = request.headers.get("Authorization", "")
-                if not secrets.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+                if not secrets.compare_digest(
+                    given.encode(errors="replace"), f"Bearer {self._token}".encode()
+                ):
                     raise web.HTTPUnauthorized(headers={"WWW-Authenticate": "Bearer"})
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:

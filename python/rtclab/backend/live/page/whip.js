@@ -19,7 +19,7 @@ export class HttpResource {
     this.plays = plays;
     this.connect = connect;
     this.closed = false;
-    this.missing = null; // what there is instead of an answer
+    this.missing = null; // why there is no answer yet
   }
 
   // Publishes or, once the sender has joined, plays. Nothing is done for somebody who sends nothing.
