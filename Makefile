@@ -8,7 +8,7 @@ MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --re
 PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus janus-demos nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
+LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
 # Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
 SERVICES := coturn janus
 STRANGERS := target/strangers
@@ -52,7 +52,8 @@ setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Pyth
 
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
 
-setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)/node_modules/livekit-client ## servers of others, for tests (Go, npm): 3 minutes
+setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)/node_modules/livekit-client ## servers and pages of others, for tests (Go, npm): 3 minutes
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends janus-demos
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
 	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu

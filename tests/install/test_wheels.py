@@ -157,7 +157,7 @@ def test_a_call_runs_where_only_the_wheels_are(dist: Path, tmp_path: Path) -> No
     )
     assert "(5 of 5 repeats finished)" in out
     assert re.search(r"ok +rtclab-sfu +\S+/venv/bin/rtclab-sfu", out)
-    assert "pip install aiohttp av psutil pyroute2 scikit-video" in out
+    assert "pip install aiohttp av cryptography psutil pyroute2 segno scikit-video" in out
     assert "singh2013" in out
     assert (tmp_path / "runs" / "first-call-sim-1" / "report.html").stat().st_size > 100_000
 

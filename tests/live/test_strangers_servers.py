@@ -60,7 +60,7 @@ def test_three_people_meet_over_livekit_from_the_scenario_alone(tmp_path: Path) 
 
 def test_two_people_meet_in_the_demo_of_janus_by_clicking_and_typing(tmp_path: Path) -> None:
     if not DEMOS.is_dir():
-        cannot_tell("the demos of Janus are not installed; `make setup-live` does it")
+        cannot_tell("the demos of Janus are not installed; `make setup-strangers` does it")
     trace = call(tmp_path, "janus")
     forwards_everything(trace, "janus", ("alice", "bob"))
     assert (trace.path / "alice-room.png").read_bytes().startswith(PNG)

@@ -976,6 +976,15 @@ def test_a_scenario_from_elsewhere_that_runs_programs_or_uses_the_network_needs_
     again = "run", "--resume", str(elsewhere), "--repeats", "2", "--backend", "live", "--no-report"
     assert rtclab(*again).status == 2
     assert rtclab(*again, "--trust").status == 0
+    # Extending it, or naming it in a suite, is no way around.
+    Path("extends.toml").write_text(
+        f'name = "extends"\nextends = "{os.path.relpath(theirs.with_suffix(""))}"\n'
+    )
+    assert rtclab("run", "extends.toml", "--backend", "live", "--no-report").status == 2
+    Path("suite.toml").write_text(
+        f'backend = "live"\nlimits = ["rtt < 9 s"]\n[scenarios.one]\nscenario = "{theirs}"\n'
+    )
+    assert "would do as you" in rtclab("gate", "suite.toml").err
     Path("ours.toml").write_text(theirs.read_text())
     assert rtclab("run", "ours.toml", "--backend", "live", "--no-report").err == ""
     assert rtclab("run", "first-call", "--backend", "live", "--duration", "2s", "--no-report").err == ""

@@ -12,9 +12,9 @@ from test_live_carried import ALICE, between, connections, flows, packets
 
 import rtclab
 from rtclab.backend.live.carried import End, FlowKeys, one_row_each, owned
-from rtclab.backend.live.doctor import what_is_missing
+from rtclab.backend.live.doctor import SETUP, what_is_missing
 from rtclab.backend.live.internet import PROGRAM, user_space_nat
-from rtclab.errors import BackendUnavailable
+from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 from rtclab.scenario.network import Routes
 
 INTERNET = "internet=true"
@@ -63,14 +63,14 @@ def test_without_the_program_live_calls_with_hosts_outside_say_how_to_get_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = {check.name: check.hint for check in what_is_missing(internet=True)}
-    assert missing[PROGRAM] == f"make setup-live, or apt-get install {PROGRAM}"
+    assert missing[PROGRAM] == f"apt-get install {PROGRAM}, or {SETUP}"
     assert PROGRAM not in {check.name for check in what_is_missing()}
     with (
         user_space_nat() as attach,
         pytest.raises(BackendUnavailable, match=f"`{PROGRAM}` is not installed") as caught,
     ):
         attach(NO_PROCESS)
-    assert caught.value.hint == "make setup-live"
+    assert caught.value.hint == SEE_DOCTOR
 
 
 @pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is not installed")

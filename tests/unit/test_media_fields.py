@@ -59,7 +59,7 @@ video = { file = "a.mp4" }
         ("video.simulcast=1", "--set: video.simulcast: expected true or false; got `1`"),
         (
             "browser.name=opera",
-            "--set: browser.name: unknown value `opera`; expected `chromium` or `firefox`",
+            "--set: browser.name: unknown value `opera`; expected `chromium`, `firefox` or `invited`",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def gate_and_show(
     loaded = Suite.load(suite)
     for condition in loaded.conditions.values():
         if condition.backend == "live":
-            check_trusted(condition.scenario, suite, trust=trust)
+            check_trusted(condition.scenario, (suite, *condition.files), trust=trust)
     result = gate(loaded, update_baseline=reason, jobs=jobs, out=out)
     files.write(result)
     if as_json:

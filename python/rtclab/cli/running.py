@@ -20,6 +20,7 @@ from rtclab.phrases import field_trials
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
+from rtclab.scenario.load import files_of
 from rtclab.trace import Run
 
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
@@ -64,9 +65,9 @@ def check_trust(
         conditions = store.conditions
         if store.about.backend == "live":
             for number in range(len(conditions)):
-                check_trusted(conditions.scenario(number), store.path, trust=trust)
+                check_trusted(conditions.scenario(number), [store.path], trust=trust)
     if backend == "live" and scenario is not None and resume is None:
-        check_trusted(Scenario.load(scenario, changes), scenario, trust=trust)
+        check_trusted(Scenario.load(scenario, changes), files_of(scenario), trust=trust)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:

@@ -11,35 +11,45 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rtclab.errors import BadInput
-from rtclab.scenario import Scenario, shipped
+from rtclab.plugins import scenario_directories
+from rtclab.scenario import Scenario
+from rtclab.scenario.layers import SHIPPED
 
 MARKS = (".git", ".hg", ".jj")
 """Directories at the root of a project."""
 
 
-def check_trusted(scenario: Scenario, file: str | Path, *, trust: bool) -> None:
+def check_trusted(scenario: Scenario, files: Iterable[Path], *, trust: bool) -> None:
     """Refuses a scenario for live calls that comes from outside of the current project and needs trust.
 
     With ``trust`` it says on standard error what the scenario does.
 
     Args:
         scenario: the scenario.
-        file: its name or file, or the directory of a run or the file of a suite that has it.
+        files: the files that it was read from: its own, those that it extends, and the suite or the directory
+            of the run that has it.
         trust: whether the user trusts it.
 
     Raises:
         BadInput: the user has not said so. The message lists what the scenario would do.
     """
     powers = list(powers_of(scenario))
-    if not powers or str(file) in shipped() or in_project(Path(file)):
+    strangers = [file for file in files if not (comes_with_rtclab(file) or in_project(file))]
+    if not powers or not strangers:
         return
     listed = "".join(f"\n  {power}" for power in powers)
     if not trust:
         raise BadInput(
-            f"{file} is outside of the current project, {project_root()}, and would do as you:{listed}",
+            f"{strangers[0]} is outside of the current project, {project_root()}, "
+            f"and would do as you:{listed}",
             hint="read it, and add --trust if you trust it",
         )
-    print(f"{file} does as you:{listed}", file=sys.stderr)
+    print(f"{strangers[0]} does as you:{listed}", file=sys.stderr)
+
+
+def comes_with_rtclab(file: Path) -> bool:
+    """Whether a file is one of the scenarios and profiles of rtclab or of its plugins."""
+    return any(file.resolve().is_relative_to(place.resolve()) for place in (SHIPPED, *scenario_directories()))
 
 
 def powers_of(scenario: Scenario) -> Iterable[str]:

@@ -18,6 +18,7 @@ from rtclab.metrics import Metric
 from rtclab.metrics.setup import call_failures
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
+from rtclab.scenario.load import files_of
 from rtclab.scenario.table import Table, closest
 
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*%\s*")
@@ -116,6 +117,8 @@ class GatedScenario:
     repeats: int
     limits: tuple[Limit, ...]
     margins: Mapping[str, Margin]
+    files: tuple[Path, ...] = ()
+    """The file of the scenario, and the files that it extends."""
 
     @property
     def metrics(self) -> list[str]:
@@ -189,7 +192,8 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> Ga
     changes += [] if duration is None else [Change("duration", duration, "duration")]
     made = backend(entry.backend or suite.backend or "sim")
     try:
-        scenario = Scenario.load(_where(entry.scenario, directory), changes)
+        where = _where(entry.scenario, directory)
+        scenario, files = Scenario.load(where, changes), files_of(where)
         made.check(scenario)
     except BackendUnavailable:
         raise
@@ -201,6 +205,7 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> Ga
         entry.repeats or suite.repeats or scenario.repeats,
         (*suite.limits, *entry.limits),
         {**suite.compare, **entry.compare},
+        files,
     )
 
 

@@ -60,6 +60,8 @@ class Layered:
     data: dict[str, Any]
     owners: Owners
     origin: str
+    files: tuple[Path, ...] = ()
+    """The file of the scenario, and the files that it extends."""
 
     def attributed(self, error: ScenarioError) -> ScenarioError:
         """The error, with each problem attributed to the file or option that sets the field.
@@ -156,7 +158,7 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     data = located(parsed(file, origin), file.parent)
     extended = data.pop(EXTENDS, None)
     if extended is None:
-        return Layered(data, dict.fromkeys(data, origin), origin)
+        return Layered(data, dict.fromkeys(data, origin), origin, (file,))
     if not isinstance(extended, str):
         raise _wrong(
             origin,
@@ -168,7 +170,7 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
         raise _wrong(origin, f"`{extended}` extends this file in turn; expected no cycle")
     below = _read(profile, its_origin, (*above, file.resolve()))
     whole, owners = merged(below.data, below.owners, data, origin)
-    return Layered(whole, owners, origin)
+    return Layered(whole, owners, origin, (file, *below.files))
 
 
 def _inherited_from(field: str) -> str | None:

@@ -50,6 +50,17 @@ def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[s
     return layered
 
 
+def files_of(name_or_path: str | Path) -> tuple[Path, ...]:
+    """The file of a scenario, and the files that it extends.
+
+    Raises:
+        BadInput: there is no such scenario.
+        ScenarioError: a file cannot be read.
+    """
+    file, origin = _find(name_or_path)
+    return layers.read(file, origin).files
+
+
 def changed(
     data: dict[str, Any], origin: str, overrides: Sequence[str | Change] | Mapping[str, object]
 ) -> Layered:

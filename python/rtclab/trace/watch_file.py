@@ -32,7 +32,7 @@ def append(directory: Path, what: str, **fields: Any) -> None:
         # The kernel appends what is written at once as a whole.
         file = os.open(directory / WATCH_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(file, text.encode() + b"\n")
+            os.write(file, text.encode(errors="replace") + b"\n")
         finally:
             os.close(file)
     except OSError:

@@ -17,6 +17,7 @@ from rtclab.backend.live.internet import user_space_nat
 from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
 from rtclab.backend.live.media import camera_of
 from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
+from rtclab.backend.live.recorder import printable
 from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
 from rtclab.backend.live.traffic import check_traffic
 from rtclab.errors import (
@@ -354,12 +355,13 @@ _DISK_FULL = re.compile(rf"(?:os error|Errno) (?:{errno.ENOSPC}|{errno.EDQUOT})\
 
 def as_raised(error: LabError, out: Path) -> Exception:
     """The error to raise for an error inside the lab."""
-    text, _, hint = error.message.partition("\n  hint: ")
-    if error.kind == "DiskFull" or _DISK_FULL.search(text):
+    text, _, hint = printable(error.message).partition("\n  hint: ")
+    of_call = error.kind in ("CallFailed", "DevToolsError")
+    if error.kind == "DiskFull" or (not of_call and _DISK_FULL.search(text)):
         return DiskFull(out)
     if error.kind == "BackendUnavailable":
         return BackendUnavailable(text, hint=hint or None)
-    if error.kind == "CallFailed":
+    if of_call:
         return CallFailed(text, hint=hint or None)
     if error.kind in ("LaboratoryFailed", "LabError"):
         return LaboratoryFailed(text, hint=hint or None)

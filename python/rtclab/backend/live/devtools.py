@@ -32,6 +32,22 @@ MAX_MESSAGE_BYTES = 64_000_000
 ENTER = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
 
 
+ASK = """(name) => {
+  const ask = (place) => {
+    place.dispatchEvent(new place.Event(name));
+    for (let nth = 0; nth < place.length; nth++) {
+      try {
+        ask(place[nth]);
+      } catch {
+        // a frame of another origin, which is asked by itself if it has a process of its own
+      }
+    }
+  };
+  ask(globalThis);
+}"""
+"""Asks a document and its frames for a last report."""
+
+
 class DevToolsError(CallFailed):
     """The browser did not do what it was told to do."""
 
@@ -126,7 +142,8 @@ class DevToolsConnection:
                 continue
             message = json.loads(received.data)
             if "id" not in message:
-                self._on_event(message)
+                with suppress(LookupError, TypeError, ValueError):  # what no browser sends is no event
+                    self._on_event(message)
             elif (answer := self._answers.get(message["id"])) is not None and not answer.done():
                 if "error" in message:
                     answer.set_exception(DevToolsError(_reason(message)))
@@ -291,7 +308,7 @@ class ChromiumDriver(Driver):
         return base64.b64decode((await self._in_page("Page.captureScreenshot"))["data"])
 
     async def ask(self) -> None:
-        expression = f"dispatchEvent(new Event({json.dumps(self._asked)}))"
+        expression = f"({ASK})({json.dumps(self._asked)})"
         asked = [self._in("Runtime.evaluate", one, expression=expression) for one in self._documents]
         await asyncio.gather(*asked, return_exceptions=True)
 
@@ -460,7 +477,7 @@ class FirefoxDriver(Driver):
             with suppress(DevToolsError):
                 await self._connection.command(
                     "script.evaluate",
-                    expression=f"dispatchEvent(new Event({json.dumps(self._asked)}))",
+                    expression=f"({ASK})({json.dumps(self._asked)})",
                     target={"context": context},
                     awaitPromise=False,
                 )

@@ -233,7 +233,7 @@ class Checker:
         if checked["type"] == "payload_types" and checked["codecs"].keys() != checked["kinds"].keys():
             raise Refused("kinds: expected the payload types of `codecs`")
         if checked["type"] == "stats":
-            checked["reports"] = [_known(report) for report in checked["reports"]]
+            checked["reports"] = [known_values(report) for report in checked["reports"]]
             checked["frames"] = [
                 [stamp, *(self._here(at, now_ms) for at in times), width, height]
                 for stamp, *times, width, height in checked["frames"]
@@ -295,7 +295,7 @@ _FURTHER: dict[str, pl.DataType] = {"framesDecoded": pl.Int64(), "availableOutgo
 """Values that are not columns of every table, but are read from reports."""
 
 
-def _known(report: dict[str, Any]) -> dict[str, Any]:
+def known_values(report: dict[str, Any]) -> dict[str, Any]:
     """The values of a ``getStats`` report that a trace has, each of the type of its column."""
     kind = report.get("type")
     if kind not in _TABLES:

@@ -149,7 +149,10 @@
   const sayAll = () => Promise.allSettled(connections.map((connection) => connection.sayStats()));
 
   function begin() {
-    timer = setInterval(sayAll, STATS_INTERVAL_MS);
+    timer = setInterval(() => {
+      say("alive", {});
+      sayAll();
+    }, STATS_INTERVAL_MS);
     setInterval(lookForElements, LOOK_INTERVAL_MS);
   }
 

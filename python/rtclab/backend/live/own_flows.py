@@ -18,7 +18,16 @@ import polars as pl
 
 from rtclab.backend.live.carried import End
 from rtclab.backend.live.connections import PAGE, LiveConnection
-from rtclab.backend.live.own_page import ConnectionMade, PageEvent, PageStats, PayloadTypes, Report, Selected
+from rtclab.backend.live.invited_reports import known_values
+from rtclab.backend.live.own_page import (
+    MAX_CONNECTIONS,
+    ConnectionMade,
+    PageEvent,
+    PageStats,
+    PayloadTypes,
+    Report,
+    Selected,
+)
 from rtclab.backend.live.recorder import Recorder
 from rtclab.trace import CallInfo, FlowInfo
 
@@ -32,7 +41,6 @@ TIMESTAMP_RANGE = 2**32
 LEAST_SHARE = 0.5
 """A stream copies another one if more than this part of its packets may be copies. The share was 0.89 or more
 for true copies, and 0.21 or less otherwise, in calls of two over Janus and of three over LiveKit."""
-NUMBERS = {"inbound-rtp": "ssrc", "outbound-rtp": "ssrc", "remote-inbound-rtp": "ssrc"}
 
 
 @dataclass
@@ -123,6 +131,8 @@ class OwnConnections:
     def _made(self, key: tuple[str, str, int], at_ns: int, duration_ns: int) -> None:
         if key in self._known:
             raise ValueError("the page reported the same connection twice")
+        if len(self.numbers(key[0])) >= MAX_CONNECTIONS:
+            raise ValueError("the page has made too many connections")
         one = OwnConnection(self._next, key[0], len(self.numbers(key[0])), at_ns)
         self._next += 1
         self._known[key] = one
@@ -139,7 +149,7 @@ class OwnConnections:
     def _add_stats(self, one: OwnConnection, report: PageStats) -> None:
         reports = [checked(entry) for entry in report.reports]
         message = {"number": one.number, "at_ms": report.at_ms, "reports": reports, "frames": []}
-        ssrcs = {}
+        ssrcs: dict[object, int] = {}
         for entry in reports:
             if entry["type"] == "outbound-rtp":
                 one.sent.add(entry["ssrc"])
@@ -147,7 +157,7 @@ class OwnConnections:
                 one.received.add(entry["ssrc"])
                 ssrcs[entry.get("trackIdentifier")] = entry["ssrc"]
                 for key in ("rtxSsrc", "fecSsrc"):
-                    if isinstance(entry.get(key), int):
+                    if type(entry.get(key)) is int:
                         one.repairs[entry[key]] = entry["ssrc"]
         self._recorder.add_stats(one.participant, message)
         for track, rows in report.frames.items():
@@ -167,24 +177,13 @@ class OwnConnections:
 
 
 def checked(entry: Json) -> Json:
-    """A report of ``getStats`` without values that no browser gives.
+    """The values of a report of ``getStats`` that a trace has, and what tells tracks and repair streams.
 
     Raises:
-        KeyError: it has no type, or no SSRC where it needs one.
-        ValueError: its SSRC is not a number of 32 bits.
+        Refused: a value is not one that a browser gives.
     """
-    kept = {
-        key: value
-        for key, value in entry.items()
-        if isinstance(value, str | bool | dict)
-        or (isinstance(value, int | float) and abs(value) < 2**53 and value == value)
-    }
-    kind = str(kept["type"])
-    if kind in NUMBERS:
-        if type(kept["ssrc"]) is not int or not 0 <= kept["ssrc"] < 2**32:
-            raise ValueError(f"{kept['ssrc']!r} is no SSRC")
-        kept["kind"] = str(kept["kind"])
-    return kept
+    further: Json = {key: entry[key] for key in ("trackIdentifier", "rtxSsrc", "fecSsrc") if key in entry}
+    return {**further, **known_values(entry)}
 
 
 def _connection(
@@ -251,6 +250,7 @@ class OwnFlows:
         self._own = {one.number: one for one in own.all()}
         self.flows: dict[str, FlowInfo] = {}
         self.notes: list[str] = []
+        self._drop_false_addresses()
         self._peers = self._find_peers()
         self._flows_of: dict[int, tuple[str, str]] = {}
         """Flows that each connection sends and receives."""
@@ -275,23 +275,43 @@ class OwnFlows:
     def _find_peers(self) -> dict[int, int | str]:
         """By connection, the connection at the other end, or the node if that is a server."""
         found: dict[int, int | str] = {}
-        for number, one in self._own.items():
-            if number in found:
-                continue
-            others = [other for other in self._own.values() if other.participant != one.participant]
-            direct = [other for other in others if other.number not in found and _meet(one, other)]
+        used = [one for one in self._own.values() if one.pairs]
+        # Addresses first: a page can claim the SSRCs of others, but not their addresses.
+        for alike in (_meet, self._share_streams):
+            for one in used:
+                others = (other for other in used if other.participant != one.participant)
+                free = (other for other in others if other.number not in found)
+                met = next((other for other in free if alike(one, other)), None)
+                if met is not None and one.number not in found:
+                    found[one.number], found[met.number] = met.number, one.number
+        for one in used:
             remote = self._remote_node(one)
-            if not direct and remote in (*self._network.participants, *self._relays()):
-                direct = [
-                    other
-                    for other in others
-                    if other.number not in found and (one.sent & other.received or other.sent & one.received)
-                ]
-            if direct:
-                found[number], found[direct[0].number] = direct[0].number, number
-            elif remote is not None and remote != one.participant:
-                found[number] = remote
+            if one.number not in found and remote is not None and remote != one.participant:
+                found[one.number] = remote
         return found
+
+    def _drop_false_addresses(self) -> None:
+        """Forgets addresses that a page gave for its own although they belong to another participant."""
+        ends = defaultdict(set)
+        for one in self._own.values():
+            one.pairs = {pair for pair in one.pairs if not self._is_of_another(one, pair[0][0])}
+            ends[one.number] = {end for local, remote, _ in one.pairs for end in (local, remote)}
+        self._recorder.ends = {
+            end
+            for end in self._recorder.ends
+            if end.connection not in self._own or (end.address, end.port) in ends[end.connection]
+        }
+
+    def _is_of_another(self, one: OwnConnection, address: str) -> bool:
+        name = self._network.nodes.get(address)
+        return name in self._network.participants and name != one.participant
+
+    def _share_streams(self, one: OwnConnection, other: OwnConnection) -> bool:
+        """Whether two connections without a server between them have the same streams."""
+        remote = self._remote_node(one)
+        if remote not in (*self._network.participants, *self._relays()):
+            return False
+        return bool(one.sent & other.received or other.sent & one.received)
 
     def _remote_node(self, one: OwnConnection) -> str | None:
         names = [self._network.nodes.get(address) for _, (address, _), _ in sorted(one.pairs)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,8 +18,10 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rtclab.backend.live.devtools import DevToolsError, Driver
+from rtclab.backend.live.invited_reports import Refused
 from rtclab.backend.live.own import runner_of
 from rtclab.backend.live.process import Process, Spawn
+from rtclab.backend.live.recorder import printable
 from rtclab.trace import NS_PER_S
 
 Json = dict[str, Any]
@@ -28,13 +31,31 @@ LOOK_INTERVAL_S = 0.05
 MAX_REPORT_CHARACTERS = 1_000_000
 MAX_REPORTS_PER_S = 200
 MAX_TEXT_CHARACTERS = 500
+MAX_REASON_CHARACTERS = 2000
+FAR_MS = 60_000.0
+"""No report is made so much later or earlier than it says."""
 MAX_MESSAGES = 200
 """Maximum number of console messages, pop-ups and dialogs that are kept of a page."""
 SILENT_S = 5.0
 """A page with connections that reports nothing for this long counts as stopped."""
 
+MAX_CHARACTERS_PER_S = 3_000_000
+MAX_CONNECTIONS = 500
+"""Most connections of a page that are observed."""
+
 Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
 Milliseconds = Annotated[float, Field(ge=0, le=1e14)]
+Number = Annotated[int, Field(ge=0, lt=MAX_CONNECTIONS)]
+Pixels = Annotated[int, Field(ge=0, lt=1 << 16)]
+Frame = tuple[
+    Annotated[int, Field(ge=0, lt=1 << 32)] | None,
+    Milliseconds | None,
+    Milliseconds | None,
+    Milliseconds | None,
+    Pixels,
+    Pixels,
+]
+"""RTP timestamp; times of capture, arrival and display in ms since 1970; width and height."""
 
 
 class _Message(BaseModel):
@@ -48,14 +69,14 @@ class ConnectionMade(_Message):
     """The page made a peer connection."""
 
     type: Literal["connection"]
-    number: Annotated[int, Field(ge=0, le=10_000)]
+    number: Number
 
 
 class PageEvent(_Message):
     """Something happened to a connection of the page."""
 
     type: Literal["event"]
-    number: Annotated[int, Field(ge=0, le=10_000)]
+    number: Number
     event: Literal[
         "signalling_done",
         "renegotiated",
@@ -71,7 +92,7 @@ class PayloadTypes(_Message):
     """The payload types that a connection of the page has negotiated."""
 
     type: Literal["payload_types"]
-    number: Annotated[int, Field(ge=0, le=10_000)]
+    number: Number
     codecs: dict[Annotated[str, Field(pattern=r"^\d{1,3}$")], Text]
     kinds: dict[Annotated[str, Field(pattern=r"^\d{1,3}$")], Text]
 
@@ -95,19 +116,25 @@ class PageStats(_Message):
     """A report of ``getStats``, and the frames that were shown since the last one, by track."""
 
     type: Literal["stats"]
-    number: Annotated[int, Field(ge=0, le=10_000)]
-    reports: list[dict[str, Any]]
-    selected: list[Selected]
-    frames: dict[Text, list[tuple[int | None, float | None, float | None, float | None, int, int]]]
+    number: Number
+    reports: Annotated[list[dict[str, Any]], Field(max_length=1000)]
+    selected: Annotated[list[Selected], Field(max_length=50)]
+    frames: Annotated[dict[Text, Annotated[list[Frame], Field(max_length=1000)]], Field(max_length=100)]
+
+
+class Alive(_Message):
+    """A document that has made connections still runs."""
+
+    type: Literal["alive"]
 
 
 class Finished(_Message):
-    """The page has made its last report."""
+    """A document has made its last report."""
 
     type: Literal["finished"]
 
 
-Report = ConnectionMade | PageEvent | PayloadTypes | PageStats | Finished
+Report = ConnectionMade | PageEvent | PayloadTypes | PageStats | Alive | Finished
 _REPORT: TypeAdapter[Report] = TypeAdapter(Annotated[Report, Field(discriminator="type")])
 
 
@@ -147,11 +174,14 @@ class OwnPage:
         self._spawn = spawn
         self._home = home
         self._out = out
-        self._report, self._event, self._fail, self._sleep_until = report, event, fail, sleep_until
+        self._report, self._event, self._sleep_until = report, event, sleep_until
+        self._fail: Callable[[str], None] = lambda reason: fail(printable(reason)[:MAX_REASON_CHARACTERS])
         self._finished = asyncio.Event()
         self._script: Process | None = None
         self._said = 0
-        self._second, self._reports = 0, 0
+        self._second, self._reports, self._characters = 0, 0, 0
+        self._documents: dict[str, float] = {}
+        """By document with connections, when it last said so, on the clock of the event loop."""
         self._last_report_s: float | None = None
         self.opened = False
         """Whether the server of the page has answered."""
@@ -195,9 +225,9 @@ class OwnPage:
     async def leave(self) -> None:
         """Leaves the page, which ends its connections."""
         try:
-            await self.driver.open("about:blank")
-        except DevToolsError as error:
-            self._event("page_silent", _short(error.message))
+            await asyncio.wait_for(self.driver.open("about:blank"), LAST_REPORT_TIMEOUT_S)
+        except (TimeoutError, DevToolsError):
+            self._event("page_silent", "the page could not be left")
 
     async def stop(self) -> None:
         """Stops the script, and closes the connection with the browser."""
@@ -217,20 +247,36 @@ class OwnPage:
     def on_report(self, text: str) -> None:
         now_s = asyncio.get_running_loop().time()
         if int(now_s) != self._second:
-            self._second, self._reports = int(now_s), 0
+            self._second, self._reports, self._characters = int(now_s), 0, 0
         self._reports += 1
-        if self._reports > MAX_REPORTS_PER_S or len(text) > MAX_REPORT_CHARACTERS:
+        self._characters += len(text)
+        if (
+            self._reports > MAX_REPORTS_PER_S
+            or len(text) > MAX_REPORT_CHARACTERS
+            or self._characters > MAX_CHARACTERS_PER_S
+        ):
             self.refused += 1
             return
         try:
             report = _REPORT.validate_json(text)
+            if abs(report.at_ms - time.time() * 1000) > FAR_MS:
+                raise ValueError("the report is not of this time")
             self._report(report)
-        except (ValidationError, ArithmeticError, LookupError, TypeError, ValueError):
+        except (Refused, ValidationError, ArithmeticError, LookupError, TypeError, ValueError):
             self.refused += 1
             return
         self._last_report_s = now_s
+        if isinstance(report, ConnectionMade | Alive):
+            self._documents[report.page] = now_s
         if isinstance(report, Finished):
-            self._finished.set()
+            self._documents.pop(report.page, None)
+            if not self._running():
+                self._finished.set()
+
+    def _running(self) -> list[str]:
+        """The documents with connections that have reported lately, and have not made their last report."""
+        now_s = asyncio.get_running_loop().time()
+        return [page for page, at_s in self._documents.items() if now_s - at_s < LAST_REPORT_TIMEOUT_S]
 
     def on_console(self, text: str) -> None:
         self._say("console_error", text)
@@ -276,9 +322,12 @@ class OwnPage:
         deadline_s = asyncio.get_running_loop().time() + step["timeout_ns"] / NS_PER_S
         while True:
             found = await self.driver.evaluate(f"({FIND})({json.dumps(selector)})")
-            if found is not None:
-                x, y = found
-                return float(x), float(y)
+            if (
+                isinstance(found, list)
+                and len(found) == 2
+                and all(isinstance(at, int | float) for at in found)
+            ):
+                return float(found[0]), float(found[1])
             if asyncio.get_running_loop().time() > deadline_s:
                 raise DevToolsError(
                     f"{where}: no element `{selector}` was visible within {step['timeout_ns'] / NS_PER_S:g} s"

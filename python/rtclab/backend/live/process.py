@@ -20,6 +20,7 @@ with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it
 STOP_GRACE_S = 2.0
 CHECK_INTERVAL_S = 0.02
 LAST_LINES = 6
+LAST_BYTES = 4096
 WAITING = {"tcp": "0A", "udp": "07"}
 """State, by protocol, of a socket that waits for clients: listening, or not connected (net/tcp_states.h)."""
 
@@ -180,7 +181,9 @@ class Process:
 
     def last_words(self) -> str:
         """The last lines of the program's output, to append to a reason."""
-        lines = self._output.read_text(errors="replace").strip().splitlines()[-LAST_LINES:]
+        with self._output.open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - LAST_BYTES))
+            lines = output.read().decode(errors="replace").strip().splitlines()[-LAST_LINES:]
         return "; it last said:" + "".join(f"\n  {line}" for line in lines) if lines else ""
 
     def _exited(self) -> None:

@@ -60,7 +60,13 @@ class Recorder:
     ) -> None:
         """Adds a row of ``events``."""
         self.rows["events"].append(
-            {"at_ns": at_ns, "participant": participant, "flow": flow, "event": event, "detail": detail}
+            {
+                "at_ns": at_ns,
+                "participant": participant,
+                "flow": flow,
+                "event": event,
+                "detail": printable(detail),
+            }
         )
 
     def add_load(self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int) -> None:
@@ -181,6 +187,11 @@ class Recorder:
         """A table of the rows so far, in its schema, without rows of streams that are not known yet."""
         required = [column for column in SCHEMAS[name] if column not in NULLABLE[name]]
         return pl.DataFrame(self.rows[name], schema=SCHEMAS[name], strict=False).drop_nulls(required)
+
+
+def printable(text: str) -> str:
+    """The text without characters that could control a terminal, or that are no characters of Unicode."""
+    return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
 
 
 def pick(table: str, row: Mapping[str, Any]) -> Row:

@@ -45,7 +45,7 @@ from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
 from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting
 from rtclab.backend.live.own_servers import OwnServers
 from rtclab.backend.live.process import Spawn
-from rtclab.backend.live.recorder import Recorder, pick
+from rtclab.backend.live.recorder import Recorder, pick, printable
 from rtclab.backend.live.servers import Servers, spawn
 from rtclab.backend.live.signalling import Message, PageServer, serve
 from rtclab.backend.live.tables import CAPTURE, write_trace
@@ -258,7 +258,7 @@ class Session:
         """Ends the repeat as failed, or as an error of the laboratory. Only the first reason is kept."""
         if not self._failure.done():
             self.recorder.add_event(self._now_ns(), "", "failed", detail=reason)
-            self._failure.set_exception(kind(reason))
+            self._failure.set_exception(kind(printable(reason)))
 
     async def stop(self) -> Json | None:
         """Stops everything. Returns the emulator's record, None if the run had not begun."""
@@ -562,12 +562,18 @@ class Session:
         await self._sleep_until(seat.join_ns)
         self.recorder.add_event(self._now_ns(), seat.name, "joined")
         work = asyncio.create_task(page.attend(seat.address))
-        await self._sleep_until(seat.leave_ns)
+        try:
+            await self._sleep_until(seat.leave_ns)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
         if not work.done():
             steps = f"the steps on {seat.name}'s page were not finished when {seat.name} left"
             self.notes.append(steps if page.opened else f"the page of {seat.name} did not answer")
             work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+        await asyncio.wait({work})
+        if not work.cancelled() and (error := work.exception()) is not None:
+            raise error
         await page.finish()
         seat.left.set()
         self.recorder.add_event(self._now_ns(), seat.name, "left")
@@ -629,8 +635,8 @@ class Session:
                 began_ns = self._now_ns() - round(silent_s * NS_PER_S)
                 self.recorder.add_event(began_ns, seat.name, "page_silent", detail="no reports from here on")
                 self.notes.append(
-                    f"the page of {seat.name} stopped reporting at {began_ns / NS_PER_S:.0f} s: "
-                    "it does not run, or too slowly"
+                    f"the page of {seat.name} made no report after {began_ns / NS_PER_S:.0f} s: "
+                    "it was left, or it does not run, or too slowly"
                 )
 
     def _check_connections(self, *, at_end: bool = False) -> None:

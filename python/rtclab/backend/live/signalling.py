@@ -95,6 +95,8 @@ class SignallingServer:
 
     async def _join(self, participant: str, call: int) -> None:
         present = self._present[call]
+        if participant in present:
+            return
         await self.send(participant, {"type": "present", "call": call, "participants": list(present)})
         present.append(participant)
         if published := self._published[call]:
