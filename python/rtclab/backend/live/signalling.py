@@ -97,8 +97,9 @@ class SignallingServer:
         present = self._present[call]
         if participant in present:
             return
-        await self.send(participant, {"type": "present", "call": call, "participants": list(present)})
-        present.append(participant)
+        before = list(present)
+        present.append(participant)  # first, so that of two who join at once one knows of the other
+        await self.send(participant, {"type": "present", "call": call, "participants": before})
         if published := self._published[call]:
             await self.send(participant, {"type": "published", "call": call, "connections": list(published)})
 
