@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ from stub_backend import StubBackend
 
 from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
+from rtclab.trace import Machine, Run
 from rtclab_papers import validate
 from rtclab_papers.validate import NOTES, Pair, notes_of, page, tcp, write_validation
 from rtclab_papers.validate.twin_page import introduction
@@ -94,3 +97,17 @@ def test_notes_below_the_line_are_kept_in_the_next_page(tmp_path: Path) -> None:
     assert notes_of(file) == NOTES + "\n"
     file.write_text(f"old figures\n{NOTES}\n\n## Why\n\nBecause.\n")
     assert notes_of(file) == f"{NOTES}\n\n## Why\n\nBecause.\n"
+
+
+def test_the_machine_has_the_version_of_its_kernel_but_no_name_of_a_build(tmp_path: Path) -> None:
+    def run(release: str, browser: str) -> Run:
+        known = Machine(system="Linux", kernel=release, processor="x86", cores=2)
+        manifest = SimpleNamespace(browser=browser)
+        fake = SimpleNamespace(
+            machine=known, versions={"rtclab": "0.1.0"}, traces=[SimpleNamespace(manifest=manifest)]
+        )
+        return cast(Run, fake)
+
+    said = "Machine: 2 cores, x86, Linux 6.18; rtclab 0.1.0, browser Chromium 156.0.8078.79."
+    assert validate._machine(run("6.18.44-mine", "Chromium 156.0.8078.79 built on Debian 12")) == said
+    assert validate._machine(run("6.18", "Chromium 156.0.8078.79")) == said

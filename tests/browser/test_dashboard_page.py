@@ -182,3 +182,27 @@ def test_markup_in_names_and_details_is_text(page: Any, tmp_path: Path, served: 
         assert page.find_element("css selector", ".card h3").text.startswith(ATTACK)
         assert page.find_elements("css selector", "main img, main script") == []
         assert "taken over" not in page.title.replace(ATTACK, "")
+
+
+@pytest.mark.parametrize("extreme", [1e15, -1e15, 0.001])
+@pytest.mark.parametrize("duration_s", [1e9, 1e-9])
+def test_the_smallest_and_largest_values_of_the_file_are_drawn(
+    page: Any, tmp_path: Path, duration_s: float, extreme: float
+) -> None:
+    begin(tmp_path, "extreme", ["alice", "bob"])
+    about = {"attempt": 0, "duration_s": duration_s, "participants": ["alice", "bob"], "flows": {}}
+    watch_file.append(tmp_path, "repeat", condition="", repeat=10**9, **about)
+    new = {
+        "at_s": extreme,
+        "flows": {FLOWS[0]: {"received_kbps": [[extreme, extreme], [0, 1]]}},
+        "people": {"alice": {"cpu_percent": [[0, extreme]]}},
+        "ends": {FLOWS[0]: {"sender": "alice", "receiver": "bob"}},
+        "events": [[extreme, "", None, "", ""]],
+    }
+    watch_file.append(tmp_path, "points", condition="", repeat=10**9, **new)
+    watch_file.append(tmp_path, "end", reason="")
+    keep_page(tmp_path)
+    show(page, (tmp_path / PAGE_FILE).as_uri())
+    assert text_of(page, "status") == "The run has ended: 0 of 1 repeat finished"
+    assert text_of(page, "heading").startswith("Repeat 1000000000: interrupted")
+    assert len(page.find_elements("css selector", "#events tr")) == 1

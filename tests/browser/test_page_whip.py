@@ -110,7 +110,7 @@ OPEN = """
         transportFeedback: true, formats: {}, video: null };
     const camera = plays ? new MediaStream() : await navigator.mediaDevices.getUserMedia({ video: true });
     let connection;
-    const resource = new it.HttpResource(about, { url: %(url)s, address: %(url)s, token: "t", plays }, () => {
+    const resource = new it.HttpResource(about, { url: %(url)s, token: "t", plays }, () => {
         connection = new Connection(about, config, camera, () => {});
         return connection;
     });

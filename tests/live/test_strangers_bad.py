@@ -148,3 +148,16 @@ def test_a_page_that_crashes_fails_the_repeat_and_is_named(tmp_path: Path) -> No
     (repeat,) = strange_call(tmp_path, pages, seconds=12).repeats
     assert repeat.status == "failed"
     assert repeat.reason == "the page of crasher crashed"
+
+
+@pytest.mark.parametrize("browser", ["chromium", "firefox"])
+def test_a_page_that_breaks_the_connection_with_its_browser_fails_the_repeat_and_is_named(
+    tmp_path: Path, browser: str
+) -> None:
+    pages = page("flooder", "bad/floods.html") + f"browser.name = '{browser}'\n" + page("never", "never")
+    (repeat,) = strange_call(tmp_path, pages, seconds=12).repeats
+    assert repeat.status == "failed"
+    assert repeat.reason == (
+        "the page of flooder: the browser's DevTools sent a message of more than 64 MB, "
+        "such as a page's text for the console; expected less"
+    )

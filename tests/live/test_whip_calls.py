@@ -300,6 +300,28 @@ def test_a_page_of_somebody_else_plays_what_our_page_publishes_over_its_websocke
     assert set(received.filter(participant="carol")["flow"]) == {"sfu->carol"}
 
 
+OF_A_TOP_LEVEL_DOMAIN = """
+[participants.bob.browser]
+name = "firefox"
+[servers.app]
+kind = "str0m"
+signalling = "whip"
+[[calls]]
+kind = "sfu"
+server = "app"
+"""
+
+
+def test_pages_reach_a_node_whose_name_is_a_domain_that_browsers_open_with_tls_only(tmp_path: Path) -> None:
+    scenario = small_call(tmp_path / "call.toml", OF_A_TOP_LEVEL_DOMAIN)
+    (tmp_path / "out").mkdir()
+    LiveBackend().check(scenario)
+    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "out")
+    assert trace.manifest.not_connected == ()
+    received = trace.table("inbound_rtp").filter(pl.col("kind") == "video", pl.col("framesDecoded") > 30)
+    assert set(received["flow"]) == {"alice->bob", "bob->alice"}
+
+
 def test_a_server_that_refuses_fails_the_call_with_address_and_status(tmp_path: Path) -> None:
     refusing = """
     [servers.closed]

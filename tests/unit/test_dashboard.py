@@ -13,12 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
 from command_line import Rtclab
+from hypothesis import given
+from hypothesis import strategies as st
 from stub_backend import StubBackend
 
 import rtclab as interface
@@ -35,6 +39,10 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer, watch_file
 
 LOSSY = {"duration": "15 s", "link.up.loss": "3 %"}
+NOTHING: dict[str, list[Any]] = {
+    name: []
+    for name in ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "flow_seconds", "host", "events")
+}
 ATTACK = "</script><script>document.title = 'taken over'</script>"
 
 
@@ -179,12 +187,141 @@ def test_a_sweep_without_traces_records_nothing_and_cannot_be_watched(tmp_path: 
 
 def test_an_incomplete_line_waits_and_a_damaged_one_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / watch_file.WATCH_FILE
-    file.write_text('{"what":"run"}\n{"wha\n[1]\n{"what":"end"}\n{"what":"re')
+    end = '{"what":"end","reason":""}'
+    file.write_text(f'{end}\n{{"wha\n[1]\n{end}\n{end[:9]}')
     found = list(watch_file.lines_from(tmp_path))
-    assert [line["what"] for _, line in found] == ["run", "end"]
+    assert [line["what"] for _, line in found] == ["end", "end"]
     with file.open("a") as more:
-        more.write('peat"}\n')
-    assert [line["what"] for _, line in watch_file.lines_from(tmp_path, found[-1][0])] == ["repeat"]
+        more.write(f"{end[9:]}\n")
+    assert [line["what"] for _, line in watch_file.lines_from(tmp_path, found[-1][0])] == ["end"]
+
+
+def no_json(text: str) -> Any:
+    raise AssertionError(f"{text} is no JSON")
+
+
+def recorded_in(directory: Path) -> list[dict[str, Any]]:
+    """The lines of a watch file as a page of a run that has ended has them, which is strict JSON."""
+    lines = [line for _, line in messages(directory)]
+    page = html(lines)
+    page.encode()
+    text = page.partition('id="recorded">')[2].partition("</script>")[0]
+    assert json.loads(text, parse_constant=no_json) == lines
+    return lines
+
+
+LINE = {
+    "run": {"name": "first-call", "backend": "live", "planned": 2, "finished": 0},
+    "repeat": {
+        "condition": "",
+        "repeat": 0,
+        "attempt": 1,
+        "duration_s": 5.0,
+        "participants": ["alice", "bob"],
+        "flows": {"alice->bob": {"sender": "alice", "receiver": "bob", "begin_ns": 0, "end_ns": 5}},
+    },
+    "points": {
+        "condition": "",
+        "repeat": 0,
+        "at_s": 1.0,
+        "flows": {"alice->bob": {"rtt_ms": [[0.5, 20.0]]}},
+        "people": {"alice": {"cpu_percent": [[1.0, 12.5]]}},
+        "ends": {"alice->bob": {"sender": "alice"}},
+        "events": [[0.25, "alice", None, "joined", ""]],
+    },
+    "outcome": {
+        "condition": "",
+        "repeat": 0,
+        "status": "finished",
+        "reason": "",
+        "note": "",
+        "disturbed": "",
+    },
+    "end": {"reason": ""},
+}
+"""A line of each kind, without its name."""
+DAMAGED = [
+    b"",
+    b"null",
+    b'{"what":["end"],"reason":""}',
+    b'{"what":"died"}',
+    b'{"what":"end"}',
+    b'{"what":"end","reason":null}',
+    b'{"what":"end","reason":NaN}',
+    b'{"what":"end","reason":"\\ud800"}',
+    b'{"what":"end","reason":"\xed\xa0\x80"}',
+    b'{"what":"end","reason":"\xff"}',
+    b"\xff\xfe{\x00}\x00",
+    b"[" * 100_000,
+    b'{"what":"end","reason":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"what":"run","name":"n","backend":"live","planned":1' + b"0" * 5000 + b',"finished":0}',
+    *(
+        json.dumps({"what": what, **LINE[what], **wrong}).encode()
+        for what, wrong in [
+            ("run", {"planned": -1}),
+            ("run", {"planned": "1"}),
+            ("repeat", {"flows": []}),
+            ("repeat", {"flows": {"alice->bob": {"sender": 1}}}),
+            ("repeat", {"participants": "alice"}),
+            ("repeat", {"duration_s": 0}),
+            ("repeat", {"duration_s": float("inf")}),
+            ("points", {"at_s": float("nan")}),
+            ("points", {"flows": {"alice->bob": {"rtt_ms": [[1, 1e300]]}}}),
+            ("points", {"flows": {"alice->bob": {"rtt_ms": [[1]]}}}),
+            ("points", {"events": [[1, None, None, "joined", ""]]}),
+            ("outcome", {"status": "<b>"}),
+            ("outcome", {"repeat": 0.5}),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_line_is_skipped_on_the_page_and_in_the_run(damaged: bytes, tmp_path: Path) -> None:
+    good = [{"what": what, **line} for what, line in LINE.items()]
+    texts = [json.dumps(line).encode() for line in good]
+    with (tmp_path / watch_file.WATCH_FILE).open("wb") as file:
+        file.write(b"\n".join([damaged, *texts[:2], damaged, *texts[2:], b""]))
+    expected = [{name: value for name, value in line.items() if name != "looks"} for line in good]
+    found = recorded_in(tmp_path)
+    assert [{name: line[name] for name in line if name != "looks"} for line in found] == expected
+    with shown(tmp_path) as url:
+        assert [message for _, message in events(get(url, "/events?TOKEN"))] == found
+    assert recorded(tmp_path) == found
+
+
+PLACES = [(what, key) for what, line in LINE.items() for key in ("what", *line)]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.sampled_from(PLACES), JSON, st.binary(max_size=6), st.integers(0, 700), st.integers(0, 20))
+def test_whatever_is_in_the_file_the_page_is_valid(
+    place: tuple[str, str], value: Any, junk: bytes, at: int, length: int
+) -> None:
+    what, key = place
+    lines = [{"what": name, **line} for name, line in LINE.items()]
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / watch_file.WATCH_FILE
+        wrong = [{**line, key: value} if line["what"] == what else line for line in lines]
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in wrong))
+        assert len(lines) - 1 <= len(recorded_in(Path(directory))) <= len(lines)
+        right = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        file.write_bytes(right[:at] + junk + right[at + length :])
+        assert len(lines) - 3 <= len(recorded_in(Path(directory))) <= len(lines)
+
+
+def test_a_file_that_cannot_be_read_is_a_clear_error(rtclab: Rtclab, run: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    copytree(run, damaged)
+    (damaged / watch_file.WATCH_FILE).unlink()
+    (damaged / watch_file.WATCH_FILE).mkdir()
+    done = rtclab("watch", str(damaged))
+    assert done.status == 1
+    assert done.err == f"{damaged / watch_file.WATCH_FILE}: Is a directory\n"
 
 
 def test_a_run_goes_on_if_nothing_can_be_recorded(tmp_path: Path) -> None:
@@ -288,9 +425,10 @@ def test_a_page_gets_what_happens_when_it_happens(tmp_path: Path) -> None:
     with only_writer(tmp_path), shown(tmp_path) as url:
         answer = get(url, "/events?TOKEN")
         for number in range(3):
-            watch_file.append(tmp_path, "points", number=number)
+            new = Sampler(NOTHING).new(number * 10**9)
+            watch_file.append(tmp_path, "points", condition="", repeat=0, **new)
             began_s = time.monotonic()
-            assert events(answer, "points")[-1][1]["number"] == number
+            assert events(answer, "points")[-1][1]["at_s"] == number
             assert time.monotonic() - began_s < 2
         watch_file.append(tmp_path, "end", reason="")
         assert events(answer)
@@ -355,7 +493,8 @@ def test_watching_four_people_costs_little(tmp_path: Path) -> None:
             for name, rows in whole.items():
                 growing[name] += [row for row in rows if row["at_ns"] // 10**9 == second]
             began_s = time.process_time()
-            watch_file.append(tmp_path, "points", **sampler.new(second * 10**9))
+            new = sampler.new(second * 10**9)
+            watch_file.append(tmp_path, "points", condition="", repeat=0, **new)
             spent_s += time.process_time() - began_s
         began_s = time.process_time()
         watch_file.append(tmp_path, "end", reason="")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import media, speed
+from rtclab.backend.live import doctor, media, speed
 from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
 from rtclab.backend.live.firefox import BROWSERS
 
@@ -76,6 +76,22 @@ def test_firefox_has_its_preferences_and_all_its_files_below_its_home(tmp_path: 
         assert json.loads(value) is not None
     assert {environment[name] for name in ("HOME", "TMPDIR")} == {str(home)}
     assert environment["XDG_CACHE_HOME"] == str(home / "cache")
+
+
+@pytest.mark.parametrize("browser", ["chromium", "google-chrome"])
+def test_the_doctor_says_where_a_directory_for_policies_is_missing(
+    browser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable = tmp_path / browser
+    executable.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    places = {name: tmp_path / "etc" / name for name in doctor.POLICIES}
+    monkeypatch.setattr(doctor, "POLICIES", places)
+    missing = doctor.check_plain_http()
+    assert (missing.ok, missing.required) == (False, False)
+    assert missing.hint == f"as root: mkdir -p {places[browser]}; or give the node another name"
+    places[browser].mkdir(parents=True)
+    assert doctor.check_plain_http().ok
 
 
 @pytest.mark.parametrize(

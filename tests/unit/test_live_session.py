@@ -59,7 +59,6 @@ def argument(start_s: float = 0) -> dict[str, Any]:
         "connections": [one.as_json() for one in connections],
         "out": "out",
         "nat": {},
-        "internet": False,
         "mixers": {},
         "whip": {},
         "calls": [],

@@ -36,7 +36,7 @@ def resources(loaded: Scenario) -> dict[tuple[str, int], str]:
     """The URL of each connection of each page, by participant and number."""
     settings = settings_of(loaded)["sfu"]
     return {
-        (name, one.number): page_resource(one, name, settings, {})["url"]
+        (name, one.number): page_resource(one, name, settings)["url"]
         for one in live_connections(loaded)
         for name in one.ends
         if name != "sfu"
@@ -49,20 +49,6 @@ def test_every_connection_has_the_url_of_its_sender_and_its_receiver(tmp_path: P
         ("bob", 1): "http://sfu:8889/bob/whip",
         ("bob", 2): "https://sfu/alice/whep?player=bob",
         ("alice", 3): "https://sfu/bob/whep?player=alice",
-    }
-
-
-def test_a_page_asks_at_the_address_of_the_node_because_browsers_insist_on_tls_for_some_names(
-    tmp_path: Path,
-) -> None:
-    loaded = scenario(tmp_path, OTHER + CALL)
-    publication = live_connections(loaded)[0]
-    resource = page_resource(publication, "alice", settings_of(loaded)["sfu"], {"sfu": "10.77.0.4"})
-    assert resource == {
-        "url": "http://sfu:8889/alice/whip",
-        "address": "http://10.77.0.4:8889/alice/whip",
-        "token": None,
-        "plays": False,
     }
 
 

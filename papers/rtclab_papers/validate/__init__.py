@@ -171,10 +171,15 @@ def _finished(pair: Pair) -> str:
 
 
 def _machine(run: Run) -> str:
+    """The machine and the versions of its programs, without the names of builds."""
     programs = [f"{name} {version}" for name, version in run.versions.items()]
     browsers = [trace.manifest.browser for trace in run.traces if trace.manifest.browser]
     if browsers:
-        programs.append(f"browser {browsers[0]}")
+        programs.append(f"browser {browsers[0].partition(' built on ')[0]}")
     known = run.machine
-    hardware = f"{known.cores} cores, {known.processor}, {known.system} {known.kernel}; " if known else ""
+    if known is None:
+        hardware = ""
+    else:
+        kernel = ".".join(known.kernel.split(".")[:2])
+        hardware = f"{known.cores} cores, {known.processor}, {known.system} {kernel}; "
     return f"Machine: {hardware}{', '.join(programs)}."

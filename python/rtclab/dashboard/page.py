@@ -35,7 +35,7 @@ def messages(directory: Path, position: int = 0) -> Iterator[tuple[int, dict[str
     which of them lead from one participant to another.
     """
     for after, line in watch_file.lines_from(directory, position):
-        if line.get("what") == "repeat":
+        if line["what"] == "repeat":
             line["looks"] = _looks(line)
         yield after, line
 
@@ -49,8 +49,16 @@ def _looks(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def can_be_watched(directory: Path) -> bool:
-    """Whether a run has a watch file, or is being made and may get one."""
-    return (directory / watch_file.WATCH_FILE).is_file() or has_writer(directory)
+    """Whether a run has a watch file, or is being made and may get one.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    try:
+        (directory / watch_file.WATCH_FILE).open("rb").close()
+    except FileNotFoundError:
+        return has_writer(directory)
+    return True
 
 
 def died(directory: Path, last: str | None) -> bool:

@@ -111,8 +111,8 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of readers that have gone."""
-        if not isinstance(sys.exception(), ConnectionError):
+        """Says nothing of readers that have gone, or that do not take what is sent."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
     def finish(self) -> None:

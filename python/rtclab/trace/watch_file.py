@@ -17,9 +17,88 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from rtclab.trace.manifest import FlowInfo, Status
 
 WATCH_FILE = "watch.jsonl"
+
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Duration = Annotated[float, Field(ge=1e-9, le=1e9)]
+Value = Annotated[float, Field(ge=-1e15, le=1e15), AfterValidator(lambda value: round(value, 3))]
+"""A time in s, or a value of a curve, as precise as they are written."""
+Curves = dict[str, dict[str, list[tuple[Value, Value]]]]
+"""The points of curves, by flow or participant and by name of the curve."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+
+class RunLine(_Line):
+    """Repeats begin to run, of which some may have finished earlier."""
+
+    what: Literal["run"]
+    name: str
+    backend: str
+    planned: Count
+    finished: Count
+
+
+class _OfRepeat(_Line):
+    condition: str
+    repeat: Count
+
+
+class RepeatLine(_OfRepeat):
+    """A repeat begins."""
+
+    what: Literal["repeat"]
+    attempt: Count
+    duration_s: Duration
+    participants: list[str]
+    flows: dict[str, FlowInfo]
+
+
+class Ends(_Line):
+    """Who sends and who receives a flow, as far as is known."""
+
+    sender: str | None = None
+    receiver: str | None = None
+
+
+class PointsLine(_OfRepeat):
+    """What is new in a repeat; see :meth:`rtclab.backend.sampler.Sampler.new`."""
+
+    what: Literal["points"]
+    at_s: Value | None
+    flows: Curves
+    people: Curves
+    ends: dict[str, Ends]
+    events: list[tuple[Value, str, str | None, str, str]]
+
+
+class OutcomeLine(_OfRepeat):
+    """A repeat has ended."""
+
+    what: Literal["outcome"]
+    status: Status
+    reason: str
+    note: str
+    disturbed: str
+
+
+class EndLine(_Line):
+    """No more repeats run now; if they were stopped, for this reason."""
+
+    what: Literal["end"]
+    reason: str
+
+
+Line = RunLine | RepeatLine | PointsLine | OutcomeLine | EndLine
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="what")])
 
 
 def append(directory: Path, what: str, **fields: Any) -> None:
@@ -42,20 +121,21 @@ def append(directory: Path, what: str, **fields: Any) -> None:
 def lines_from(directory: Path, position: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
     """The lines from a position in bytes on, each with the position after it.
 
-    A line that is not complete yet is left out, and a damaged one is skipped. Without a file there are none.
+    A line that is not complete yet is left out. A damaged one, or one of another kind, is skipped. So what is
+    yielded is valid JSON in UTF-8, and has all fields of its kind, with values of their types. Without a file
+    there are none.
     """
     try:
         with (directory / WATCH_FILE).open("rb") as file:
             file.seek(position)
-            for line in file:
-                if not line.endswith(b"\n"):
+            for text in file:
+                if not text.endswith(b"\n"):
                     return
-                position += len(line)
+                position += len(text)
                 try:
-                    value = json.loads(line)
-                except ValueError:
+                    line = _LINE.validate_json(text)
+                except ValidationError:
                     continue
-                if isinstance(value, dict) and "what" in value:
-                    yield position, value
+                yield position, line.model_dump(mode="json", exclude_unset=True)
     except FileNotFoundError:
         return

@@ -56,8 +56,11 @@ Source: Chromium, chrome/browser/chrome_content_browser_client.cc, which hands i
 to ``dev`` and in builds without a channel."""
 
 
-POLICIES = (Path("/etc/chromium"), Path("/etc/opt/chrome"))
-"""Where Chromium and Google Chrome look for the machine's policies, in ``policies/managed``."""
+POLICIES = {"chromium": Path("/etc/chromium"), "google-chrome": Path("/etc/opt/chrome")}
+"""Where Chromium and Google Chrome look for the machine's policies, in ``policies/managed``.
+
+The kernel lets no ordinary user make such a directory, not even in a lab. ``rtclab doctor`` says if there is
+none."""
 
 
 def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
@@ -67,7 +70,7 @@ def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
     HTTPS only. Chromium's policy ``HSTSPolicyBypassList`` makes exceptions; Firefox has a preference.
     """
     policy = json.dumps({"HSTSPolicyBypassList": list(names)})
-    for place in POLICIES:
+    for place in POLICIES.values():
         if not place.is_dir():
             continue
         copy = Path(shutil.copytree(place, scratch / place.name))

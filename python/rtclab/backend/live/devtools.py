@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 
@@ -23,12 +24,19 @@ from rtclab.backend.live.namespaces import sockets_in_node
 from rtclab.errors import CallFailed
 
 Json = dict[str, Any]
+Result = TypeVar("Result")
 
 OBSERVE = Path(__file__).parent / "observe.js"
 READY_TIMEOUT_S = 30.0
 CHECK_INTERVAL_S = 0.05
 ANSWER_TIMEOUT_S = 20.0
 MAX_MESSAGE_BYTES = 64_000_000
+CLOSED = "the browser has closed its DevTools"
+DAMAGED = "the browser's DevTools sent what is no message"
+TOO_LONG = (
+    f"the browser's DevTools sent a message of more than {MAX_MESSAGE_BYTES // 10**6} MB, "
+    "such as a page's text for the console; expected less"
+)
 ENTER = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
 
 
@@ -70,16 +78,21 @@ class Listener(Protocol):
     def on_crash(self) -> None:
         """The page crashed."""
 
+    def on_lost(self, reason: str) -> None:
+        """The connection with the browser has ended by itself: there are no more reports."""
+
 
 class DevToolsConnection:
     """Commands and events over one WebSocket.
 
     Args:
         on_event: called with each event of the browser.
+        on_lost: called with the reason if the connection ends before it is closed.
     """
 
-    def __init__(self, on_event: Callable[[Json], None]) -> None:
+    def __init__(self, on_event: Callable[[Json], None], on_lost: Callable[[str], None]) -> None:
         self._on_event = on_event
+        self._on_lost = on_lost
         self._session: aiohttp.ClientSession | None = None
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -111,7 +124,7 @@ class DevToolsConnection:
     async def send(self, message: Json) -> Json:
         """Sends a command, which has ``method`` and ``params``, and returns the answer."""
         if self._socket is None or self._socket.closed:
-            raise DevToolsError(f"{message['method']}: the browser has closed its DevTools")
+            raise DevToolsError(f"{message['method']}: {CLOSED}")
         self._last += 1
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._answers[self._last] = answer
@@ -136,22 +149,29 @@ class DevToolsConnection:
             await self._session.close()
 
     async def _read(self) -> None:
+        """Passes on what the browser sends, until the connection ends."""
         assert self._socket is not None
+        reason = CLOSED
         async for received in self._socket:
-            if received.type is not aiohttp.WSMsgType.TEXT:
-                continue
-            message = json.loads(received.data)
-            if "id" not in message:
+            if received.type is aiohttp.WSMsgType.TEXT:
                 with suppress(LookupError, TypeError, ValueError):  # what no browser sends is no event
-                    self._on_event(message)
-            elif (answer := self._answers.get(message["id"])) is not None and not answer.done():
-                if "error" in message:
-                    answer.set_exception(DevToolsError(_reason(message)))
-                else:
-                    answer.set_result(message.get("result", {}))
+                    self._take(json.loads(received.data))
+            elif received.type is aiohttp.WSMsgType.ERROR:
+                too_long = self._socket.close_code == aiohttp.WSCloseCode.MESSAGE_TOO_BIG
+                reason = TOO_LONG if too_long else DAMAGED
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(DevToolsError("the browser has closed its DevTools"))
+                answer.set_exception(DevToolsError(reason))
+        self._on_lost(reason)
+
+    def _take(self, message: Json) -> None:
+        if "id" not in message:
+            self._on_event(message)
+        elif (answer := self._answers.get(message["id"])) is not None and not answer.done():
+            if "error" in message:
+                answer.set_exception(DevToolsError(_reason(message)))
+            else:
+                answer.set_result(message.get("result", {}))
 
 
 def _reason(message: Json) -> str:
@@ -174,7 +194,7 @@ class Driver:
         self._profile = profile
         self.listener = listener
         self._asked = f"rtclab-{secrets.token_hex(8)}"
-        self._connection = DevToolsConnection(self._received)
+        self._connection = DevToolsConnection(self._received, listener.on_lost)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -240,19 +260,36 @@ class Driver:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _file(self, name: str) -> str:
-        """The content of a file that the browser writes when its DevTools listen.
+    async def _file(self, name: str, read: Callable[[str], Result | None]) -> Result:
+        """What ``read`` finds in a file that the browser writes when its DevTools listen.
+
+        The browser does not write it at once: ``read`` returns None until the file is complete.
 
         Raises:
-            DevToolsError: it did not within ``READY_TIMEOUT_S``.
+            DevToolsError: it is not complete within ``READY_TIMEOUT_S``.
         """
         path = self._profile / name
         deadline_s = asyncio.get_running_loop().time() + READY_TIMEOUT_S
         while asyncio.get_running_loop().time() < deadline_s:
-            if path.is_file() and (text := path.read_text()).strip():
-                return text
+            if path.is_file() and (found := read(path.read_text())) is not None:
+                return found
             await asyncio.sleep(CHECK_INTERVAL_S)
         raise DevToolsError(f"the browser did not open its DevTools within {READY_TIMEOUT_S:g} s")
+
+
+def chromium_socket(text: str) -> tuple[int, str] | None:
+    """Port and path in Chromium's ``DevToolsActivePort``; None if a part of the file is missing."""
+    found = re.fullmatch(r"(\d+)\n(/devtools/browser/[0-9A-Fa-f-]{36})\n?", text)
+    return None if found is None else (int(found[1]), found[2])
+
+
+def firefox_socket(text: str) -> tuple[str, int] | None:
+    """Host and port in Firefox's ``WebDriverBiDiServer.json``; None if a part of the file is missing."""
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return None
+    return about["ws_host"], about["ws_port"]
 
 
 class ChromiumDriver(Driver):
@@ -266,9 +303,8 @@ class ChromiumDriver(Driver):
         self._port = 0
 
     async def start(self) -> None:
-        port, path = (await self._file("DevToolsActivePort")).split()
-        self._port = int(port)
-        await self._connection.open(self._place, f"ws://127.0.0.1:{port}{path}")
+        self._port, path = await self._file("DevToolsActivePort", chromium_socket)
+        await self._connection.open(self._place, f"ws://127.0.0.1:{self._port}{path}")
         command = self._connection.command
         targets = (await command("Target.getTargets"))["targetInfos"]
         first = next(target for target in targets if target["type"] == "page")
@@ -410,8 +446,8 @@ class FirefoxDriver(Driver):
         self._context = ""
 
     async def start(self) -> None:
-        about = json.loads(await self._file("WebDriverBiDiServer.json"))
-        await self._connection.open(self._place, f"ws://{about['ws_host']}:{about['ws_port']}/session")
+        host, port = await self._file("WebDriverBiDiServer.json", firefox_socket)
+        await self._connection.open(self._place, f"ws://{host}:{port}/session")
         command = self._connection.command
         await command("session.new", capabilities={"alwaysMatch": {"acceptInsecureCerts": True}})
         await command(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rtclab.backend.live.browser import POLICIES
 from rtclab.backend.live.clip import clip_path
 from rtclab.backend.live.firefox import FIREFOX_NAMES
 from rtclab.backend.live.internet import PROGRAM as NAT_PROGRAM
@@ -57,6 +58,7 @@ def doctor() -> list[MachineCheck]:
         check_user_namespaces(),
         check_packet_sockets(),
         check_chromium(),
+        check_plain_http(),
         check_firefox(),
         check_command(
             "iperf3",
@@ -185,6 +187,15 @@ def check_chromium() -> MachineCheck:
         return MachineCheck("chromium", False, "not found in PATH", hint)
     ok, said = probe([executable, "--version"])
     return MachineCheck("chromium", ok, f"{said} ({executable})" if ok else said, hint)
+
+
+def check_plain_http() -> MachineCheck:
+    """Whether Chromium can be allowed to open nodes with names such as ``app`` without TLS."""
+    browser = "google-chrome" if "google-chrome" in (find_chromium() or "") else "chromium"
+    place, only_for = POLICIES[browser], "`page`s of your own and WHIP, if a node is called `app` or `dev`"
+    detail = f"{place}{'' if place.is_dir() else ' is no directory'} (only for {only_for})"
+    hint = f"as root: mkdir -p {place}; or give the node another name"
+    return MachineCheck("plain HTTP", place.is_dir(), detail, hint, required=False)
 
 
 def check_turn() -> MachineCheck:

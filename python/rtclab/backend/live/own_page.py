@@ -27,6 +27,8 @@ from rtclab.trace import NS_PER_S
 Json = dict[str, Any]
 
 LAST_REPORT_TIMEOUT_S = 3.0
+LOST_GRACE_S = 0.5
+"""How long to wait, after the connection with the browser has ended, for a better reason."""
 LOOK_INTERVAL_S = 0.05
 MAX_REPORT_CHARACTERS = 1_000_000
 MAX_REPORTS_PER_S = 200
@@ -290,6 +292,11 @@ class OwnPage:
     def on_crash(self) -> None:
         self._fail(f"the page of {self.participant} crashed")
 
+    def on_lost(self, reason: str) -> None:
+        # If the browser ends, its exit status and last words say more.
+        loop = asyncio.get_running_loop()
+        loop.call_later(LOST_GRACE_S, self._fail, f"the page of {self.participant}: {reason}")
+
     def _say(self, event: str, detail: str) -> None:
         self._said += 1
         if self._said <= MAX_MESSAGES:
@@ -377,18 +384,25 @@ def _short(text: str) -> str:
 
 
 def files_of_page(file: Path) -> web.Application:
-    """Serves an HTML file, and the files beside it that are not hidden, to the participant's own browser."""
-    application = web.Application(middlewares=[_not_hidden])
-    application.router.add_static("/", file.parent, follow_symlinks=False)
+    """Serves an HTML file, and the files beside it that are not hidden, to the participant's own browser.
+
+    A link is served if it leads to a file that is served, too.
+    """
+    directory = file.parent.resolve()
+
+    @web.middleware
+    async def not_hidden(request: web.Request, handler: Any) -> web.StreamResponse:
+        # This refuses what is outside of the directory. A link in it may still lead to a hidden file.
+        response: web.StreamResponse = await handler(request)
+        asked = Path(request.match_info["filename"])
+        found = (directory / asked).resolve().relative_to(directory)
+        if any(part.startswith(".") for part in (*asked.parts, *found.parts)):
+            raise web.HTTPNotFound
+        return response
+
+    application = web.Application(middlewares=[not_hidden])
+    application.router.add_static("/", directory, follow_symlinks=False)
     return application
-
-
-@web.middleware
-async def _not_hidden(request: web.Request, handler: Any) -> web.StreamResponse:
-    if any(part.startswith(".") for part in request.path.split("/")):
-        raise web.HTTPNotFound
-    response: web.StreamResponse = await handler(request)
-    return response
 
 
 def own_origins(address: str, servers: Mapping[str, Json], addresses: Mapping[str, str]) -> list[str]:

@@ -191,7 +191,7 @@ class Servers:
     def resources_of(self, participant: str) -> dict[int, Json]:
         """The WHIP or WHEP resource of each of the participant's connections that has one, by number."""
         return {
-            one.number: page_resource(one, participant, own, self._addresses)
+            one.number: page_resource(one, participant, own)
             for one in self._connections.values()
             if participant in one.ends
             and one.server is not None

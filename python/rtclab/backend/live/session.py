@@ -109,15 +109,18 @@ def run_session(argument: Json, emit: Emit) -> Json:
     names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
-    if argument["own_pages"]:
+    if argument["own_pages"] or any(server["whip"] for server in argument["whip"].values()):
         allow_plain_http(names, NAMESPACES.parent)
-    if argument["internet"]:
-        connect_internet(next(node for node in nodes if node.name == INTERNET), nodes)
-    return asyncio.run(_run_and_write(argument, nodes, emit))
+    internet = next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
+    if internet is not None:
+        connect_internet(internet, nodes)
+    return asyncio.run(_run_and_write(argument, nodes, emit, internet))
 
 
-async def _run_and_write(argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> Json:
-    session = Session(argument, nodes, emit)
+async def _run_and_write(
+    argument: Json, nodes: list[Node], emit: Emit = lambda new: None, internet: Node | None = None
+) -> Json:
+    session = Session(argument, nodes, emit, internet)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
@@ -177,9 +180,16 @@ class Session:
     """One repeat.
 
     ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
+    ``internet`` is the one behind which hosts outside can be reached, if they can.
     """
 
-    def __init__(self, argument: Json, nodes: list[Node], emit: Emit = lambda new: None) -> None:
+    def __init__(
+        self,
+        argument: Json,
+        nodes: list[Node],
+        emit: Emit = lambda new: None,
+        internet: Node | None = None,
+    ) -> None:
         self._argument = argument
         self._call: Json = argument["call"]
         self._connections = {
@@ -189,9 +199,7 @@ class Session:
         self._own = OwnConnections(self.recorder, len(self._connections), len(argument["calls"]))
         self._emit, self._sampler = emit, Sampler(self.recorder.rows)
         self._nodes = nodes
-        self._internet = (
-            next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
-        )
+        self._internet = internet
         addresses = {node.name: node.address for node in nodes}
         self._servers = Servers(
             self._connections,
@@ -230,9 +238,9 @@ class Session:
         """What a reader must know of the figures."""
         self.ended_ns = 0
         self.emulator_error: Exception | None = None
+        """Why the emulator ended by itself, once the session has been stopped."""
         self.capture = Path(argument["out"]) / PARTIAL_CAPTURE
         """What the emulator carried. It gets its final name when it is complete."""
-        """Why the emulator ended by itself, once the session has been stopped."""
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property

@@ -271,31 +271,12 @@ def settings_of(scenario: Scenario) -> dict[str, Json]:
     return found
 
 
-def page_resource(
-    connection: LiveConnection, participant: str, settings: Json, addresses: Mapping[str, str]
-) -> Json:
-    """What a page needs for a connection over WHIP or WHEP.
-
-    These are the ``url`` as in the scenario, the ``address`` to ask, without names of nodes, the ``token``,
-    and whether the page ``plays``.
-    """
+def page_resource(connection: LiveConnection, participant: str, settings: Json) -> Json:
+    """What a page needs for a connection over WHIP or WHEP: ``url``, ``token``, and whether it ``plays``."""
     plays = connection.forwards is not None
     template: str = settings["whep" if plays else "whip"]
     url = template.replace("{name}", participant).replace("{sender}", connection.feed)
-    address = with_address(url, addresses)
-    return {"url": url, "address": address, "token": settings["token"], "plays": plays}
-
-
-def with_address(url: str, addresses: Mapping[str, str]) -> str:
-    """A URL where the name of a node is replaced by its IP address.
-
-    Browsers insist on TLS for some names, ``app`` among them, because their domains ask for it.
-    """
-    parts = urlsplit(url)
-    host = addresses.get(parts.hostname or "")
-    if host is None:
-        return url
-    return parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}").geturl()
+    return {"url": url, "token": settings["token"], "plays": plays}
 
 
 def host_and_port(url: str) -> tuple[str, int]:

@@ -9,12 +9,10 @@ const LATE_MS = 5000; // what is missing for this long at the end of the call is
 const NOT_YET = new Set([404, 409, 503]); // statuses of a publisher who is not there yet
 
 export class HttpResource {
-  // `settings` are {url, address, token, plays}: the address is where to ask, the URL what errors say. `connect` makes
-  // the connection that `about` describes.
-  constructor(about, { url, address, token, plays }, connect) {
+  // `connect` makes the connection that `about` describes.
+  constructor(about, { url, token, plays }, connect) {
     this.about = about;
     this.url = url;
-    this.address = address;
     this.headers = token ? { Authorization: `Bearer ${token}` } : {};
     this.plays = plays;
     this.connect = connect;
@@ -66,7 +64,7 @@ export class HttpResource {
     const headers = { ...this.headers, "Content-Type": "application/sdp" };
     const signal = AbortSignal.timeout(ANSWER_MS);
     try {
-      const response = await fetch(this.address, { method: "POST", headers, body: offer, signal });
+      const response = await fetch(this.url, { method: "POST", headers, body: offer, signal });
       return { response, text: await response.text() };
     } catch (error) {
       if (error.name === "TimeoutError") throw new Error(`POST ${this.url}: no answer within ${ANSWER_MS / 1000} s`);
