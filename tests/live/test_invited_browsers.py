@@ -157,6 +157,8 @@ def forward(_argument: Json, _emit: object) -> Json:
         return made
 
     async def exchange() -> Json:
+        errors: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(str(about)))
         stranger, guest, other_port = client("127.0.0.3"), client(), client()
         forwarder = Forwarder(outside, "node", server.getsockname())
         forwarder.start()
@@ -186,7 +188,7 @@ def forward(_argument: Json, _emit: object) -> Json:
         seen["sources"] = len({server.recvfrom(100)[1] for _ in crowd})
         seen["size"] = len(forwarder._inside)
         forwarder.stop()
-        return seen
+        return seen | {"errors": errors}
 
     async def with_no_descriptors_left(guest: socket.socket, newcomer: socket.socket) -> list[list[str]]:
         """What the server hears while no socket can be made, and afterwards."""
@@ -321,6 +323,7 @@ def test_datagrams_are_copied_for_the_one_who_has_the_seat(in_lab: Callable[...,
     assert seen["more"] == []
     assert seen["answers"] == [[], ["to guest", "to media"], ["to other"]]
     assert seen["full"] == [["guest"], ["newcomer", "guest"]], "a lack of file descriptors passes"
+    assert seen["errors"] == [], "nothing that asyncio would print"
     assert seen["sources"] == MAX_CLIENTS + 5
     assert seen["size"] == MAX_CLIENTS
 
