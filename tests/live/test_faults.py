@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -87,6 +89,28 @@ def test_a_killed_program_fails_the_repeat_and_is_named(
     assert repeat.status == "failed"
     assert re.search(reason, repeat.reason), repeat.reason
     assert psutil.Process().children(recursive=True) == before
+
+
+def test_full_memory_for_files_fails_the_repeat_and_says_so(tmp_path: Path) -> None:
+    seen: dict[str, int] = {}
+
+    def fill() -> None:
+        lab = next(
+            child.pid
+            for child in psutil.Process().children(recursive=True)
+            if f"rtclab-lab-of-{os.getpid()}" in child.cmdline() and child.name() != "unshare"
+        )
+        seen["bytes"] = shutil.disk_usage(f"/proc/{lab}/root/run").total
+        enter = ["nsenter", f"--target={lab}", "--user", "--mount", "--preserve-credentials"]
+        smaller = "mount -o remount,size=200m /run && head -c 200M /dev/zero > /run/homes/zeros"
+        subprocess.run([*enter, "sh", "-c", smaller], check=False)
+
+    filler = while_it_runs(tmp_path, fill)
+    (repeat,) = one_repeat(tmp_path).repeats
+    filler.join()
+    assert seen["bytes"] == pytest.approx(psutil.virtual_memory().total / 4, rel=0.01)
+    assert repeat.status == "failed"
+    assert "the files of browsers and servers fill /run of the laboratory, 25% of this" in repeat.reason
 
 
 def test_one_pair_that_cannot_connect_leaves_the_figures_of_the_others(tmp_path: Path) -> None:

@@ -6,9 +6,13 @@ import asyncio
 import contextlib
 import hashlib
 import re
+import resource
 import socket
+import ssl
+import struct
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from cryptography.hazmat.primitives import serialization
 from invited_calls import (
     HOST,
     OUTSIDE,
+    PLACE,
     Run,
     browser,
     certificate_of,
@@ -32,8 +37,10 @@ from invited_calls import (
 )
 from small_call import small_call
 
+from rtclab.backend.live import invited
 from rtclab.backend.live.datagrams import MAX_CLIENTS, Forwarder
-from rtclab.backend.live.namespaces import call_in_node, create_namespace
+from rtclab.backend.live.namespaces import call_in_node, create_namespace, create_nodes
+from rtclab.backend.live.servers import spawn
 from rtclab.lab import open_results
 from rtclab.trace import Trace
 
@@ -58,6 +65,12 @@ def trace_of(tmp_path: Path) -> Trace:
 # --- in a lab that stands for the user's machine --------------------------------------------------
 
 
+FLOOD = """fetch("report", {
+    method: "POST",
+    body: JSON.stringify(Array(2000).fill({ type: "clock", question: 0, at_ms: Date.now() })),
+})"""
+
+
 def call_from_outside(argument: Json, _emit: object) -> Json:
     """A whole call, and what other visitors find meanwhile."""
     make_outside()
@@ -78,6 +91,7 @@ def call_from_outside(argument: Json, _emit: object) -> Json:
         seen["during"] = waiting_sockets()
         width = "document.querySelector('video').getBoundingClientRect().width == innerWidth"
         seen["fills"] = evaluate(devtools, width)
+        evaluate(devtools, FLOOD)
         seen |= run.end()
         seen["after"] = waiting_sockets()
         over = "document.querySelector('#message').textContent.startsWith('The call is over')"
@@ -112,6 +126,20 @@ def nobody_comes(argument: Json, _emit: object) -> Json:
     return run.end() | {"took_s": time.monotonic() - began_s, "after": waiting_sockets()}
 
 
+def stun(words: str) -> bytes:
+    """A STUN message with these words as its attributes."""
+    return struct.pack(">HHI12x", 3, len(words), 0x2112A442) + words.encode()
+
+
+def heard(one: socket.socket) -> list[str]:
+    """The words of all STUN messages and other datagrams that have arrived."""
+    found = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            found.append(one.recv(100).rpartition(b"\0")[2].decode())
+    return found
+
+
 def forward(_argument: Json, _emit: object) -> Json:
     """What a server in a node gets from three clients, only one of which has the seat, and what they get."""
     create_namespace("node")
@@ -121,49 +149,129 @@ def forward(_argument: Json, _emit: object) -> Json:
     outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     outside.bind(("127.0.0.1", 0))
 
-    def client(address: str) -> socket.socket:
+    def client(address: str = "127.0.0.2") -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.bind((address, 0))
         made.connect(outside.getsockname())
         made.setblocking(False)
         return made
 
-    def heard(one: socket.socket) -> list[str]:
-        found = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                found.append(one.recv(100).decode())
-        return found
-
     async def exchange() -> Json:
-        stranger, guest, other_port = client("127.0.0.3"), client("127.0.0.2"), client("127.0.0.2")
+        errors: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(str(about)))
+        stranger, guest, other_port = client("127.0.0.3"), client(), client()
         forwarder = Forwarder(outside, "node", server.getsockname())
         forwarder.start()
-        guest.send(b"too early")
+        guest.send(stun("too early"))
         await asyncio.sleep(0.1)
         forwarder.client = "127.0.0.2"
-        stranger.send(b"stranger")
-        guest.send(b"guest")
-        other_port.send(b"other")
+        stranger.send(stun("stranger"))
+        guest.send(b"no STUN")
+        guest.send(stun("guest"))
+        guest.send(b"media")
+        other_port.send(stun("other"))
         await asyncio.sleep(0.1)
         arrived = []
-        for _ in range(2):
+        for _ in range(3):
             data, source = server.recvfrom(100)
-            arrived.append(data.decode())
-            server.sendto(b"to " + data, source)
+            arrived.append(data.rpartition(b"\0")[2].decode())
+            server.sendto(b"to " + arrived[-1].encode(), source)
         more = heard(server)
         await asyncio.sleep(0.1)
-        answers = [heard(one) for one in (stranger, guest, other_port)]
-        crowd = [client("127.0.0.2") for _ in range(MAX_CLIENTS + 5)]
+        seen = {"arrived": arrived, "more": more}
+        seen["answers"] = [heard(one) for one in (stranger, guest, other_port)]
+        seen["full"] = await with_no_descriptors_left(guest, client())
+        crowd = [client() for _ in range(MAX_CLIENTS + 5)]
         for one in crowd:
-            one.send(b"crowd")
+            one.send(stun("crowd"))
         await asyncio.sleep(0.2)
-        sources = {server.recvfrom(100)[1] for _ in crowd}
-        size = len(forwarder._inside)
+        seen["sources"] = len({server.recvfrom(100)[1] for _ in crowd})
+        seen["size"] = len(forwarder._inside)
         forwarder.stop()
-        return {"arrived": arrived, "more": more, "answers": answers, "sources": len(sources), "size": size}
+        return seen | {"errors": errors}
+
+    async def with_no_descriptors_left(guest: socket.socket, newcomer: socket.socket) -> list[list[str]]:
+        """What the server hears while no socket can be made, and afterwards."""
+        seen = []
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for limit in (0, before[0]):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+            newcomer.send(stun("newcomer"))
+            guest.send(b"guest")
+            await asyncio.sleep(0.1)
+            seen.append(heard(server))
+        return seen
 
     return asyncio.run(exchange())
+
+
+def strangers_hold_connections(argument: Json, _emit: object) -> Json:
+    """Takes all connections of a seat in every way, and asks for its page again and again."""
+    make_outside()
+    (node,) = create_nodes({"alice": "10.77.0.2"})
+    invited.REQUEST_TIMEOUT_S = 5.0
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def connect(words: bytes | None, port: int) -> list[socket.socket]:
+        strangers: list[socket.socket] = []
+        while len(strangers) < invited.MAX_CONNECTIONS:
+            one = socket.create_connection((HOST, port))
+            try:
+                strangers.append(one if words is None else context.wrap_socket(one))
+            except OSError:  # the one before has not ended its handshake
+                continue
+            with contextlib.suppress(OSError):  # closed meanwhile
+                strangers[-1].sendall(words or b"")
+        return strangers
+
+    async def serve(tcp: socket.socket, udp: socket.socket) -> Json:
+        free: list[Json] = []
+        seat = invited.InvitedBrowser(
+            node,
+            {
+                "address": HOST,
+                "port": tcp.getsockname()[1],
+                "tcp": tcp.fileno(),
+                "udp": udp.fileno(),
+                "wait_s": 9,
+            },
+            {},
+            "ws://10.77.0.1:1/signalling?",
+            partial(spawn, "alice"),
+            Path(argument["home"]),
+            emit=free.append,
+            on_message=lambda message: None,
+            on_closed=lambda: None,
+            fail=free.append,
+        )
+        await seat.start()
+        url = free[0]["url"]
+
+        def status() -> int:
+            try:
+                return visit(url)[0]
+            except OSError:
+                return 0
+
+        seen: Json = {}
+        request = b"GET / HTTP/1.1\r\nHost: x\r\n"
+        greedy = 2000 * (request + b"\r\n")  # nobody reads the answers
+        for kind, words in {"no TLS": None, "idle": b"", "partial": request, "greedy": greedy}.items():
+            come = partial(connect, words, tcp.getsockname()[1])
+            strangers = await asyncio.to_thread(call_in_node, PLACE, come)
+            at_once = await asyncio.to_thread(status)
+            seen[kind] = [at_once, await asyncio.to_thread(until, status, "an answer")]
+            for one in strangers:
+                one.close()
+            while len(seat._tasks) > 1 or seat._runner.server.connections:  # one task accepts
+                await asyncio.sleep(0.1)
+        await seat.stop()
+        return seen
+
+    tcp, udp = socket.create_server((HOST, 0)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind(tcp.getsockname())
+    return asyncio.run(serve(tcp, udp))
 
 
 # --- tests ----------------------------------------------------------------------------------------
@@ -198,21 +306,35 @@ def test_a_browser_outside_takes_the_seat_and_its_media_cross_the_emulated_path(
     assert {"joined", "ice_connected", "dtls_connected", "first_frame", "left"} <= times.keys()
     assert all(-0.1e9 < at_ns < 12e9 for at_ns in times.values())
     assert set(trace.table("host")["participant"]) == {"bob"}, "the load of another machine is unknown"
-    browser_note, clock_note = trace.manifest.notes
+    browser_note, clock_note, flood_note = trace.manifest.notes
     assert "alice was an invited browser" in browser_note
     assert "Mozilla/5.0" in browser_note
     assert "round trips to alice's page took" in clock_note
+    refused = re.match(r"at least (\d+) messages of alice's invited browser were refused", flood_note)
+    assert refused is not None
+    assert 0 < int(refused[1]) <= 1000, "a burst of 1000 is allowed"
     scenario = open_results(tmp_path / "runs" / "small-live-1").scenario
     assert scenario["participants"]["alice"]["browser"]["name"] == "invited"
 
 
 def test_datagrams_are_copied_for_the_one_who_has_the_seat(in_lab: Callable[..., Json]) -> None:
     seen = in_lab("forward")
-    assert seen["arrived"] == ["guest", "other"]
+    assert seen["arrived"] == ["guest", "media", "other"]
     assert seen["more"] == []
-    assert seen["answers"] == [[], ["to guest"], ["to other"]]
+    assert seen["answers"] == [[], ["to guest", "to media"], ["to other"]]
+    assert seen["full"] == [["guest"], ["newcomer", "guest"]], "a lack of file descriptors passes"
+    assert seen["errors"] == [], "nothing that asyncio would print"
     assert seen["sources"] == MAX_CLIENTS + 5
     assert seen["size"] == MAX_CLIENTS
+
+
+def test_connections_that_ask_for_nothing_do_not_keep_others_from_the_page(
+    tmp_path: Path, in_lab: Callable[..., Json]
+) -> None:
+    seen = in_lab("strangers_hold_connections", home=str(tmp_path / "alice"))
+    for kind in ("no TLS", "idle", "partial"):
+        assert seen[kind] == [0, 200], f"{kind}: there are too many, but not for long"
+    assert seen["greedy"][1] == 200
 
 
 def test_a_firefox_that_leaves_in_the_middle_fails_the_repeat_and_the_trace_is_kept(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import random
+import subprocess
+import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,6 +17,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from rtclab.backend.live import own_page
+from rtclab.backend.live.devtools import FirefoxDriver
 from rtclab.backend.live.invited_reports import Refused
 from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows, checked, sources_of
 from rtclab.backend.live.recorder import Recorder
@@ -293,6 +298,33 @@ def test_a_report_with_values_that_no_browser_gives_is_refused(name: str, value:
     assert checked(report)["bytesReceived"] == 5
     with pytest.raises(Refused):
         checked({**report, name: value})
+
+
+def test_a_page_that_reports_too_much_is_bounded(tmp_path: Path) -> None:
+    taken: list[own_page.Report] = []
+
+    async def flood() -> int:
+        page = own_page.OwnPage(
+            "alice",
+            {},
+            lambda page: FirefoxDriver("alice", tmp_path, page),
+            spawn=lambda command, **options: subprocess.Popen(command, **options),
+            home=tmp_path,
+            out=tmp_path,
+            report=taken.append,
+            event=lambda event, detail: None,
+            fail=lambda reason: None,
+            sleep_until=lambda at_ns: asyncio.sleep(0),
+        )
+        frames = {track: [[None, None, None, None, 0, 0]] * 500 for track in "ab"}
+        stats = {"type": "stats", "number": 0, "reports": [], "selected": [], "frames": frames}
+        for _ in range(40):
+            page.on_report(json.dumps({**stats, "at_ms": time.time() * 1e3}))
+        return page.refused
+
+    refused = asyncio.run(flood())
+    assert len(taken) + refused == 40
+    assert 10 <= len(taken) <= 30, "bursts of 10,000 rows, and what is earned meanwhile"
 
 
 def test_what_passed_the_checks_fits_the_tables_of_the_trace() -> None:

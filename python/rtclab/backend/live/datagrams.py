@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import OrderedDict
+from contextlib import suppress
 
 from rtclab.backend.live.namespaces import call_in_node
 
@@ -15,10 +16,25 @@ MAX_CLIENTS = 32
 MAX_DATAGRAM_BYTES = 65_535
 AT_ONCE = 64
 """Maximum number of datagrams that are copied before other tasks run."""
+STUN_HEADER_BYTES = 20
+MAGIC_COOKIE = 0x2112A442.to_bytes(4)
+
+
+def is_stun(data: bytes) -> bool:
+    """Whether a datagram is a STUN message, by its header (RFC 8489, section 5)."""
+    return (
+        len(data) >= STUN_HEADER_BYTES
+        and data[0] < 0x40  # the first two bits are zero
+        and int.from_bytes(data[2:4]) == len(data) - STUN_HEADER_BYTES
+        and data[4:8] == MAGIC_COOKIE
+    )
 
 
 class Forwarder:
     """Gives each port of one client a socket of its own in the node, as a NAT does.
+
+    A client begins with a STUN message; see TURN (RFC 8656, section 7.1). Other datagrams of a new port are
+    dropped.
 
     Args:
         outside: UDP socket outside the lab.
@@ -50,11 +66,17 @@ class Forwarder:
                 data, source = self._outside.recvfrom(MAX_DATAGRAM_BYTES)
             except OSError:  # nothing more, or an earlier datagram was undeliverable
                 return
-            if source[0] == self.client:
-                self._send(self._of(source), data)
+            if source[0] == self.client and (source in self._inside or is_stun(data)):
+                # A full buffer loses a datagram, as a network does, and so does a lack of file descriptors.
+                with suppress(OSError):
+                    self._of(source).send(data)
 
     def _of(self, client: Place) -> socket.socket:
-        """The socket in the node for a port of the client. A new one may replace the longest unused one."""
+        """The socket in the node for a port of the client. A new one may replace the longest unused one.
+
+        Raises:
+            OSError: no socket can be made, because too many files are open.
+        """
         if client not in self._inside:
             if len(self._inside) >= MAX_CLIENTS:
                 self._forget()
@@ -73,12 +95,6 @@ class Forwarder:
                 self._outside.sendto(data, client)
             except OSError:
                 return
-
-    def _send(self, inside: socket.socket, data: bytes) -> None:
-        try:
-            inside.send(data)
-        except OSError:
-            return  # a full buffer loses a datagram, as a network does
 
     def _forget(self) -> None:
         _, inside = self._inside.popitem(last=False)

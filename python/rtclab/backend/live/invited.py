@@ -33,7 +33,10 @@ from rtclab.backend.live.turn import PORT, TurnServer
 
 MAX_CONNECTIONS = 32
 """Maximum number of simultaneous TCP connections. A browser opens six, and more for each reload."""
-HANDSHAKE_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 10.0
+"""How long a connection may take for its TLS handshake, and then for each request, also the first one."""
+SHUTDOWN_TIMEOUT_S = 1.0
+"""How long the other end of a connection may take to agree to its end."""
 NO_DESCRIPTORS_WAIT_S = 0.1
 
 QUIET = logging.getLogger("rtclab.invited")
@@ -93,7 +96,11 @@ class InvitedBrowser:
         self._forwarder = Forwarder(_socket(place["udp"]), node.name, (node.address, PORT))
         self._listening = _socket(place["tcp"])
         self._runner = web.AppRunner(
-            self.page.application(), access_log=None, logger=QUIET, shutdown_timeout=0.5
+            self.page.application(),
+            access_log=None,
+            logger=QUIET,
+            shutdown_timeout=0.5,
+            keepalive_timeout=REQUEST_TIMEOUT_S,
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self.description: str | None = None
@@ -173,6 +180,11 @@ class InvitedBrowser:
             f"{2 * clock.uncertainty_ms:.1f} ms: times that the page reports may be off by half of it, and "
             "by the drift of its clock",
         ]
+        if self.page.refused:
+            found.append(
+                f"at least {self.page.refused} messages of {self._name}'s invited browser were refused: "
+                "they were too many"
+            )
         if wanted and camera and any(camera[key] != wanted[key] for key in ("width", "height")):
             found.append(
                 f"the camera of {self._name} gave {camera['width']}x{camera['height']}; the scenario has "
@@ -214,7 +226,11 @@ class InvitedBrowser:
         assert self._runner.server is not None
         with suppress(OSError, TimeoutError):
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._runner.server, connection, ssl=context, ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S
+                self._runner.server,
+                connection,
+                ssl=context,
+                ssl_handshake_timeout=REQUEST_TIMEOUT_S,
+                ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
             )
 
 

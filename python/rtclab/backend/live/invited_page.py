@@ -23,6 +23,7 @@ from typing import Any
 
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, TCPConnector, WSMsgType, web
 
+from rtclab.backend.live.budget import page_budget
 from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages, printable
 from rtclab.backend.live.namespaces import sockets_in_node
 from rtclab.backend.live.signalling import PAGE, Message, PageServer, isolate
@@ -30,8 +31,6 @@ from rtclab.backend.live.signalling import PAGE, Message, PageServer, isolate
 COOKIE = "seat"
 CHANNELS = ("report", "signalling")
 MAX_BODY_BYTES = 500_000
-MESSAGES_AT_ONCE, MESSAGES_PER_S = 500, 100
-"""Limits of what a page sends: size of a burst, and mean rate."""
 
 QUESTIONS = 10
 """Number of answers after which the clock of a page counts as known."""
@@ -82,12 +81,15 @@ class InvitedPage(PageServer):
         self._on_taken = on_taken
         self._secret: str | None = None
         self._events: web.StreamResponse | None = None
+        self._has_signalling = False
         self._upstream: ClientWebSocketResponse | None = None
         self._ready: Message | None = None
         """The report that the page has its camera, until the page's clock is known."""
         self._heard_s = 0.0
         self._answered = asyncio.Event()
-        self._allowed, self._counted_s = float(MESSAGES_AT_ONCE), time.monotonic()
+        self._budget = page_budget()
+        self.refused = 0
+        """How many messages were dropped because the page sent too much."""
 
     def application(self) -> web.Application:
         """The server as an aiohttp application, below ``/TOKEN/``."""
@@ -114,18 +116,24 @@ class InvitedPage(PageServer):
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Answers only requests with the token and, once the seat is taken, with the cookie."""
-        token, _, path = request.path.removeprefix("/").partition("/")
-        if not _equal(token, self.token):
-            raise web.HTTPNotFound(headers=HEADERS)
-        if self._secret is None:
-            if path in CHANNELS:
-                raise web.HTTPForbidden(headers=HEADERS, text="Take the seat first.")
-        elif not _equal(request.cookies.get(COOKIE, ""), self._secret):
-            raise web.HTTPGone(headers=HEADERS, text=TAKEN)
+        refusal = self._refusal(request)
+        if refusal is not None:
+            refusal.force_close()  # a stranger keeps no connection
+            raise refusal
         response = await handler(request)
         if not response.prepared:
             response.headers.update(HEADERS)
         return response
+
+    def _refusal(self, request: web.Request) -> web.HTTPException | None:
+        token, _, path = request.path.removeprefix("/").partition("/")
+        if not _equal(token, self.token):
+            return web.HTTPNotFound(headers=HEADERS)
+        if self._secret is None and path in CHANNELS:
+            return web.HTTPForbidden(headers=HEADERS, text="Take the seat first.")
+        if self._secret is not None and not _equal(request.cookies.get(COOKIE, ""), self._secret):
+            return web.HTTPGone(headers=HEADERS, text=TAKEN)
+        return None
 
     async def _index(self, _request: web.Request) -> web.Response:  # type: ignore[override]
         text = (PAGE / "invited.html").read_text().replace("{participant}", escape(self._participant))
@@ -143,9 +151,10 @@ class InvitedPage(PageServer):
 
     async def _report(self, request: web.Request) -> web.StreamResponse:
         """Sends the commands of the session, and questions to the page's clock, until the page has gone."""
+        events = await _begun(request)
         if self._events is not None:
             self._on_closed()  # the page has been loaded again
-        self._events = events = await _begun(request)
+        self._events = events
         self._ready, self._heard_s = None, time.monotonic()
         self._checker.clock = PageClock()
         try:
@@ -180,7 +189,10 @@ class InvitedPage(PageServer):
         for message in await self._messages(request):
             try:
                 report = self._checker.report(message, now_ms)
-                if report["type"] == "clock":
+                rows = len(report.get("reports", ())) + len(report.get("frames", ()))
+                if not self._budget.covers(rows=rows):
+                    self.refused += 1
+                elif report["type"] == "clock":
                     self._answered.set()
                 elif report["type"] == "ready":
                     self._ready = report
@@ -193,8 +205,9 @@ class InvitedPage(PageServer):
 
     async def _signal(self, request: web.Request) -> web.StreamResponse:
         """Passes on what the signalling server sends to the participant."""
-        if self._upstream is not None:
+        if self._has_signalling:
             raise web.HTTPConflict(text="This page is open in another tab.")
+        self._has_signalling = True
         asked = request.query.get("calls", "")
         calls = [call for call in sorted(self._checker.calls) if str(call) in asked.split(",")]
         url = f"{self._signalling}&calls={','.join(map(str, calls))}"
@@ -210,7 +223,7 @@ class InvitedPage(PageServer):
         except ClientError as error:
             raise web.HTTPBadGateway(text=f"no signalling: {type(error).__name__}") from None
         finally:
-            self._upstream = None
+            self._upstream, self._has_signalling = None, False
 
     async def _take_signals(self, request: web.Request) -> web.Response:
         for message in await self._messages(request):
@@ -224,20 +237,20 @@ class InvitedPage(PageServer):
         return web.Response(status=204)
 
     async def _messages(self, request: web.Request) -> list[Any]:
-        """The messages of a request, if the page does not send too many of them."""
+        """The messages of a request; those that are too many are dropped and counted."""
         try:
-            found = messages(await request.text())
-            now_s = time.monotonic()
-            self._heard_s = now_s
-            earned = (now_s - self._counted_s) * MESSAGES_PER_S
-            self._allowed = min(self._allowed + earned, MESSAGES_AT_ONCE) - len(found)
-            self._counted_s = now_s
-            if self._allowed < 0:
-                raise Refused(f"expected at most {MESSAGES_PER_S} messages per second")
+            body = await request.text()
+            self._heard_s = time.monotonic()
+            if not self._budget.covers(characters=len(body)):
+                self.refused += 1
+                return []
+            found = messages(body)
         except (Refused, UnicodeError, LookupError, web.HTTPRequestEntityTooLarge) as error:
             self._on_error(error)
             raise web.HTTPBadRequest(text="refused") from None
-        return found
+        taken = [message for message in found if self._budget.covers(reports=1)]
+        self.refused += len(found) - len(taken)
+        return taken
 
 
 def _equal(given: str, expected: str) -> bool:

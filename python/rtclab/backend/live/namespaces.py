@@ -44,7 +44,11 @@ Result = TypeVar("Result")
 MTU_BYTES = 1500
 PREFIX_BITS = 24
 NODE_INTERFACE = "eth0"
-NAMESPACES = Path("/run/netns")
+RUN = Path("/run")
+"""A file system of the lab's own, in memory, which disappears with the lab."""
+RUN_SIZE = "25%"
+"""Its size, of the machine's memory; the default is half. Four browsers have used 65 MB."""
+NAMESPACES = RUN / "netns"
 
 UNSHARE = [
     "unshare", "--user", "--map-root-user", "--net", "--mount", "--pid",
@@ -239,7 +243,8 @@ def _prepare_lab() -> None:
     # A program that crashes would leave a file of its memory, in the user's directory if it runs there.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Names of network namespaces are files in /run, which is not writable for an unprivileged user.
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"], check=True)
+    options = f"mode=755,size={RUN_SIZE}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(RUN)], check=True)
     NAMESPACES.mkdir()
     _bring_up("lo")
 
@@ -302,7 +307,7 @@ def _create_node(index: int, name: str, address: str) -> Node:
 
 def name_nodes(nodes: Iterable[Node]) -> None:
     """Lets every program in the lab resolve the names of nodes, by an ``/etc/hosts`` of the lab's own."""
-    hosts = NAMESPACES.parent / "hosts"
+    hosts = RUN / "hosts"
     lines = ["127.0.0.1 localhost", *(f"{node.address} {node.name}" for node in nodes)]
     hosts.write_text("".join(f"{line}\n" for line in lines))
     subprocess.run(["mount", "--bind", str(hosts), "/etc/hosts"], check=True)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from rtclab.backend.live.budget import page_budget
 from rtclab.backend.live.devtools import DevToolsError, Driver
 from rtclab.backend.live.invited_reports import Refused
 from rtclab.backend.live.own import runner_of
@@ -31,7 +32,6 @@ LOST_GRACE_S = 0.5
 """How long to wait, after the connection with the browser has ended, for a better reason."""
 LOOK_INTERVAL_S = 0.05
 MAX_REPORT_CHARACTERS = 1_000_000
-MAX_REPORTS_PER_S = 200
 MAX_TEXT_CHARACTERS = 500
 MAX_REASON_CHARACTERS = 2000
 FAR_MS = 60_000.0
@@ -41,7 +41,6 @@ MAX_MESSAGES = 200
 SILENT_S = 5.0
 """A page with connections that reports nothing for this long counts as stopped."""
 
-MAX_CHARACTERS_PER_S = 3_000_000
 MAX_CONNECTIONS = 500
 """Most connections of a page that are observed."""
 
@@ -123,6 +122,11 @@ class PageStats(_Message):
     selected: Annotated[list[Selected], Field(max_length=50)]
     frames: Annotated[dict[Text, Annotated[list[Frame], Field(max_length=1000)]], Field(max_length=100)]
 
+    @property
+    def rows(self) -> int:
+        """How many rows of tables the report becomes."""
+        return len(self.reports) + sum(map(len, self.frames.values()))
+
 
 class Alive(_Message):
     """A document that has made connections still runs."""
@@ -181,7 +185,7 @@ class OwnPage:
         self._finished = asyncio.Event()
         self._script: Process | None = None
         self._said = 0
-        self._second, self._reports, self._characters = 0, 0, 0
+        self._budget = page_budget()
         self._documents: dict[str, float] = {}
         """By document with connections, when it last said so, on the clock of the event loop."""
         self._last_report_s: float | None = None
@@ -248,19 +252,13 @@ class OwnPage:
 
     def on_report(self, text: str) -> None:
         now_s = asyncio.get_running_loop().time()
-        if int(now_s) != self._second:
-            self._second, self._reports, self._characters = int(now_s), 0, 0
-        self._reports += 1
-        self._characters += len(text)
-        if (
-            self._reports > MAX_REPORTS_PER_S
-            or len(text) > MAX_REPORT_CHARACTERS
-            or self._characters > MAX_CHARACTERS_PER_S
-        ):
+        if len(text) > MAX_REPORT_CHARACTERS or not self._budget.covers(reports=1, characters=len(text)):
             self.refused += 1
             return
         try:
             report = _REPORT.validate_json(text)
+            if isinstance(report, PageStats) and not self._budget.covers(rows=report.rows):
+                raise ValueError("the page reports too much")
             if abs(report.at_ms - time.time() * 1000) > FAR_MS:
                 raise ValueError("the report is not of this time")
             self._report(report)

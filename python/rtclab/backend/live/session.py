@@ -31,7 +31,8 @@ from rtclab.backend.live.firefox import BROWSERS
 from rtclab.backend.live.internet import connect_internet, is_connected
 from rtclab.backend.live.invited import InvitedBrowser
 from rtclab.backend.live.namespaces import (
-    NAMESPACES,
+    RUN,
+    RUN_SIZE,
     Emit,
     Json,
     Node,
@@ -59,8 +60,10 @@ from rtclab.trace import NS_PER_S, NotConnected, write_text
 
 LOOPBACK = "127.0.0.1"
 SUBNET = "10.77.0"
-HOMES = Path("/run/homes")
+HOMES = RUN / "homes"
 """Files of browsers and servers, in the lab's own memory file system, which disappears with the lab."""
+FULL = 0.99
+"""If more than this part of that file system is used, it counts as full."""
 
 BROWSER_NICENESS = 10
 """Lower priority than the emulator's, which an unprivileged user cannot raise."""
@@ -110,7 +113,7 @@ def run_session(argument: Json, emit: Emit) -> Json:
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
     if argument["own_pages"] or any(server["whip"] for server in argument["whip"].values()):
-        allow_plain_http(names, NAMESPACES.parent)
+        allow_plain_http(names, RUN)
     internet = next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
     if internet is not None:
         connect_internet(internet, nodes)
@@ -265,6 +268,11 @@ class Session:
     def fail(self, reason: str, kind: type[CallFailed | LaboratoryFailed] = CallFailed) -> None:
         """Ends the repeat as failed, or as an error of the laboratory. Only the first reason is kept."""
         if not self._failure.done():
+            if files_full():
+                reason += (
+                    f"; the files of browsers and servers fill {RUN} of the laboratory, {RUN_SIZE} of this "
+                    "machine's memory: expected pages and servers to store less"
+                )
             self.recorder.add_event(self._now_ns(), "", "failed", detail=reason)
             self._failure.set_exception(kind(printable(reason)))
 
@@ -626,6 +634,8 @@ class Session:
             self._emit(self._sampler.new(self._now_ns()))
             self._check_connections()
             self._note_silent_pages()
+            if files_full():
+                self.fail("no file can be written")
             if self._emulator is not None and not self._emulator.is_running():
                 self.fail("the emulator ended during the call", LaboratoryFailed)
             if self._internet is not None and not is_connected(self._internet):
@@ -738,6 +748,12 @@ class Session:
             return "dtls_connected"
         encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
         return "dtls_connected" if encrypted else "ice_connected"
+
+
+def files_full() -> bool:
+    """Whether the files of browsers and servers have used up the memory for them."""
+    space = shutil.disk_usage(RUN)
+    return space.used > FULL * space.total
 
 
 def _name_of(traffic: Json) -> str:
