@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isnan
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -14,7 +14,7 @@ import polars as pl
 from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding
 from rtclab.experiment import metrics_of
-from rtclab.metrics import METRICS, Metric, t_quantile
+from rtclab.metrics import METRICS, Metric, prediction_interval
 from rtclab.report import render
 from rtclab.report.plots import comparison_plots
 from rtclab.scenario import Scenario
@@ -138,9 +138,7 @@ def _compared(runs: dict[str, Run]) -> dict[str, list[Beside]]:
             own, others = call.filter(*mine)["value"], simulated.filter(*mine)["value"].to_list()
             if own.is_empty() or not others:
                 continue
-            low = high = None
-            if len(others) > 1:
-                half = t_quantile(len(others) - 1) * stdev(others) * sqrt(1 + 1 / len(others))
-                low, high = max(fmean(others) - half, METRICS[name].bounds[0]), fmean(others) + half
+            ends = prediction_interval(others, METRICS[name].bounds)
+            low, high = (None if isnan(end) else end for end in ends)
             found.setdefault(flow, []).append(Beside(METRICS[name], own[0], fmean(others), low, high))
     return found
