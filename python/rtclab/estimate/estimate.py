@@ -80,8 +80,7 @@ class Estimate:
             BadInput: there is such a file already.
         """
         file = Path(path)
-        if file.exists():
-            raise BadInput(f"{file}: exists already", hint="give another name, or remove it first")
+        check_new(file)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, self.text)
         return file
@@ -98,10 +97,12 @@ class Estimate:
             repeats: number of simulations.
 
         Raises:
+            BadInput: there is such a file already; nothing was simulated.
             DiskFull: the page could not be written.
         """
         from rtclab.estimate.page import write_page
 
+        check_new(Path(path))
         simulated = self.simulated(repeats)
         return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
 
@@ -118,6 +119,18 @@ class Estimate:
             "scenario": self.scenario.model_dump(mode="json"),
             "notes": list(self.call.notes),
         }
+
+
+def check_new(file: Path, option: str = "") -> None:
+    """Checks that a file, which an option may have named, can be written without overwriting anything.
+
+    Raises:
+        BadInput: there is such a file already.
+    """
+    if file.exists() or file.is_symlink():
+        raise BadInput(
+            f"{option} {file}: exists already".lstrip(), hint="give another name, or remove it first"
+        )
 
 
 def estimate(call: KnownCall) -> Estimate:
