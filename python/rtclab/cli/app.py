@@ -169,7 +169,8 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         help="Run a scenario from outside of the current project although it starts programs (commands of "
-        "servers, scripts, arguments of browsers) or uses your network. Live calls only.",
+        "servers, scripts, arguments of browsers), opens a file as a page or uses your network. "
+        "Live calls only.",
     ),
 ]
 RUNS = Path("runs")
