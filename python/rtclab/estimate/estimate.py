@@ -134,7 +134,11 @@ def check_new(file: Path, option: str = "") -> None:
 
 
 def estimate(call: KnownCall) -> Estimate:
-    """Estimates the scenario of a call."""
+    """Estimates the scenario of a call.
+
+    Raises:
+        BadInput: the call has numbers that no scenario can have.
+    """
     paths: dict[str, PathEstimate] = {}
     for one in call.directions:
         paths[_sender(one)] = _path(call, one)
@@ -143,7 +147,9 @@ def estimate(call: KnownCall) -> Estimate:
             paths[name] = _silent(call, name, paths)
     media = {_sender(one): media_of(call.trace, one.flow) for one in call.directions}
     ordered = {name: paths[name] for name in call.ends}
-    return Estimate(call, ordered, media, scenario_text(call, ordered, media))
+    made = Estimate(call, ordered, media, scenario_text(call, ordered, media))
+    _ = made.scenario  # it can be read
+    return made
 
 
 def _sender(direction: Direction) -> str:
