@@ -143,8 +143,18 @@ REPORTS = {
     fault=st.sampled_from(["", *sorted(REPORTS)]),
     tables=st.sets(st.sampled_from(COUNTERS)),
     column=st.sampled_from(
-        "framesPerSecond roundTripTime currentRoundTripTime frameWidth frameHeight bytesSent packetsSent "
-        "packetsLost headerBytesSent bytesReceived".split()
+        [
+            "framesPerSecond",
+            "roundTripTime",
+            "currentRoundTripTime",
+            "frameWidth",
+            "frameHeight",
+            "bytesSent",
+            "packetsSent",
+            "packetsLost",
+            "headerBytesSent",
+            "bytesReceived",
+        ]
     ),
     number=NUMBERS,
 )
@@ -154,6 +164,7 @@ REPORTS = {
 @example(fault="", tables=set(), column="roundTripTime", number=math.inf)
 @example(fault="", tables=set(), column="currentRoundTripTime", number=1e300)
 @example(fault="", tables=set(), column="bytesSent", number=1e15)
+@example(fault="one report", tables={"remote_inbound_rtp"}, column="roundTripTime", number=math.inf)
 def test_reports_with_any_faults_give_a_scenario_or_a_clear_error(
     trace: Trace, fault: str, tables: set[str], column: str, number: float
 ) -> None:
