@@ -673,6 +673,8 @@ def scenario_from(
     sdp: str | None = None,
     same_clock: bool = False,
     repeat: int | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
     out: str | Path = RUNS,
 ) -> Estimate:
     """Estimates a scenario from a call: both paths, with how sure each number is, and what was sent.
@@ -689,11 +691,13 @@ def scenario_from(
         same_clock: whether the machines of two captures had synchronised clocks. By default, their difference
             is estimated, and only the sum of the delays of both directions is known.
         repeat: number of the repeat of a run; by default the first that has a trace.
+        begin: take the call from this time on, in seconds or as text such as ``"10s"``.
+        end: take the call up to this time. A call that lasts more than an hour needs ``begin`` or ``end``.
         out: directory in which to look for runs by name.
 
     Raises:
-        BadInput: the call cannot be read, is too large, has no media, or has several flows and ``flow`` does
-            not choose one.
+        BadInput: the call cannot be read, is too large or too long, has no media, or has several flows and
+            ``flow`` does not choose one.
         TraceError: nothing was captured, or there is no such run.
 
     Example:
@@ -707,19 +711,22 @@ def scenario_from(
 
     if isinstance(call, (Trace, Results)):
         trace = call if isinstance(call, Trace) else _trace_of(call, repeat)
-        return estimate(call_of(trace, flow, trace.path.parent.name if call is not trace else "a trace"))
+        origin = trace.path.parent.name if call is not trace else "a trace"
+        return estimate(call_of(trace, flow, origin, begin=begin, end=end))
     paths = [call] if isinstance(call, (str, Path)) else list(call)
     if len(paths) == 1 and not Path(paths[0]).is_file():
         if (Path(paths[0]) / MANIFEST).is_file():
-            return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name))
+            return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name, begin=begin, end=end))
         if find_store(paths[0], Path(out)) is None:
             raise BadInput(
                 f"{paths[0]}: no such file or run", hint="expected a capture, a log, or a run in --out"
             )
         run = open_results(paths[0], out=out)
-        return estimate(call_of(_trace_of(run, repeat), flow, run.name))
+        return estimate(call_of(_trace_of(run, repeat), flow, run.name, begin=begin, end=end))
     files = [Path(path) for path in paths]
-    return estimate(read_call(files, names=names, sdp=sdp, same_clock=same_clock, flow=flow))
+    return estimate(
+        read_call(files, names=names, sdp=sdp, same_clock=same_clock, flow=flow, begin=begin, end=end)
+    )
 
 
 def _trace_of(run: Results, repeat: int | None) -> Trace:

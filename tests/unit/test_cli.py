@@ -30,6 +30,8 @@ from rtclab.backend import taking_turns
 from rtclab.backend.live import link
 from rtclab.cli import running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
+from rtclab.cli.trust import check_trusted
+from rtclab.errors import BadInput
 from rtclab.experiment import Experiment, Results
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario, shipped
@@ -946,6 +948,34 @@ def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture[str]) -
         "pairs": [None, [None, 1.5]],
         "name": "NaN",
     }
+
+
+@pytest.mark.parametrize(
+    ("page", "power"),
+    [
+        ("page.html", "participants.alice.page: {beside}/page.html"),
+        ("/home/me/page.html", "participants.alice.page: /home/me/page.html"),
+        ("http://10.0.0.9/page.html", None),
+    ],
+)
+def test_a_scenario_from_elsewhere_that_opens_a_file_needs_trust(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], page: str, power: str | None
+) -> None:
+    theirs = tmp_path_factory.mktemp("downloads") / "theirs.toml"
+    theirs.write_text(
+        f'name = "theirs"\nduration = "2 s"\n[participants.alice]\npage = "{page}"\n[participants.bob]\n'
+    )
+    scenario = Scenario.load(theirs)
+    if power is None:
+        check_trusted(scenario, [theirs], trust=False)
+        return
+    power = power.format(beside=theirs.parent)
+    with pytest.raises(BadInput, match=re.escape(f"and would do as you:\n  {power}")) as refused:
+        check_trusted(scenario, [theirs], trust=False)
+    assert refused.value.hint == "read it, and add --trust if you trust it"
+    check_trusted(scenario, [theirs], trust=True)
+    assert capsys.readouterr().err == f"{theirs} does as you:\n  {power}\n"
+    check_trusted(scenario, [Path("ours.toml")], trust=False)
 
 
 @pytest.mark.usefixtures("live")

@@ -25,9 +25,11 @@ from rtclab.estimate.findings import Finding
 from rtclab.estimate.fit import fit
 from rtclab.estimate.losses import random_loss
 from rtclab.estimate.packets import Packets, with_gaps
+from rtclab.estimate.page import compared
 from rtclab.estimate.path import course_points
 from rtclab.estimate.queue_model import windows_of
 from rtclab.estimate.scenario_text import plain, scenario_name
+from rtclab.metrics import METRICS
 from rtclab.trace import CaptureInfo, Trace
 
 LOGS = Path(__file__).parent / "event_logs"
@@ -417,3 +419,149 @@ def test_feedback_between_media_uses_capacity_and_does_not_hide_losses() -> None
     found = fit(known, 1e-6)
     assert found.rate_of_windows().mean() == pytest.approx(5e5, rel=0.01)
     assert found.capacity[0].high_bps is not None
+
+
+def test_nothing_is_overwritten_and_no_work_is_done_before_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("theirs.html").write_text("mine")
+    Path("from-event-log-alice-bob.toml").write_text("mine")
+    kept = sorted(tmp_path.iterdir())
+    unread = Path("unread.log")  # the call is not even opened
+    from_call = "scenario", "from"
+    for options, error in (
+        ((unread, "--scenario", "a.toml", "--page", "theirs.html"), "--page theirs.html: exists already"),
+        ((unread, "--scenario", "theirs.toml"), "--page theirs.html: exists already"),
+        ((unread, "--scenario", "theirs.html", "--no-report"), "--scenario theirs.html: exists already"),
+        (("event-log-alice-bob.log",), "--scenario from-event-log-alice-bob.toml: exists already"),
+        ((unread, "--scenario", "a.html"), "a.html: both the scenario and the page would be written there"),
+        ((unread, "--scenario", "a", "--page", "./a"), "a: both the scenario and the page"),
+    ):
+        assert command(*from_call, *options) == 2
+        shown = capsys.readouterr()
+        assert error in shown.err
+        assert "hint: " in shown.err
+        assert sorted(tmp_path.iterdir()) == kept
+    assert Path("theirs.html").read_text() == "mine"
+    estimate_of = rtclab.scenario_from(ALICE)
+    with pytest.raises(BadInput, match=r"^theirs.html: exists already"):
+        estimate_of.report("theirs.html")
+
+
+def test_without_a_scenario_there_is_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    arguments = ALICE, "--simulations", 1, "--scenario", "file/a.toml", "--page", "a.html"
+    assert command("scenario", "from", *arguments) == 1
+    assert "file" in capsys.readouterr().err
+    assert not Path("a.html").exists()
+
+
+CHANGED = {
+    "name": "changed",
+    "duration": "60 s",
+    "participants": {"alice": {}, "bob": {}},
+    "video": {},
+    "link": {
+        "up": {"capacity": {"steps": [["0 s", "600 kbit/s"], ["30 s", "1.5 Mbit/s"]]}, "delay": "20 ms"}
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def changed() -> Trace:
+    """A call of a minute whose capacity changes in the middle."""
+    return rtclab.simulate(Scenario.read(CHANGED, "changed"))
+
+
+def test_a_part_of_a_call_is_estimated_and_compared_alone(changed: Trace, tmp_path: Path) -> None:
+    for begin, end, kbps in ((0, "25 s", 600), ("35 s", None, 1500)):
+        made = rtclab.scenario_from(changed, begin=begin, end=end)
+        assert numbers(made, "alice")["capacity"].value == pytest.approx(kbps, rel=0.03)
+        assert made.scenario.duration.s == 25
+        assert "# Note: The part of the call from" in made.text
+    assert made.call.window == (35.0, 60.0)
+    sent = made.call.trace.table("packets")
+    assert sent["sent_ns"].min() >= 0
+    assert sent["sent_ns"].max() < 25_000_000_000
+    # Counters go on over the part, so they are compared with those at its begin.
+    rates = {}
+    for flow, rows in compared(made.call, made.simulated(4)).items():
+        rates[flow] = next(row for row in rows if row.metric.name == "receiving_rate")
+        frozen = next(row for row in rows if row.metric.name == "freeze_count")
+        whole, part = (METRICS["freeze_count"].function(changed, flow, span) for span in (None, (35, 60)))
+        assert frozen.call == part <= whole
+    # The simulation begins as a new call, and the part does not.
+    assert 900 < rates["alice->bob"].call < 1500
+    assert 900 < rates["alice->bob"].mean < 1500
+    assert "from 35 s to 60 s" in made.report(tmp_path / "part.html", 1).read_text()
+
+
+def test_a_part_of_counters_and_of_packets_in_one_direction(changed: Trace) -> None:
+    names = ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "candidate_pair")
+    tables = {name: changed.table(name).filter(participant="alice") for name in names}
+    counters = Trace.in_memory(tables, changed.manifest)
+    early, late = (
+        numbers(rtclab.scenario_from(counters, begin=begin, end=end), "alice")["capacity"].value or 0
+        for begin, end in ((0, 28), (34, 60))
+    )
+    assert 480 < early < 720 < 1000 < late < 1800
+    ends = changed.table("packets").filter((pl.col("flow") == "alice->bob") | (pl.col("sent_ns") < 10**10))
+    made = rtclab.scenario_from(Trace.in_memory({"packets": ends}, changed.manifest), begin=20)
+    assert made.scenario.video_of("bob") is None
+    quiet = Trace.in_memory({"packets": ends.filter(pl.col("sent_ns") < 5 * 10**9)}, changed.manifest)
+    with pytest.raises(BadInput, match=r"no media from 10 s to 20 s of the call"):
+        rtclab.scenario_from(quiet, begin=10, end=20)
+    with pytest.raises(BadInput, match="expected an end after the begin"):
+        rtclab.scenario_from(changed, begin=10, end=5)
+
+
+@pytest.mark.parametrize("files", [[ALICE], [ALICE, BOB]])
+def test_a_part_of_an_event_log_has_its_path(files: list[Path]) -> None:
+    whole = read_call(files)
+    half_s = whole.trace.manifest.duration_ns / 2e9
+    made = estimate(read_call(files, begin=half_s))
+    for name, path in made.paths.items():
+        found = {one.name: one for one in path.findings}
+        assert found["capacity"].value == pytest.approx(1000, rel=0.03), name
+        assert found["delay"].value == pytest.approx(25, abs=1.5), name
+
+
+def test_a_part_of_captures_has_the_other_packets_of_that_time(tmp_path: Path) -> None:
+    run = rtclab.run(Scenario.read(CHANGED, "changed"), repeats=1, capture=True, out=tmp_path)
+    capture = run.path / "repeat-0" / "capture.pcapng"
+    ends = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
+    made = estimate(read_call([capture], names=ends, begin="35 s", end="55 s"))
+    found = numbers(made, "alice")
+    assert found["capacity"].value == pytest.approx(1500, rel=0.03)
+    assert found["delay"].value == pytest.approx(20, abs=1)
+    (outwards,) = (one for one in made.call.directions if one.flow == "alice->bob")
+    assert outwards.packets is not None
+    assert np.isnan(outwards.packets.arrived_s[~outwards.packets.lost]).any()  # RTCP
+    assert 0 <= outwards.packets.sent_s.min() < outwards.packets.sent_s.max() < 20
+
+
+def test_a_log_of_days_is_refused_at_once_and_its_parts_are_not(
+    changed: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day_ns = 86_400 * 10**9
+    flows = {
+        name: flow.model_copy(update={"end_ns": day_ns}) for name, flow in changed.manifest.flows.items()
+    }
+    packets = changed.table("packets")
+    late = packets.with_columns(pl.col("sent_ns", "delivered_ns", "dropped_ns") + day_ns - 70 * 10**9)
+    about = changed.manifest.model_copy(update={"duration_ns": day_ns, "flows": flows})
+    Trace.write(tmp_path / "day", {"packets": pl.concat([packets, late])}, about)
+    assert command("scenario", "from", tmp_path / "day", "--scenario", tmp_path / "a.toml") == 2
+    shown = capsys.readouterr().err
+    assert "the call lasts 24 h; expected at most 1 h" in shown
+    assert "--from 60s --to 10min" in shown
+    part = "--from", "86330s", "--to", "86360s", "--simulations", 1
+    assert command("scenario", "from", tmp_path / "day", *part, "--scenario", tmp_path / "a.toml") == 0
+    assert Scenario.load(tmp_path / "a.toml").duration.s == 30
+    too_long = "--from", "10min", "--to", "90min", "--scenario", tmp_path / "b.toml"
+    assert command("scenario", "from", tmp_path / "day", *too_long) == 2
+    assert "the part of the call lasts 1.33 h" in capsys.readouterr().err

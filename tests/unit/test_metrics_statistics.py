@@ -19,7 +19,15 @@ from rtclab.experiment import compare_runs, summary_of_run
 from rtclab.metrics import METRICS
 from rtclab.metrics.registry import Bounds
 from rtclab.metrics.series import Samples
-from rtclab.metrics.statistics import Proportion, holm, mean_within_sd, paired, summarise, welch
+from rtclab.metrics.statistics import (
+    Proportion,
+    holm,
+    mean_within_sd,
+    paired,
+    prediction_interval,
+    summarise,
+    welch,
+)
 from rtclab.trace import NotConnected, Repeat, Run, Status, Trace
 
 T_975_2 = 4.302653  # Student's t, two degrees of freedom, 97.5 %
@@ -51,6 +59,27 @@ class MemoryRun(Run):
 def run_of_rates(*kbps: float, failed: int = 0, backend: str = "sim", first_seed: int = 0) -> Run:
     seconds = [[second(at, 1, int(rate * 125)) for at in range(10)] for rate in kbps]
     return MemoryRun([trace(flow_seconds=rows) for rows in seconds], failed, (), backend, first_seed)
+
+
+def test_the_next_value_after_1_2_3_lies_in_2_plus_minus_4_968() -> None:
+    # Wider than the interval of the mean by √(n + 1), that is twice.
+    low, high = prediction_interval([1, nan, 2, 3])
+    assert (low, high) == (
+        pytest.approx(2 - T_975_2 * (4 / 3) ** 0.5),
+        pytest.approx(2 + T_975_2 * (4 / 3) ** 0.5),
+    )
+    assert prediction_interval([1, 2, 3], (0.0, 5.0)) == (0.0, 5.0)
+    assert prediction_interval([0.1] * 8) == (0.1, 0.1)
+    assert all(isnan(end) for end in prediction_interval([1.0, nan]))
+
+
+def test_one_value_more_lies_in_19_of_20_prediction_intervals() -> None:
+    source = np.random.default_rng(1)
+    inside = 0
+    for values in source.normal(5, 2, (4000, 9)):
+        low, high = prediction_interval(list(values[1:]))
+        inside += low <= values[0] <= high
+    assert 0.94 <= inside / 4000 <= 0.96
 
 
 def test_the_interval_of_1_2_3_is_2_plus_minus_2_484() -> None:

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from math import isnan, log, sqrt
+from math import isnan, log
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ import polars as pl
 
 from rtclab import Scenario, Trace, run, simulate
 from rtclab.estimate import Estimate, KnownCall, call_of, estimate, read_call
-from rtclab.metrics import METRICS, t_quantile
+from rtclab.metrics import METRICS, prediction_interval
 from rtclab.scenario import GilbertElliott, Ratio
 from rtclab.trace import NS_PER_MS, NS_PER_S, CaptureInfo, write_text
 from rtclab_papers.validate.conditions import draw
@@ -333,10 +333,9 @@ def _simulated(made: Estimate, original: dict[str, list[float]]) -> Row:
     for name, values in original.items():
         if len(values) < 2 or not own[name]:
             continue
-        half = t_quantile(len(values) - 1) * stdev(values) * sqrt(1 + 1 / len(values))
-        middle = fmean(values)
-        row[f"{name}_inside"] = abs(fmean(own[name]) - middle) <= half
-        row[f"{name}_share"] = fmean(abs(value - middle) <= half for value in own[name])
+        low, high = prediction_interval(values)
+        row[f"{name}_inside"] = low <= fmean(own[name]) <= high
+        row[f"{name}_share"] = fmean(low <= value <= high for value in own[name])
     return row
 
 

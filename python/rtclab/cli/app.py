@@ -169,7 +169,8 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         help="Run a scenario from outside of the current project although it starts programs (commands of "
-        "servers, scripts, arguments of browsers) or uses your network. Live calls only.",
+        "servers, scripts, arguments of browsers), opens a file as a page or uses your network. "
+        "Live calls only.",
     ),
 ]
 RUNS = Path("runs")
@@ -725,6 +726,13 @@ def scenario_from(
         int | None,
         typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace."),
     ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Take the call from this time on, such as 10s."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Take the call up to this time.")
+    ] = None,
     scenario: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file to write; by default from-NAME.toml, here."),
@@ -744,11 +752,12 @@ def scenario_from(
 
     Writes a TOML file, which runs simulated or live, and a page that shows the call beside its simulation. If
     the call did not load a path, its capacity is a lower bound, and the scenario has no limit.
+    Files that exist are not overwritten. Of a call of more than an hour, --from and --to choose a part.
     """
     from rtclab.cli.estimating import EstimateRequest, estimate_and_show
 
     request = EstimateRequest(
-        calls, flow, names, sdp, same_clock, repeat, scenario, page, simulations, out, as_json
+        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, simulations, out, as_json
     )
     estimate_and_show(request, report=not no_report)
 

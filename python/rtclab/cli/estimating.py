@@ -10,8 +10,11 @@ from pathlib import Path
 from rtclab.cli import tables
 from rtclab.cli.importing import names_of
 from rtclab.cli.sdp import sdp_text
-from rtclab.errors import BadInput
+from rtclab.errors import BadInput, RtclabError
 from rtclab.estimate import Estimate
+from rtclab.estimate.estimate import check_new
+from rtclab.estimate.scenario_text import scenario_name
+from rtclab.experiment.store import find_store
 from rtclab.lab import scenario_from
 from rtclab.progress import busy
 
@@ -26,6 +29,8 @@ class EstimateRequest:
     sdp: Path | None
     same_clock: bool
     repeat: int | None
+    begin: str | None
+    end: str | None
     scenario: Path | None
     page: Path | None
     simulations: int
@@ -39,8 +44,7 @@ def estimate_and_show(request: EstimateRequest, *, report: bool) -> None:
     Raises:
         BadInput: the call cannot be read or an option is invalid; nothing was written.
     """
-    if request.scenario is not None and request.scenario.exists():
-        raise BadInput(f"--scenario {request.scenario}: exists already", hint="give another name")
+    scenario, page = _files(request, report=report)
     calls = request.calls[0] if len(request.calls) == 1 else request.calls
     names, sdp = names_of(request.names), sdp_text(request.sdp)
     with busy("estimating"):
@@ -51,13 +55,19 @@ def estimate_and_show(request: EstimateRequest, *, report: bool) -> None:
             sdp=sdp,
             same_clock=request.same_clock,
             repeat=request.repeat,
+            begin=request.begin,
+            end=request.end,
             out=request.out,
         )
-    scenario = made.save(request.scenario or Path(f"{made.scenario.name}.toml"))
-    page = request.page or (scenario.with_suffix(".html") if report else None)
     if page is not None:
         with busy("simulating"):
             made.report(page, request.simulations)
+    try:
+        made.save(scenario)
+    except (OSError, RtclabError):
+        if page is not None:
+            page.unlink()
+        raise
     if request.as_json:
         tables.print_json(
             {"file": str(scenario), "page": None if page is None else str(page), **made.as_dict()}
@@ -67,6 +77,27 @@ def estimate_and_show(request: EstimateRequest, *, report: bool) -> None:
     print(f"{scenario}: `rtclab run {scenario}` simulates it")
     if page is not None:
         print(page)
+
+
+def _files(request: EstimateRequest, *, report: bool) -> tuple[Path, Path | None]:
+    """The scenario and the page to write.
+
+    Raises:
+        BadInput: one of them exists already, or both are the same file.
+    """
+    first = request.calls[0]
+    source = find_store(first, request.out) or Path(first)
+    scenario = request.scenario or Path(f"{scenario_name(source.resolve().name)}.toml")
+    page = request.page or (scenario.with_suffix(".html") if report else None)
+    if page is not None and page.resolve() == scenario.resolve():
+        raise BadInput(
+            f"{scenario}: both the scenario and the page would be written there",
+            hint="the name of a scenario ends in .toml; --page names the page",
+        )
+    for option, file in (("--scenario", scenario), ("--page", page)):
+        if file is not None:
+            check_new(file, option)
+    return scenario, page
 
 
 def _show(made: Estimate) -> None:

@@ -1,6 +1,7 @@
-"""Scenarios from elsewhere that run programs or use the network: they run live only if the user says so.
+"""Scenarios from elsewhere that run programs, open files or use the network: live only if the user says so.
 
-Such a scenario is code, like a makefile: its author chooses programs that run as the user.
+Such a scenario is code, like a makefile: its author chooses programs that run as the user, and files that a
+browser without sandbox opens as pages.
 """
 
 from __future__ import annotations
@@ -55,13 +56,17 @@ def comes_with_rtclab(file: Path) -> bool:
 def powers_of(scenario: Scenario) -> Iterable[str]:
     """What a scenario does in live calls that needs trust, as ``field: value``.
 
-    It runs programs besides rtclab's own, or lets pages and servers use the network of this machine.
+    It runs programs besides rtclab's own, lets pages and servers use the network of this machine, or opens a
+    file in a browser without sandbox, with the files beside it. A page at an address needs no trust of its
+    own: without these powers, nothing answers there but rtclab's own servers.
     """
     if scenario.internet:
         yield "internet: true"
     for name, own in scenario.participants.items():
         if given := scenario.browser_of(name).args:
             yield f"participants.{name}.browser.args: {shlex.join(given)}"
+        if own.page is not None and "://" not in own.page:
+            yield f"participants.{name}.page: {own.page}"
         if own.script is not None:
             yield f"participants.{name}.script: {own.script}"
     for name, server in scenario.servers.items():

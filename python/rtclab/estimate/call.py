@@ -8,15 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import BadInput, TraceError
 from rtclab.estimate.beside import of_capture, of_log, with_received
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
+from rtclab.estimate.part import chosen_part, part_of
+from rtclab.experiment.results import Moment
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
+from rtclab.metrics.series import Window
 from rtclab.monitor import Tables
 from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest
 
@@ -73,6 +77,8 @@ class KnownCall:
         origin: names of the files, or of the run.
         names: names of both ends in the source, by their names in the scenario.
         notes: what a reader must know.
+        whole: the trace of the whole call, if ``trace`` and ``directions`` are a part of it.
+        window: that part, in s.
     """
 
     trace: Trace
@@ -80,6 +86,8 @@ class KnownCall:
     origin: str
     names: Mapping[str, str]
     notes: tuple[str, ...]
+    whole: Trace
+    window: Window | None = None
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -95,6 +103,8 @@ def read_call(
     sdp: str | None = None,
     same_clock: bool = False,
     flow: str | None = None,
+    begin: Moment | None = None,
+    end: Moment | None = None,
 ) -> KnownCall:
     """Reads the call of captures or logs.
 
@@ -105,9 +115,11 @@ def read_call(
         same_clock: whether the machines of two captures had synchronised clocks. Otherwise their difference
             is estimated, and only the sum of the delays of both directions is known.
         flow: the flow to take, if the files have several.
+        begin: take the call from this time on, in s or as text such as ``"10s"``.
+        end: take the call up to this time.
 
     Raises:
-        BadInput: a file cannot be read, is too large, or has no call or several.
+        BadInput: a file cannot be read, is too large or too long, or has no call or several.
         TraceError: nothing was captured.
     """
     captured = [file for file in files if is_capture(file)]
@@ -119,13 +131,13 @@ def read_call(
             )
     two = len(captured) == 2
     imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
+    window = chosen_part(imported.manifest.duration_ns, begin, end)
     origin = " and ".join(file.name for file in files)
     if len(captured) == 1 and not _has_arrivals(imported):
-        return _at_one_point(imported, captured[0], sdp, flow, origin)
-    call = call_of(Trace.in_memory(imported.tables, imported.manifest), flow, origin, imported.notes)
-    if captured:
-        return _with_others_of_captures(call, captured, sdp)
-    return _with_rtcp_of_logs(call, files)
+        return _taken(_at_one_point(imported, captured[0], sdp, flow, origin), window)
+    call = _whole(Trace.in_memory(imported.tables, imported.manifest), flow, origin, imported.notes)
+    call = _with_others_of_captures(call, captured, sdp) if captured else _with_rtcp_of_logs(call, files)
+    return _taken(call, window)
 
 
 def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
@@ -166,12 +178,64 @@ def _with_rtcp_of_logs(call: KnownCall, files: Sequence[Path]) -> KnownCall:
     return replace(call, directions=tuple(directions.values()))
 
 
-def call_of(trace: Trace, flow: str | None = None, origin: str = "", notes: Sequence[str] = ()) -> KnownCall:
+def call_of(
+    trace: Trace,
+    flow: str | None = None,
+    origin: str = "",
+    notes: Sequence[str] = (),
+    begin: Moment | None = None,
+    end: Moment | None = None,
+) -> KnownCall:
     """The call of a trace: of a simulated or live call, or of an import.
 
+    Args:
+        trace: the trace.
+        flow: the flow to take, if there are several.
+        origin: what the scenario is called after.
+        notes: what a reader must know.
+        begin: take the call from this time on, in s or as text such as ``"10s"``.
+        end: take the call up to this time.
+
     Raises:
-        BadInput: the trace has no call, or several and ``flow`` names none of them.
+        BadInput: the trace is too long, or has no call, or several and ``flow`` names none of them.
     """
+    window = chosen_part(trace.manifest.duration_ns, begin, end)
+    return _taken(_whole(trace, flow, origin, notes), window)
+
+
+def _taken(call: KnownCall, window: Window | None) -> KnownCall:
+    """The part of a call that is taken.
+
+    Raises:
+        BadInput: it has no media, or too many packets.
+    """
+    if window is not None:
+        trace = part_of(call.trace, window)
+        flows = _media(trace)
+        if not flows & set(trace.flows):
+            raise BadInput(f"no media from {window[0]:g} s to {window[1]:g} s of the call")
+        directions = tuple(_part(one, window) for one in call.directions if one.flow in flows)
+        note = f"The part of the call from {window[0]:g} s to {window[1]:g} s"
+        call = replace(call, trace=trace, directions=directions, window=window, notes=(note, *call.notes))
+    for one in call.directions:
+        if one.packets is not None and len(one.packets.sent_s) > MOST_PACKETS:
+            raise BadInput(
+                f"{one.flow}: {len(one.packets.sent_s)} packets; expected at most {MOST_PACKETS}",
+                hint="choose a part, such as `--from 60s --to 10min`, in Python `begin=` and `end=`",
+            )
+    return call
+
+
+def _part(one: Direction, window: Window) -> Direction:
+    packets = None if one.packets is None else one.packets.between(*window)
+    if packets is None or np.count_nonzero(~np.isnan(packets.arrived_s)) < FEWEST_PACKETS:
+        # A capture at one end knows no more; counters may.
+        source = one.source if one.source == ONE_POINT else GETSTATS
+        return replace(one, packets=None, source=source, one_way=False)
+    return replace(one, packets=packets)
+
+
+def _whole(trace: Trace, flow: str | None, origin: str, notes: Sequence[str]) -> KnownCall:
     outwards = _chosen(trace, flow)
     call = _renamed(trace, outwards, origin, notes)
     return replace(call, directions=tuple(_direction(call.trace, name) for name in call.trace.flows))
@@ -196,16 +260,7 @@ def _direction(trace: Trace, flow: str) -> Direction:
     elif about is not None and about.clock is not None:
         one_way = not about.corrected
         one_time = one_way or about.clock["offset_ms"] is not None
-    return Direction(flow, source, _bounded(packets_of(packets), flow), one_way, one_time=one_time)
-
-
-def _bounded(packets: Packets, flow: str) -> Packets:
-    if len(packets.sent_s) > MOST_PACKETS:
-        raise BadInput(
-            f"{flow}: {len(packets.sent_s)} packets; expected at most {MOST_PACKETS}",
-            hint="cut the call in parts; `editcap -A … -B …` does so with a capture",
-        )
-    return packets
+    return Direction(flow, source, packets_of(packets), one_way, one_time=one_time)
 
 
 def _chosen(trace: Trace, flow: str | None) -> FlowInfo:
@@ -296,7 +351,8 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
         capture=about_call.capture,
     )
     named = {our: _shown(name) for name, our in ours.items()}
-    return KnownCall(Trace.in_memory(tables, manifest), (), origin, named, tuple(notes))
+    renamed = Trace.in_memory(tables, manifest)
+    return KnownCall(renamed, (), origin, named, tuple(notes), renamed)
 
 
 def _at_one_point(
@@ -354,7 +410,7 @@ def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
         delivered_ns=arrived_ns,
         sent_ns=arrived_ns - later * NS_PER_S // UNITS_PER_SECOND,
     )
-    return _bounded(packets_of(with_gaps(rows)), "the capture")
+    return packets_of(with_gaps(rows))
 
 
 def duration_s(call: KnownCall) -> float:

@@ -113,7 +113,7 @@ def _round_trips(trace: Trace, at_s: Array) -> Array:
         trace.table("remote_inbound_rtp").select("at_ns", trip="roundTripTime"),
         trace.table("candidate_pair").select("at_ns", trip="currentRoundTripTime"),
     ]
-    known = pl.concat(trips).drop_nulls().filter(pl.col("trip") > 0).sort("at_ns")
+    known = pl.concat(trips).drop_nulls().filter(pl.col("trip").is_finite(), pl.col("trip") > 0).sort("at_ns")
     times, values = known["at_ns"].to_numpy() / NS_PER_S, known["trip"].to_numpy()
     found = np.full(len(at_s), np.nan)
     for index, at in enumerate(at_s):

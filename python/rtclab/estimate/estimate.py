@@ -80,8 +80,7 @@ class Estimate:
             BadInput: there is such a file already.
         """
         file = Path(path)
-        if file.exists():
-            raise BadInput(f"{file}: exists already", hint="give another name, or remove it first")
+        check_new(file)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, self.text)
         return file
@@ -98,10 +97,12 @@ class Estimate:
             repeats: number of simulations.
 
         Raises:
+            BadInput: there is such a file already; nothing was simulated.
             DiskFull: the page could not be written.
         """
         from rtclab.estimate.page import write_page
 
+        check_new(Path(path))
         simulated = self.simulated(repeats)
         return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
 
@@ -120,8 +121,24 @@ class Estimate:
         }
 
 
+def check_new(file: Path, option: str = "") -> None:
+    """Checks that a file, which an option may have named, can be written without overwriting anything.
+
+    Raises:
+        BadInput: there is such a file already.
+    """
+    if file.exists() or file.is_symlink():
+        raise BadInput(
+            f"{option} {file}: exists already".lstrip(), hint="give another name, or remove it first"
+        )
+
+
 def estimate(call: KnownCall) -> Estimate:
-    """Estimates the scenario of a call."""
+    """Estimates the scenario of a call.
+
+    Raises:
+        BadInput: the call has numbers that no scenario can have.
+    """
     paths: dict[str, PathEstimate] = {}
     for one in call.directions:
         paths[_sender(one)] = _path(call, one)
@@ -130,7 +147,9 @@ def estimate(call: KnownCall) -> Estimate:
             paths[name] = _silent(call, name, paths)
     media = {_sender(one): media_of(call.trace, one.flow) for one in call.directions}
     ordered = {name: paths[name] for name in call.ends}
-    return Estimate(call, ordered, media, scenario_text(call, ordered, media))
+    made = Estimate(call, ordered, media, scenario_text(call, ordered, media))
+    _ = made.scenario  # it can be read
+    return made
 
 
 def _sender(direction: Direction) -> str:

@@ -19,6 +19,8 @@ USUAL_BITRATES = ((640 * 480, 1_700_000), (1280 * 720, 2_500_000))
 """Maximum bitrates of Chromium by number of pixels, up to which they apply."""
 LARGEST_BITRATE = 5_000_000
 FRAME_RATES = (5, 7.5, 10, 12, 15, 20, 24, 25, 30, 50, 60)
+LARGEST_FRAME_RATE = 240
+"""Reports of more are no frame rates."""
 AUDIO_CLOCK = 48_000
 STEADY = 0.06
 """A rate that is within this share of the usual maximum for :data:`STEADY_S` is limited by it."""
@@ -119,7 +121,8 @@ def _codec(sent: pl.DataFrame) -> str | None:
 
 def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:
     """The frame rate of the camera: the usual rate that is nearest to the highest of the call."""
-    rates = sent["framesPerSecond"].drop_nulls().to_numpy()
+    reported = sent["framesPerSecond"].drop_nulls()
+    rates = reported.filter(reported.is_between(0, LARGEST_FRAME_RATE)).to_numpy()
     if not rates.size and rtp is not None:
         video = rtp.filter(pl.col("kind") == "video").drop_nulls("rtp_timestamp")
         frames = video.unique(["ssrc", "rtp_timestamp"], keep="first").group_by(pl.col("sent_ns") // NS_PER_S)

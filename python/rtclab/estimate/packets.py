@@ -53,6 +53,16 @@ class Packets:
             np.concatenate([self.lost, np.isfinite(unknown)])[order],
         )
 
+    def between(self, begin_s: float, end_s: float) -> Packets:
+        """The packets that were sent in a window of time, with times from its begin."""
+        kept = (self.sent_s >= begin_s) & (self.sent_s < end_s)
+        return Packets(
+            self.sent_s[kept] - begin_s,
+            self.arrived_s[kept] - begin_s,
+            self.size_bytes[kept],
+            self.lost[kept],
+        )
+
     def likely_sent_s(self, arrived_s: Array) -> Array:
         """The probable send times of other packets, which arrived at these times.
 

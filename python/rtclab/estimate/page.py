@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import isnan
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -14,7 +14,7 @@ import polars as pl
 from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding
 from rtclab.experiment import metrics_of
-from rtclab.metrics import METRICS, Metric, t_quantile
+from rtclab.metrics import METRICS, Metric, prediction_interval
 from rtclab.report import render
 from rtclab.report.plots import comparison_plots
 from rtclab.scenario import Scenario
@@ -96,7 +96,7 @@ def write_page(
         groups=groups,
         names=[(our, theirs) for our, theirs in call.names.items() if our != theirs],
         notes=call.notes,
-        flows=[(_words(flow), rows) for flow, rows in _compared(runs).items()] if simulated else [],
+        flows=[(_words(flow), rows) for flow, rows in compared(call, simulated).items()],
         repeats=len(simulated),
         scenario=text,
     )
@@ -128,19 +128,21 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
     return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), {}, None, None, opened)
 
 
-def _compared(runs: dict[str, Run]) -> dict[str, list[Beside]]:
-    """The compared metrics by flow."""
-    call, simulated = (metrics_of(run) for run in runs.values())
+def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Beside]]:
+    """The metrics of a call beside those of its simulations, by flow; empty without simulations."""
+    if not simulated:
+        return {}
+    # Counters of a part go on from those before it, so it is measured in the whole call.
+    known = metrics_of(_run(CALL, call.whole), call.window)
+    again = metrics_of(_run(SIMULATED, *simulated))
     found: dict[str, list[Beside]] = {}
-    for flow in runs[CALL].flows:
+    for flow in call.trace.flows:
         for name in SHOWN:
             mine = pl.col("metric") == name, pl.col("flow") == flow
-            own, others = call.filter(*mine)["value"], simulated.filter(*mine)["value"].to_list()
+            own, others = known.filter(*mine)["value"], again.filter(*mine)["value"].to_list()
             if own.is_empty() or not others:
                 continue
-            low = high = None
-            if len(others) > 1:
-                half = t_quantile(len(others) - 1) * stdev(others) * sqrt(1 + 1 / len(others))
-                low, high = max(fmean(others) - half, METRICS[name].bounds[0]), fmean(others) + half
+            ends = prediction_interval(others, METRICS[name].bounds)
+            low, high = (None if isnan(end) else end for end in ends)
             found.setdefault(flow, []).append(Beside(METRICS[name], own[0], fmean(others), low, high))
     return found

@@ -141,6 +141,9 @@ def _delay(direction: Direction, found: PathFit, begin_s: float, values: dict[st
             half_s = max(direction.round_trip_s / 2 - service_s, 0.0)
             base_s = base_s - base_s.min() + half_s
     least_s, most_s = float(base_s.min()), float(base_s.max())
+    if least_s < -margin_s:
+        note = "packets arrived before they were sent, so the clocks of the two ends differ"
+        return Finding(direction.flow, "delay", None, None, None, "ms", "unknown", note)
     if most_s - least_s <= 2 * margin_s:
         delay_s = max(float(np.median(base_s)), 0.0)
         values["delay"] = time_text(delay_s)

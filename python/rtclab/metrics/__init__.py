@@ -23,7 +23,15 @@ from rtclab.metrics.series import (
     slopes,
     span_ns,
 )
-from rtclab.metrics.statistics import Proportion, Summary, holm, mean_within_sd, summarise, t_quantile
+from rtclab.metrics.statistics import (
+    Proportion,
+    Summary,
+    holm,
+    mean_within_sd,
+    prediction_interval,
+    summarise,
+    t_quantile,
+)
 
 __all__ = [
     "ESSENTIAL",
@@ -52,6 +60,7 @@ __all__ = [
     "media",
     "media_flows",
     "metric",
+    "prediction_interval",
     "rate",
     "repair",
     "samples_in_window",

@@ -70,6 +70,21 @@ def summarise(values: Sequence[float], bounds: Bounds = ANY) -> Summary:
     return Summary(count, float(measured.mean()), sd, t_quantile(count - 1) * sd / sqrt(count), bounds)
 
 
+def prediction_interval(values: Sequence[float], bounds: Bounds = ANY) -> tuple[float, float]:
+    """The 95 % interval in which the value of one more repeat lies; NaN with fewer than two values.
+
+    NaN values are left out. ``bounds`` are the metric's, and cut the interval. Values that are all equal give
+    an interval without width.
+
+    Source: Student's t: mean ± t s √(1 + 1/n).
+    """
+    known = summarise(values)
+    if known.repeats < 2:
+        return nan, nan
+    half = t_quantile(known.repeats - 1) * known.sd * sqrt(1 + 1 / known.repeats)
+    return _cut(known.mean - half, known.mean, bounds), _cut(known.mean + half, known.mean, bounds)
+
+
 @dataclass(frozen=True)
 class Proportion:
     """A share in % of a number of independent trials (``repeats``), with Wilson's 95 % interval.
