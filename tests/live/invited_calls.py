@@ -239,7 +239,7 @@ async def visit_with_firefox(url: str, home: Path) -> None:
     visitor = Firefox("a visitor", start, home, lambda reason: None)
     visitor.start(executable, "about:blank", None, options, driven=True)
     file = visitor.profile / "WebDriverBiDiServer.json"
-    protocol = DevToolsConnection(lambda event: None)
+    protocol = DevToolsConnection(lambda event: None, on_lost=lambda reason: None)
     try:
         about = until(lambda: file.exists() and file.read_text(), "WebDriver BiDi")
         place = json.loads(about)

@@ -31,6 +31,8 @@ COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", 
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
     """The page of two connections, observed and, at the same time, in browsers that nobody observes.
 
+    No other live test runs beside them, because their rates are compared.
+
     Returns the folder of the observed pages' own logs, the trace, and the folder of the other pages' logs.
     """
     observed, plain = (tmp_path_factory.mktemp(name) for name in ("observed", "plain"))
@@ -43,7 +45,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
         "seconds": SECONDS,
     }
     tables = "".join(page(name, path) for name, path in paths.items())
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread, TURNS.beside_others():
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread, TURNS.alone():
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
         other = thread.submit(run_in_lab, "plain_browsers:run_pages", argument)
         run = strange_call(observed, tables, seconds=SECONDS)
