@@ -25,7 +25,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from rtclab.backend.live.browser import CHROMIUM_FLAGS, BrowserOptions
-from rtclab.backend.live.devtools import DevToolsConnection
+from rtclab.backend.live.devtools import DevToolsConnection, firefox_socket
 from rtclab.backend.live.doctor import find_chromium, find_firefox
 from rtclab.backend.live.firefox import Firefox
 from rtclab.backend.live.namespaces import (
@@ -241,9 +241,8 @@ async def visit_with_firefox(url: str, home: Path) -> None:
     file = visitor.profile / "WebDriverBiDiServer.json"
     protocol = DevToolsConnection(lambda event: None, on_lost=lambda reason: None)
     try:
-        about = until(lambda: file.exists() and file.read_text(), "WebDriver BiDi")
-        place = json.loads(about)
-        await protocol.open(PLACE, f"ws://{place['ws_host']}:{place['ws_port']}/session")
+        host, port = until(lambda: file.exists() and firefox_socket(file.read_text()), "WebDriver BiDi")
+        await protocol.open(PLACE, f"ws://{host}:{port}/session")
         await protocol.command("session.new", capabilities={"alwaysMatch": {"acceptInsecureCerts": True}})
         (context,) = (await protocol.command("browsingContext.getTree"))["contexts"]
         page = context["context"]

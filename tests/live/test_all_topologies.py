@@ -144,7 +144,10 @@ def test_everybody_receives_video_in_every_topology(kind: str, before: Left, tmp
     seconds = SECONDS_OF_MESH if kind.startswith("mesh") else SECONDS
     try:
         missing, shown, expected = seen(kind, tmp_path / "call", seconds)
-    except CallFailed as error:  # one call in hundreds; test_many_calls_in_a_row_leave_nothing_behind counts
+    except CallFailed as error:
+        # On a busy machine, a call of a few seconds may end before anybody has connected. Nothing else may fail.
+        if "did not connect within" not in str(error):
+            raise
         print(error)
         missing, shown, expected = seen(kind, tmp_path / "again", SECONDS_OF_MESH)
     assert missing == ()

@@ -22,6 +22,7 @@ from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.whip import SDP, WhipServer
 from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
+from rtclab.trace import Trace
 
 pytestmark = pytest.mark.live
 
@@ -242,6 +243,14 @@ server = "sfu"
 """
 
 
+def made(scenario: Scenario, out: Path) -> Trace:
+    """Makes one call and returns its trace."""
+    out.mkdir()
+    backend = LiveBackend()
+    backend.check(scenario)
+    return backend.run(scenario, seed=1, repeat=0, out=out)
+
+
 def test_pages_talk_by_whip_and_whep_to_a_server_that_knows_nothing_of_rtclab(tmp_path: Path) -> None:
     if not PION.exists():
         cannot_tell("the server is not installed; `make setup-strangers` does it")
@@ -249,10 +258,8 @@ def test_pages_talk_by_whip_and_whep_to_a_server_that_knows_nothing_of_rtclab(tm
     (tmp_path / "call.toml").write_text(
         text.replace("[video]", '[video]\ncodec = "h264"').format(seconds=8) + STRANGER.format(command=PION)
     )
-    (tmp_path / "out").mkdir()
     scenario = Scenario.load(tmp_path / "call.toml")
-    LiveBackend().check(scenario)
-    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "out")
+    trace = made(scenario, tmp_path / "out")
     assert trace.manifest.not_connected == ()
     packets = trace.table("packets").filter(pl.col("delivered_ns").is_not_null())
     sent = {
@@ -293,8 +300,7 @@ def test_a_page_of_somebody_else_plays_what_our_page_publishes_over_its_websocke
     scenario = small_call(
         tmp_path / "call.toml", "[participants.carol]\npage = 'player.html'\n" + text, seconds=7
     )
-    (tmp_path / "out").mkdir()
-    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "out")
+    trace = made(scenario, tmp_path / "out")
     received = trace.table("inbound_rtp").filter(pl.col("kind") == "video", pl.col("framesDecoded") > 30)
     assert set(received["participant"]) == {"alice", "bob", "carol"}
     assert set(received.filter(participant="carol")["flow"]) == {"sfu->carol"}
@@ -314,9 +320,7 @@ server = "app"
 
 def test_pages_reach_a_node_whose_name_is_a_domain_that_browsers_open_with_tls_only(tmp_path: Path) -> None:
     scenario = small_call(tmp_path / "call.toml", OF_A_TOP_LEVEL_DOMAIN)
-    (tmp_path / "out").mkdir()
-    LiveBackend().check(scenario)
-    trace = LiveBackend().run(scenario, seed=1, repeat=0, out=tmp_path / "out")
+    trace = made(scenario, tmp_path / "out")
     assert trace.manifest.not_connected == ()
     received = trace.table("inbound_rtp").filter(pl.col("kind") == "video", pl.col("framesDecoded") > 30)
     assert set(received["flow"]) == {"alice->bob", "bob->alice"}
@@ -336,10 +340,8 @@ def test_a_server_that_refuses_fails_the_call_with_address_and_status(tmp_path: 
     kind = "sfu"
     server = "sfu"
     """
-    (tmp_path / "out").mkdir()
+    scenario = small_call(tmp_path / "call.toml", refusing)
     with pytest.raises(
         CallFailed, match=r"POST http://closed:8080/whip/(alice|bob) answered 401 Unauthorized"
     ):
-        LiveBackend().run(
-            small_call(tmp_path / "call.toml", refusing), seed=1, repeat=0, out=tmp_path / "out"
-        )
+        made(scenario, tmp_path / "out")

@@ -98,7 +98,7 @@ class SignallingServer:
         if participant in present:
             return
         before = list(present)
-        present.append(participant)  # first, so that of two who join at once one knows of the other
+        present.append(participant)  # before the send, which may wait while another one joins
         await self.send(participant, {"type": "present", "call": call, "participants": before})
         if published := self._published[call]:
             await self.send(participant, {"type": "published", "call": call, "connections": list(published)})
