@@ -56,6 +56,8 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._exit_descriptor = -1
         self._stopping = False
+        self._awaited = False
+        """Whether :meth:`listening` waits for the program, and says so if it ends."""
 
     def start(
         self,
@@ -103,25 +105,40 @@ class Process:
         assert self._process is not None
         deadline = asyncio.get_running_loop().time() + timeout_s
         where = f"port {port} ({' and '.join(protocols)}) of {address}"
+        taken = CallFailed(
+            f"{self.name} cannot listen at {where}: another program has it; expected a free port"
+        )
+        self._awaited = True
         while self._process.poll() is None:
+            tables = Path(f"/proc/{self._process.pid}/net")
             try:
-                found = {one: waiting_sockets(self._process.pid, one, address, port) for one in protocols}
+                found = {
+                    one: waiting_sockets((tables / one).read_text(), one, address, port) for one in protocols
+                }
                 own = own_sockets(self._process.pid)  # read last: the program may open a socket at any time
             except OSError:  # it is ending
                 await asyncio.sleep(CHECK_INTERVAL_S)
                 continue
             if any(sockets - own for sockets in found.values()):
-                raise CallFailed(
-                    f"{self.name} cannot listen at {where}: another program has it; expected a free port"
-                )
+                raise taken
             if all(found.values()):
+                self._awaited = False
                 return
             if asyncio.get_running_loop().time() > deadline:
                 raise CallFailed(
                     f"{self.name} did not listen at {where} within {timeout_s:g} s{self.last_words()}"
                 )
             await asyncio.sleep(CHECK_INTERVAL_S)
+        # A program that finds its port taken may have ended before anybody looked.
+        if any(waiting_sockets(self._table(one), one, address, port) for one in protocols):
+            raise taken
         raise CallFailed(f"{self.name} {how_it_ended(self._process.wait())}{self.last_words()}")
+
+    def _table(self, protocol: str) -> str:
+        """The kernel's table of sockets in the program's node, also after the program has ended."""
+        command = ["cat", f"/proc/self/net/{protocol}"]
+        with self._spawn(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as shown:
+            return shown.communicate()[0].decode()
 
     def ended(self) -> str | None:
         """How the program ended, in words; None while it runs."""
@@ -189,7 +206,7 @@ class Process:
     def _exited(self) -> None:
         asyncio.get_running_loop().remove_reader(self._exit_descriptor)
         os.close(self._exit_descriptor)
-        if self._stopping or self._process is None:
+        if self._stopping or self._awaited or self._process is None:
             return
         if self._may_finish and self._process.wait() == 0:
             return
@@ -207,10 +224,13 @@ def how_it_ended(status: int) -> str:
     return f"ended with exit status {status}"
 
 
-def waiting_sockets(pid: int, protocol: str, address: str, port: int) -> set[str]:
-    """Inodes of the sockets that wait for clients at ``address`` or at any address, in a process's node."""
+def waiting_sockets(table: str, protocol: str, address: str, port: int) -> set[str]:
+    """Inodes of the sockets that wait for clients at ``address`` or at any address.
+
+    ``table`` is the kernel's table of sockets of this protocol, such as ``/proc/net/tcp`` (proc_net_tcp(5)).
+    """
     places = {f"{socket.inet_aton(ip)[::-1].hex().upper()}:{port:04X}" for ip in (address, "0.0.0.0")}
-    rows = [line.split() for line in Path(f"/proc/{pid}/net/{protocol}").read_text().splitlines()[1:]]
+    rows = [line.split() for line in table.splitlines()[1:]]
     return {row[9] for row in rows if row[1] in places and row[3] == WAITING[protocol]}
 
 
