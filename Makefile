@@ -29,7 +29,7 @@ BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin bu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: run reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -77,6 +77,9 @@ gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, an
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
 	cargo bench --workspace --exclude rtclab-python
 	$(BIN)/python -m rtclab.bench $(if $(BASE),--base target/bench/$(BASE))
+
+same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 79 simulated configurations have the same bytes as BASE=COMMIT
+	$(BIN)/python tests/same_bytes.py --base target/bench/$(BASE)
 
 target/bench/%/built:
 	rm -rf $(@D) && mkdir -p $(@D)
