@@ -1,8 +1,8 @@
 """Whether this tree simulates the same bytes as another commit, for 79 configurations.
 
-``make same-bytes BASE=COMMIT`` prints a line for each configuration that differs, with the first columns that do,
-and ends with 1 if there is one. Together they have every topology, stack, congestion control, kind of queue and
-path, cross traffic, and both levels of detail.
+``make same-bytes BASE=COMMIT`` prints a line for each configuration that differs, with the first columns that
+do, and ends with 1 if there is one. Together the configurations have every topology, stack, congestion control,
+kind of queue and path, cross traffic, and both levels of detail.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _digests(text: str, changes: list[str]) -> dict[str, str]:
         elif text.endswith(".toml"):
             scenario = Path(text)
         native = Scenario.load(scenario, changes).native(seed=7)
-    native["duration_ns"] = min(native["duration_ns"], LONGEST_NS)
+    native["duration_ns"] = min(int(str(native["duration_ns"])), LONGEST_NS)
     tables, capture, descriptions = _native.simulate_captured(json.dumps(native))
     own = {
         f"{table}.{column}": _digest(values)
