@@ -1,8 +1,8 @@
 """Whether this tree simulates the same bytes as another commit, for 79 configurations.
 
 ``make same-bytes BASE=COMMIT`` prints a line for each configuration that differs, with the first columns that
-do, and ends with 1 if there is one. Together the configurations have every topology, stack, congestion control,
-kind of queue and path, cross traffic, and both levels of detail.
+do, and ends with 1 if there is one. Together the configurations have every topology, stack, control, kind of
+queue and path, cross traffic, and both levels of detail.
 """
 
 from __future__ import annotations
