@@ -13,6 +13,7 @@ pub mod media;
 pub mod monitor;
 pub mod nat;
 pub mod network;
+pub mod node;
 mod normal;
 pub mod packet;
 pub mod path;
