@@ -4,6 +4,7 @@
 //! that depends on time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
 pub mod capture;
+pub mod catalogue;
 pub mod cc;
 pub mod endpoint;
 pub mod event_log;

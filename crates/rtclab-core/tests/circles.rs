@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 28] = [
     "units",
     "limits",
     "timeouts",
@@ -21,9 +21,10 @@ const ORDER: [&str; 27] = [
     "table",
     "event_log",
     "cc",
-    "replay",
     "media",
     "stack",
+    "catalogue",
+    "replay",
     "tcp",
     "udp",
     "turn_tcp",

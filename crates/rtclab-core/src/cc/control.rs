@@ -1,5 +1,6 @@
 //! The two halves of a congestion control, and the values that pass between them and an endpoint.
 
+use super::external::DecisionRequest;
 use crate::packet::{Ecn, Kind};
 use crate::rtp::AbsSendTime;
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
@@ -269,6 +270,18 @@ pub trait Controller: Send {
     /// A probe to send now.
     fn poll_probe(&mut self) -> Option<Probe> {
         None
+    }
+    /// A request for a decision that is made outside of the run, such as [`External`](super::External) makes. It is asked
+    /// for after feedback and timeouts.
+    fn poll_request(&mut self, _now: Time) -> Option<Box<DecisionRequest>> {
+        None
+    }
+    /// The answer to a request.
+    ///
+    /// # Errors
+    /// The congestion control cannot continue, or it has not asked.
+    fn handle_decision(&mut self, _now: Time, _decision: Decision) -> Result<(), ControlError> {
+        Err(ControlError("it was given a decision that it has not asked for".to_owned()))
     }
     /// What the sender should do, as of the last call.
     fn decision(&self) -> Decision;

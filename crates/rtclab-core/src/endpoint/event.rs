@@ -1,7 +1,7 @@
 //! Events of an endpoint: for the record, or because the endpoint needs something from its driver.
 
 use super::statistics::Statistics;
-use crate::cc::{ControlError, Observation};
+use crate::cc::{ControlError, DecisionRequest, Observation};
 use crate::media::playout::Rendered;
 use crate::packet::Signal;
 use crate::units::Time;
@@ -54,6 +54,9 @@ pub enum Event {
     Signal(Signal),
     /// A forwarder needs a key frame from the source of its media.
     KeyFrameRequested,
+    /// The congestion control asks for a decision; answer with
+    /// [`Peer::handle_decision`](super::Peer::handle_decision).
+    DecisionRequested(Box<DecisionRequest>),
     /// The congestion control cannot continue.
     Failed(ControlError),
 }

@@ -18,7 +18,7 @@ mod statistics;
 mod stats;
 mod turn;
 
-use crate::cc::{ControlError, Halves};
+use crate::cc::{ControlError, Decision, Halves};
 use crate::packet::{Address, Content, Datagram, Signal, Transmit};
 use crate::units::Time;
 use inbound::Receiver;
@@ -202,7 +202,7 @@ impl Peer {
             return;
         }
         let result = self.on_timeout(now);
-        self.end_on_error(result);
+        self.finish(now, result);
     }
 
     /// Handles a datagram from the far end, a server or a relay.
@@ -211,13 +211,23 @@ impl Peer {
             return;
         }
         let result = self.on_datagram(now, from, datagram);
-        self.end_on_error(result);
+        self.finish(now, result);
     }
 
     /// Sets when the picture of an [`Event::EncodeRequested`] will be encoded.
     pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.sender.handle_encoded(stream, ready);
         self.timers.sender = self.sender.poll_timeout();
+    }
+
+    /// Answers an [`Event::DecisionRequested`].
+    pub fn handle_decision(&mut self, now: Time, decision: Decision) {
+        if self.left || now >= self.config.session.end {
+            return;
+        }
+        let result = self.sender.handle_decision(now, decision);
+        self.timers.sender = self.sender.poll_timeout();
+        self.finish(now, result);
     }
 
     /// Sets the time from which on there are pictures to compose; [`Time::MAX`] if there are none.
@@ -238,7 +248,7 @@ impl Peer {
         }
         self.setup.on_signal(now, signal, &mut self.outbox);
         let result = self.after_setup(now);
-        self.end_on_error(result);
+        self.finish(now, result);
     }
 
     /// Requests key frames from the far end on behalf of someone its media is forwarded to.
@@ -428,10 +438,13 @@ impl Peer {
         self.events.push_back(Event::Observed { sender: false, values });
     }
 
-    fn end_on_error(&mut self, result: Result<(), ControlError>) {
+    /// Hands on what the congestion control asks for, or ends on its error.
+    fn finish(&mut self, now: Time, result: Result<(), ControlError>) {
         if let Err(error) = result {
             self.left = true;
             self.events.push_back(Event::Failed(error));
+        } else if let Some(request) = self.sender.poll_request(now) {
+            self.events.push_back(Event::DecisionRequested(request));
         }
     }
 }

@@ -12,6 +12,7 @@ mod rooms;
 pub use end::End;
 pub use rooms::Decoded;
 
+use crate::cc::Decision;
 use crate::endpoint::{self, Forwarding};
 use crate::media::host::Host;
 use crate::media::playout::Rendered;
@@ -215,6 +216,16 @@ impl Node {
     pub fn handle_present(&mut self, now: Time, port: u32) {
         if let Some(index) = self.index_of(port) {
             self.ends[index].handle_present(now);
+            self.settle(now, index);
+        }
+    }
+
+    /// Passes a decision on to the end of a call that has asked for one; see
+    /// [`endpoint::Event::DecisionRequested`].
+    pub fn handle_decision(&mut self, now: Time, port: u32, decision: Decision) {
+        let Some(index) = self.index_of(port) else { return };
+        if let End::Peer(peer) = &mut self.ends[index] {
+            peer.handle_decision(now, decision);
             self.settle(now, index);
         }
     }

@@ -45,6 +45,18 @@ pub enum Ecn {
     CongestionExperienced,
 }
 
+impl Ecn {
+    /// The two bits in the IP header.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Ecn::NotCapable => 0,
+            Ecn::Ect1 => 1,
+            Ecn::Ect0 => 2,
+            Ecn::CongestionExperienced => 3,
+        }
+    }
+}
+
 /// Where datagrams arrive: a node, and a number that identifies the end at this node, like a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {

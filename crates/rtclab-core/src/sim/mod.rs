@@ -7,11 +7,13 @@ mod links;
 mod moment;
 
 use crate::capture::{Capture, Captured, Passing};
-use crate::cc::{self, ConfigError, CongestionControlConfig, Halves, RateBounds};
+use crate::catalogue::Catalogue;
+use crate::cc::{Decision, DecisionRequest};
 use crate::endpoint;
 use crate::network::NodeId;
 use crate::node::{self, Node, Received};
-use crate::record::{FlowId, Recorder, Source, Table};
+use crate::path::PathConfig;
+use crate::record::{Detail, FlowId, Recorder, Source, Table};
 use crate::table::Text;
 use crate::timeouts::Timeouts;
 use crate::turn_tcp::Carried;
@@ -30,29 +32,23 @@ pub struct SimResult {
     pub tables: Vec<Table>,
 }
 
-/// Creates both halves of a congestion control for given rate bounds.
-pub type CreateControl<'a> =
-    dyn Fn(&CongestionControlConfig, RateBounds) -> Result<Halves, ConfigError> + 'a;
-
 /// Runs a scenario in virtual time. The same configuration gives the same result, byte for byte.
 ///
 /// # Errors
-/// See [`SimError`]. None of [`cc::ALGORITHMS`] fails once the run has started.
+/// See [`SimError`]. None of the congestion controls of [`Catalogue::ours`] fails once the run has started.
 pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
-    simulate_with(config, &cc::create)
+    simulate_with(config, Catalogue::ours())
 }
 
-/// Runs a scenario with the caller's congestion controls.
+/// Runs a scenario with the congestion controls of a catalogue.
 ///
 /// # Errors
 /// See [`SimError`].
-pub fn simulate_with(
-    config: &SimConfig,
-    create: &CreateControl<'_>,
-) -> Result<SimResult, SimError> {
-    let (mut simulation, _) = build::simulation(config, create)?;
-    simulation.run(config.duration_ns)?;
-    Ok(simulation.finish(config.duration_ns))
+pub fn simulate_with(config: &SimConfig, catalogue: &Catalogue) -> Result<SimResult, SimError> {
+    let mut simulation = Simulation::new(config, catalogue)?;
+    simulation.advance(config.duration_ns)?;
+    simulation.expect_no_requests()?;
+    Ok(simulation.finish())
 }
 
 /// Runs a scenario as [`simulate`] does, and captures every packet at every port that it passes.
@@ -60,13 +56,23 @@ pub fn simulate_with(
 /// # Errors
 /// See [`SimError`].
 pub fn simulate_captured(config: &SimConfig) -> Result<(SimResult, Captured), SimError> {
-    let (mut simulation, descriptions) = build::simulation(config, &cc::create)?;
-    let ends: Vec<NodeId> = simulation.ends.iter().map(|end| end.node).collect();
-    let mut capture = Capture::new(&config.network.nodes, &ends, &descriptions);
-    simulation.capture = Some(&mut capture);
-    simulation.run(config.duration_ns)?;
-    let result = simulation.finish(config.duration_ns);
-    Ok((result, capture.finish()))
+    let mut simulation = Simulation::captured(config, Catalogue::ours())?;
+    simulation.advance(config.duration_ns)?;
+    let capture = simulation.capture.take();
+    Ok((simulation.finish(), capture.map(Capture::finish).unwrap_or_default()))
+}
+
+/// A request of a congestion control for a decision, made at an end of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingRequest {
+    /// The number of the end, for [`Simulation::decide`].
+    pub end: u32,
+    /// The participant or server at the end.
+    pub participant: String,
+    /// The flow that it sends.
+    pub flow: String,
+    /// The request.
+    pub request: Box<DecisionRequest>,
 }
 
 /// Number of an end of a connection in a run, and its port. The two ends of a connection have adjacent numbers.
@@ -105,13 +111,22 @@ struct EndRecord {
     data_flow: FlowId,
     /// The participant or server that its events are recorded for; `None` if they are not recorded.
     source: Option<Source>,
+    /// Name of the participant or server; empty if it is none.
+    participant: String,
     /// Congestion control, participant and flow, for errors.
     control: String,
     /// Whose end it is, for errors: participant and flow, or a node.
     owner: String,
 }
 
-struct Simulation<'a> {
+/// A run that can be stepped. Whatever the steps, it ends with the same bytes as a run in one go.
+pub struct Simulation {
+    duration: Time,
+    /// Up to when it has run.
+    now: Time,
+    /// Time of the last event.
+    last: Time,
+    moment: Moment,
     links: Links,
     /// Indexed by [`NodeId`].
     nodes: Vec<Node>,
@@ -124,43 +139,172 @@ struct Simulation<'a> {
     machines: Vec<(NodeId, Text)>,
     compositions: Compositions,
     recorder: Recorder,
-    capture: Option<&'a mut Capture>,
+    capture: Option<Capture>,
+    /// Requests for decisions that have not been answered.
+    requests: Vec<PendingRequest>,
     failure: Option<SimError>,
 }
 
-impl Simulation<'_> {
-    fn run(&mut self, duration: Time) -> Result<(), SimError> {
-        let mut last = Time::ZERO;
-        let mut moment = Moment::default();
+impl Simulation {
+    /// Prepares a run with the congestion controls of a catalogue.
+    ///
+    /// # Errors
+    /// The configuration is invalid; see [`SimError`].
+    pub fn new(config: &SimConfig, catalogue: &Catalogue) -> Result<Self, SimError> {
+        Ok(build::simulation(config, catalogue)?.0)
+    }
+
+    /// Prepares a run that captures every packet at every port that it passes.
+    fn captured(config: &SimConfig, catalogue: &Catalogue) -> Result<Self, SimError> {
+        let (mut simulation, descriptions) = build::simulation(config, catalogue)?;
+        let ends: Vec<NodeId> = simulation.ends.iter().map(|end| end.node).collect();
+        simulation.capture = Some(Capture::new(&config.network.nodes, &ends, &descriptions));
+        Ok(simulation)
+    }
+
+    /// Up to when it has run.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When it ends.
+    pub fn duration(&self) -> Time {
+        self.duration
+    }
+
+    /// Runs up to a time, and everything that happens at that time. If congestion controls ask for decisions, it stops at
+    /// the end of that moment; see [`Simulation::requests`].
+    ///
+    /// # Errors
+    /// `until` is before [`Simulation::now`] or after the end; a request has not been answered; or the run failed, now or
+    /// before. What was recorded until then can still be read.
+    pub fn advance(&mut self, until: Time) -> Result<(), SimError> {
+        let (now, end) = (self.now, self.duration);
+        if !(now..=end).contains(&until) {
+            return Err(SimError::Advance { until, now, end });
+        }
+        self.expect_no_requests()?;
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let result = self.run(until);
+        self.failure = result.clone().err();
+        result
+    }
+
+    fn run(&mut self, until: Time) -> Result<(), SimError> {
         loop {
             let network = self.links.network.poll_timeout().unwrap_or(Time::MAX);
             let (index, (timeout, _)) = self.timeouts.earliest();
             // An end may report a timeout that has already passed.
-            let now = network.min(timeout).max(last);
-            if now > duration {
+            let now = network.min(timeout).max(self.last);
+            if now > self.last && !self.requests.is_empty() {
+                self.now = self.last;
                 return Ok(());
             }
-            last = now;
-            moment.begin(now);
+            if now > until {
+                self.now = until;
+                return Ok(());
+            }
+            self.last = now;
+            self.moment.begin(now);
             if network <= timeout {
                 while let Some(arrival) = self.links.poll(now) {
                     self.handle_arrival(arrival);
-                    if !moment.count_arrival() {
+                    if !self.moment.count_arrival() {
                         let what = "network".to_owned();
                         return Err(SimError::Standstill { at: now, what, next: network });
                     }
                 }
             } else {
-                if !moment.count_timeout(self.ends.len()) {
+                if !self.moment.count_timeout(self.ends.len()) {
                     return Err(self.standstill(now, index));
                 }
                 self.nodes[index].handle_timeout(now);
                 self.drain(now, index);
             }
             if let Some(failure) = self.failure.take() {
+                self.now = now;
                 return Err(failure);
             }
         }
+    }
+
+    /// Requests for decisions, which are to be answered before the run goes on.
+    pub fn requests(&self) -> &[PendingRequest] {
+        &self.requests
+    }
+
+    /// Answers the request of an end.
+    ///
+    /// # Errors
+    /// The end has not asked, or its congestion control fails.
+    pub fn decide(&mut self, end: u32, decision: Decision) -> Result<(), SimError> {
+        let place = self.requests.iter().position(|request| request.end == end);
+        let place = place.ok_or_else(|| {
+            let asked: Vec<u32> = self.requests.iter().map(|request| request.end).collect();
+            SimError::Unknown(format!(
+                "end {end} has not asked for a decision; expected one of {asked:?}"
+            ))
+        })?;
+        self.requests.remove(place);
+        let node = self.ends[end as usize].node.0 as usize;
+        self.nodes[node].handle_decision(self.now, end, decision);
+        self.drain(self.now, node);
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn expect_no_requests(&self) -> Result<(), SimError> {
+        match self.requests.first() {
+            Some(first) => Err(SimError::Undecided {
+                at: self.now,
+                what: self.ends[first.end as usize].control.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces the configuration of a path from now on.
+    ///
+    /// # Errors
+    /// There is no path of this name, or a field breaks a rule.
+    pub fn set_path(&mut self, config: PathConfig) -> Result<(), SimError> {
+        config.check().map_err(SimError::Field)?;
+        let network = &mut self.links.network;
+        let path = network.path(&config.name).ok_or_else(|| {
+            let known = network.path_names().join("`, `");
+            SimError::Unknown(format!("no path `{}`; expected one of `{known}`", config.name))
+        })?;
+        network.set_config(self.now, path, config);
+        Ok(())
+    }
+
+    /// The configuration of a path as it is now; `None` if there is no path of this name.
+    pub fn path(&self, name: &str) -> Option<&PathConfig> {
+        let network = &self.links.network;
+        network.path(name).map(|path| network.path_config(path))
+    }
+
+    /// The tables so far.
+    pub fn result(&self) -> SimResult {
+        self.result_of(self.recorder.clone())
+    }
+
+    /// The tables at the end.
+    pub fn finish(mut self) -> SimResult {
+        let empty = Recorder::new(Detail::Seconds, &[], &[]);
+        let recorder = std::mem::replace(&mut self.recorder, empty);
+        self.result_of(recorder)
+    }
+
+    fn result_of(&self, mut recorder: Recorder) -> SimResult {
+        for (node, name) in &self.machines {
+            if let Some(host) = self.nodes[node.0 as usize].host() {
+                recorder.load(*name, host.busy(), self.now);
+            }
+        }
+        let (texts, tables) = recorder.finish(self.now);
+        SimResult { texts, tables }
     }
 
     fn standstill(&self, at: Time, node: usize) -> SimError {
@@ -168,16 +312,6 @@ impl Simulation<'_> {
         let what = format!("{part} of {}", self.ends[port as usize].owner);
         let next = self.nodes[node].poll_timeout().unwrap_or(at);
         SimError::Standstill { at, what, next }
-    }
-
-    fn finish(mut self, duration: Time) -> SimResult {
-        for (node, name) in &self.machines {
-            if let Some(host) = self.nodes[node.0 as usize].host() {
-                self.recorder.load(*name, host.busy(), duration);
-            }
-        }
-        let (texts, tables) = self.recorder.finish(duration);
-        SimResult { texts, tables }
     }
 
     fn handle_arrival(&mut self, arrival: Arrival) {
@@ -301,6 +435,12 @@ impl Simulation<'_> {
                 let captured = picture.map(|Picture { captured, .. }| captured);
                 self.recorder.frame(source, ssrc, &frame, captured);
                 self.compositions.decoded(end.0, picture);
+            }
+            (endpoint::Event::DecisionRequested(request), _) => {
+                let EndRecord { participant, flow, .. } = &self.ends[end.0 as usize];
+                let (participant, flow) = (participant.clone(), self.recorder.flow_name(*flow));
+                let flow = flow.to_owned();
+                self.requests.push(PendingRequest { end: end.0, participant, flow, request });
             }
             (event, Some(source)) => self.recorder.event(now, source, event),
             (_, None) => {}

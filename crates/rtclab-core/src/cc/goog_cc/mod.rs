@@ -23,8 +23,8 @@ mod send_side;
 mod throughput;
 mod trendline;
 
-pub(super) use options::OPTIONS;
-pub(super) use remb::create as create_remb;
+pub(crate) use options::OPTIONS;
+pub(crate) use remb::create as create_remb;
 
 use super::control::{
     ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, Probe,
@@ -128,7 +128,7 @@ pub struct GoogCc {
 }
 
 /// Creates the sender half; there is no receiver half.
-pub(super) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
+pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     (Box::new(GoogCc::with(bounds, GoogCcConfig::new(options))), None)
 }
 

@@ -52,7 +52,7 @@ const RTT_INTERVAL: Time = Time::from_secs(1);
 const RTT_WEIGHT: f64 = 0.3;
 
 /// Creates both halves.
-pub(in crate::cc) fn create(bounds: RateBounds) -> Halves {
+pub(crate) fn create(bounds: RateBounds) -> Halves {
     // Without transport-wide numbers audio has no part in the target (`audio_send_stream.cc`).
     let bounds = RateBounds { audio: Bitrate::ZERO, ..bounds };
     let sender = RembSender { inner: GoogCc::with(bounds, GoogCcConfig::default()), remb: None };

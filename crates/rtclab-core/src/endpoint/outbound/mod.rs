@@ -14,7 +14,8 @@ use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{
-    self, CallsAtOnce, ControlError, Controller, Decision, Feedback, PacketReport, SenderState,
+    self, CallsAtOnce, ControlError, Controller, Decision, DecisionRequest, Feedback, PacketReport,
+    SenderState,
 };
 use crate::media::microphone::Microphone;
 use crate::media::pacer::{MediaPacket, Pacer, Release};
@@ -181,6 +182,8 @@ pub(super) struct Sender {
     pub(super) rtt: Option<Time>,
     started: bool,
     reports: Vec<PacketReport>,
+    /// Whether the control has had feedback or a timeout since it could ask for a decision.
+    may_ask: bool,
     /// The most that all video streams can use, as the control knows it.
     media_limit: Bitrate,
     /// Packets lost and expected in receiver reports that have not changed the protection yet.
@@ -223,6 +226,7 @@ impl Sender {
             rtt: None,
             started: false,
             reports: Vec::new(),
+            may_ask: false,
             media_limit: config.sends.bounds().max,
             unreported: (0, 0),
             reported_loss: 0.0,
@@ -241,6 +245,7 @@ impl Sender {
             })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
+        self.may_ask = true;
         self.apply_decision(now)
     }
 
@@ -291,6 +296,7 @@ impl Sender {
                 application_limited: !std::mem::take(&mut self.waited),
             };
             self.controller.on_timeout(now, &state)?;
+            self.may_ask = true;
             self.calls.count(now, self.controller.poll_timeout())?;
             self.apply_decision(now)?;
         }
@@ -329,6 +335,7 @@ impl Sender {
         feedback: Feedback<'_>,
     ) -> Result<(), ControlError> {
         self.controller.on_feedback(now, feedback)?;
+        self.may_ask = true;
         if self.stack.retransmission == Retransmission::Today
             && matches!(feedback, Feedback::ReceiverReport { .. })
         {
@@ -430,6 +437,20 @@ impl Sender {
                 video.encoder.request_key_frame();
             }
         }
+    }
+
+    /// What the congestion control asks to be decided outside, after feedback or a timeout.
+    pub(super) fn poll_request(&mut self, now: Time) -> Option<Box<DecisionRequest>> {
+        std::mem::take(&mut self.may_ask).then(|| self.controller.poll_request(now)).flatten()
+    }
+
+    pub(super) fn handle_decision(
+        &mut self,
+        now: Time,
+        decision: Decision,
+    ) -> Result<(), ControlError> {
+        self.controller.handle_decision(now, decision)?;
+        self.apply_decision(now)
     }
 
     /// Rate that the congestion control allows.

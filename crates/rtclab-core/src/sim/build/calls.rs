@@ -1,10 +1,10 @@
 //! The ends of calls.
 
 use super::super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError};
-use super::super::{CreateControl, EndId, EndRecord};
+use super::super::{EndId, EndRecord};
 use super::{Ends, Flows, JOIN_STREAM, Names, PACE_STREAM, Place, SETUP_STREAM, Wire};
 use crate::capture::Description;
-use crate::cc::{self, CongestionControlConfig};
+use crate::catalogue::{Catalogue, Choice};
 use crate::endpoint::setup::work::join_delay;
 use crate::endpoint::{
     Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Negotiation, Observe,
@@ -14,7 +14,7 @@ use crate::network::{NodeId, derive_seed};
 use crate::node::End;
 use crate::packet::{Address, Described};
 use crate::record::{Detail, Recorder, Source};
-use crate::stack::{PROFILES, SetupProfile, StackProfile};
+use crate::stack::{SetupProfile, StackProfile};
 use crate::units::Time;
 use std::collections::HashMap;
 
@@ -48,7 +48,7 @@ fn end_of(config: &SimConfig, connection: &ConnectionConfig) -> Time {
 /// Adds the ends of all calls.
 pub(super) struct Calls<'a> {
     config: &'a SimConfig,
-    create: &'a CreateControl<'a>,
+    catalogue: &'a Catalogue,
     participants: HashMap<&'a str, &'a ParticipantConfig>,
     mixers: HashMap<&'a str, &'a ParticipantConfig>,
     core: NodeId,
@@ -107,13 +107,13 @@ impl<'a> Side<'a> {
 impl<'a> Calls<'a> {
     pub(super) fn new(
         config: &'a SimConfig,
-        create: &'a CreateControl<'a>,
+        catalogue: &'a Catalogue,
         core: NodeId,
         places: &'a [Place],
     ) -> Self {
         Calls {
             config,
-            create,
+            catalogue,
             participants: by_name(&config.participants),
             mixers: by_name(&config.mixers),
             core,
@@ -156,6 +156,7 @@ impl<'a> Calls<'a> {
         let control = &side.control_of().congestion_control.name;
         let record = EndRecord {
             source,
+            participant: side.here.to_owned(),
             control: format!("congestion control `{control}` of {}", side.label()),
             ..EndRecord::new(place.local.node, place.flow, side.label())
         };
@@ -186,7 +187,7 @@ impl<'a> Calls<'a> {
     }
 
     fn forwarder(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
-        let stack = stack_of(side.sender)?;
+        let stack = self.stack(side.sender)?;
         let streams = streams(side.sender, side.origin, stack);
         self.describe(side.end, &Direction { streams: streams.clone(), stack });
         let forwarding = match side.connection.switching {
@@ -219,8 +220,8 @@ impl<'a> Calls<'a> {
             addresses: self.addresses(end),
             session,
             ssrc: ssrc_base(end) + 1,
-            sends: direction(sends, end, stack_of(control_of)?),
-            receives: direction(receives, side.far_sender(), stack_of(from)?),
+            sends: direction(sends, end, self.stack(control_of)?),
+            receives: direction(receives, side.far_sender(), self.stack(from)?),
             plays: own_media.is_some(),
             encodes_slowly: own_media.is_some_and(|own| own.host.is_some()),
             composes: own.is_none() && own_media.is_some(),
@@ -231,11 +232,11 @@ impl<'a> Calls<'a> {
             seed: self.seed(end),
         };
         self.describe(end, &config.sends);
-        let create = |control: &CongestionControlConfig, direction: &Direction| {
-            (self.create)(control, direction.bounds()).map_err(SimError::CongestionControl)
+        let create = |of: &ParticipantConfig, direction: &Direction| {
+            self.control(of)?.create(direction.bounds()).map_err(SimError::CongestionControl)
         };
-        let (controller, _) = create(&control_of.congestion_control, &config.sends)?;
-        let (_, estimator) = create(&from.congestion_control, &config.receives)?;
+        let (controller, _) = create(control_of, &config.sends)?;
+        let (_, estimator) = create(from, &config.receives)?;
         Ok(End::Peer(Box::new(Peer::new(config, (controller, estimator)))))
     }
 
@@ -252,6 +253,23 @@ impl<'a> Calls<'a> {
             streams: sends.streams.clone(),
             feedback: sends.stack.feedback,
         });
+    }
+
+    fn control(&self, participant: &'a ParticipantConfig) -> Result<Choice<'a>, SimError> {
+        let chosen = self.catalogue.choose(&participant.congestion_control);
+        chosen.map_err(SimError::CongestionControl)
+    }
+
+    /// The stack profile of a participant.
+    fn stack(&self, participant: &'a ParticipantConfig) -> Result<&'static StackProfile, SimError> {
+        let of_control = self.control(participant)?.algorithm.stack;
+        let Some(name) = &participant.stack else { return Ok(of_control) };
+        self.catalogue.stack(name).ok_or_else(|| {
+            let known = self.catalogue.stacks().join("`, `");
+            SimError::Unknown(format!(
+                "congestion_control.stack: unknown `{name}`; expected one of `{known}`"
+            ))
+        })
     }
 
     /// When the connection exists, and how its end negotiates.
@@ -276,7 +294,7 @@ impl<'a> Calls<'a> {
         let participants = [side.own_media, side.other_media, Some(side.sender)];
         let mut oldest = SetupProfile::Page;
         for participant in participants.into_iter().flatten() {
-            oldest = oldest.min(stack_of(participant)?.setup);
+            oldest = oldest.min(self.stack(participant)?.setup);
         }
         Ok(match oldest {
             SetupProfile::Bursts => Negotiation::Bursts,
@@ -378,17 +396,4 @@ fn direction(
 ) -> Direction {
     let streams = participant.map_or(Vec::new(), |participant| streams(participant, end, stack));
     Direction { streams, stack }
-}
-
-/// The stack profile of a participant.
-fn stack_of(participant: &ParticipantConfig) -> Result<&'static StackProfile, SimError> {
-    let control =
-        cc::check(&participant.congestion_control).map_err(SimError::CongestionControl)?;
-    let name = participant.stack.as_deref().unwrap_or(control.stack);
-    StackProfile::named(name).ok_or_else(|| {
-        let known = PROFILES.map(|profile| profile.name).join("`, `");
-        SimError::Unknown(format!(
-            "congestion_control.stack: unknown `{name}`; expected one of `{known}`"
-        ))
-    })
 }

@@ -8,8 +8,10 @@ mod turn;
 use super::compositions::Compositions;
 use super::config::{ParticipantConfig, SimConfig, SimError};
 use super::links::Links;
-use super::{CreateControl, EndRecord, Simulation};
+use super::moment::Moment;
+use super::{EndRecord, Simulation};
 use crate::capture::Description;
+use crate::catalogue::Catalogue;
 use crate::media::host::Host;
 use crate::nat::Nat;
 use crate::network::{Network, NodeId, derive_seed};
@@ -142,16 +144,16 @@ impl Ends {
 impl EndRecord {
     /// What the record knows of an end that belongs to no participant.
     fn new(node: NodeId, flow: FlowId, owner: String) -> Self {
-        let (source, control) = (None, String::new());
-        EndRecord { node, flow, data_flow: flow, source, control, owner }
+        let (participant, control) = (String::new(), String::new());
+        EndRecord { node, flow, data_flow: flow, source: None, participant, control, owner }
     }
 }
 
 /// The simulation at the start of a run, and what the ends of calls send, for captures.
 pub(super) fn simulation(
     config: &SimConfig,
-    create: &CreateControl<'_>,
-) -> Result<(Simulation<'static>, Vec<Description>), SimError> {
+    catalogue: &Catalogue,
+) -> Result<(Simulation, Vec<Description>), SimError> {
     config.check().map_err(SimError::Field)?;
     let network = Network::new(config.network.clone(), derive_seed(config.seed, 0))
         .map_err(SimError::Network)?;
@@ -163,7 +165,7 @@ pub(super) fn simulation(
     let traffic = Traffic::new(config, &network, &names, &mut flows, places.len() as u32)?;
     let paths: Vec<String> = config.network.paths.iter().map(|p| p.name.clone()).collect();
     let mut recorder = Recorder::new(config.record, &flows.flows, &paths);
-    let mut calls = Calls::new(config, create, core, &places);
+    let mut calls = Calls::new(config, catalogue, core, &places);
     calls.add_all(&mut recorder)?;
     let Calls { mut ends, descriptions, meets, .. } = calls;
     traffic.add_to(&mut ends, &flows.flows);
@@ -179,6 +181,10 @@ pub(super) fn simulation(
     set_nats(config, &mut nodes, records.len() as u32);
     let machines = set_hosts(config, &names, &mut nodes, &mut recorder)?;
     let simulation = Simulation {
+        duration: config.duration_ns,
+        now: Time::ZERO,
+        last: Time::ZERO,
+        moment: Moment::default(),
         links: Links::new(network),
         timeouts: Timeouts::new(nodes.iter().map(Node::next)),
         nodes,
@@ -187,6 +193,7 @@ pub(super) fn simulation(
         compositions,
         recorder,
         capture: None,
+        requests: Vec::new(),
         failure: None,
     };
     Ok((simulation, descriptions))
