@@ -78,7 +78,7 @@ bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, no
 	cargo bench --workspace --exclude rtclab-python
 	$(BIN)/python -m rtclab.bench $(if $(BASE),--base target/bench/$(BASE))
 
-same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 79 simulated configurations have the same bytes as BASE=COMMIT
+same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 78 simulated configurations have the same bytes as BASE=COMMIT
 	$(BIN)/python tests/same_bytes.py --base target/bench/$(BASE)
 
 target/bench/%/built:

@@ -12,6 +12,7 @@ mod live_monitor;
 mod monitor;
 mod replay;
 mod sim;
+mod simulation;
 mod statistics;
 
 /// Simulator, monitor and the one quantile that metrics need; on Linux also the emulator.
@@ -19,6 +20,7 @@ mod statistics;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(sim::simulate_captured, m)?)?;
+    m.add_class::<simulation::Simulation>()?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
     m.add_function(wrap_pyfunction!(event_log::event_log, m)?)?;
