@@ -52,6 +52,14 @@ pub enum Event {
     },
     /// Something to tell the other end over signalling; see [`Peer::handle_signal`](super::Peer::handle_signal).
     Signal(Signal),
+    /// The receiver of a forwarder has not received these packets of a media stream; answer with
+    /// [`Forwarder::retransmit`](super::Forwarder::retransmit).
+    PacketsRequested {
+        /// SSRC of the stream.
+        ssrc: u32,
+        /// Sequence numbers of the packets.
+        lost: Vec<u16>,
+    },
     /// A forwarder needs a key frame from the source of its media.
     KeyFrameRequested,
     /// The congestion control asks for a decision; answer with

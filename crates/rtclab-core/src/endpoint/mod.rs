@@ -7,6 +7,7 @@
 
 mod config;
 mod event;
+mod fan_out;
 mod format;
 mod forwarder;
 mod inbound;
@@ -31,6 +32,7 @@ use std::collections::VecDeque;
 
 pub use config::{Addresses, AudioConfig, Direction, Media, Negotiation, Session, StreamConfig};
 pub use event::Event;
+pub use fan_out::{FanOut, Forwarded};
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
 pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,

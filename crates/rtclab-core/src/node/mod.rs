@@ -13,7 +13,7 @@ pub use end::End;
 pub use rooms::Decoded;
 
 use crate::cc::Decision;
-use crate::endpoint::{self, Forwarding};
+use crate::endpoint::{self, FanOut, Forwarding};
 use crate::media::host::Host;
 use crate::media::playout::Rendered;
 use crate::nat::Nat;
@@ -104,6 +104,8 @@ pub struct Node {
     /// Nodes that no UDP reaches.
     unreachable: Arc<[NodeId]>,
     rooms: Rooms,
+    /// For each end the media that it receives, if that is forwarded to others.
+    fan_outs: Vec<Option<FanOut>>,
     /// The signalling server, if it is here.
     signalling: Option<usize>,
     /// Ports of the ends elsewhere whose datagrams this node relays over TCP, and the connections with them.
@@ -126,6 +128,7 @@ impl Node {
             nat: None,
             unreachable: Arc::new([]),
             rooms: Rooms::default(),
+            fan_outs: ends.iter().map(|_| None).collect(),
             signalling: ends.iter().position(is_server),
             relayed: Vec::new(),
             pending: VecDeque::new(),
@@ -150,6 +153,12 @@ impl Node {
         if let (Some(from), Some(to)) = (self.index_of(source), self.index_of(forwarder)) {
             self.wiring[to].media_from = Some(from);
             self.wiring[from].media_to.push(to);
+            if let End::Forwarder(forwarder) = &self.ends[to]
+                && forwarder.forwarding() == Forwarding::Terminating
+            {
+                let new = || FanOut::new(forwarder.streams());
+                self.fan_outs[from].get_or_insert_with(new);
+            }
         }
     }
 
@@ -327,16 +336,29 @@ impl Node {
     /// RTCP of its sender, goes to all ends that forward it.
     fn pass_on(&mut self, now: Time, index: usize, past: Past, datagram: &Datagram) {
         if let Some(source) = self.wiring[index].media_from {
-            return self.forward_to(now, source, past, datagram);
+            return self.switch_to(now, source, past, datagram);
         }
+        let forwarded = match (&mut self.fan_outs[index], &datagram.content) {
+            (Some(fan_out), Content::Rtp(packet)) => fan_out.take(now, packet),
+            _ => None,
+        };
         for place in 0..self.wiring[index].media_to.len() {
-            self.forward_to(now, self.wiring[index].media_to[place], past, datagram);
+            let to = self.wiring[index].media_to[place];
+            let End::Forwarder(forwarder) = &mut self.ends[to] else { continue };
+            match (forwarder.forwarding(), &forwarded) {
+                (Forwarding::Switching, _) => self.switch_to(now, to, past, datagram),
+                (Forwarding::Terminating, Some(forwarded)) => {
+                    forwarder.forward(now, past, forwarded);
+                    self.settle(now, to);
+                }
+                (Forwarding::Terminating, None) => {}
+            }
         }
     }
 
-    fn forward_to(&mut self, now: Time, index: usize, past: Past, datagram: &Datagram) {
+    fn switch_to(&mut self, now: Time, index: usize, past: Past, datagram: &Datagram) {
         if let End::Forwarder(forwarder) = &mut self.ends[index] {
-            forwarder.forward(now, past, datagram);
+            forwarder.switch(now, past, datagram);
             self.settle(now, index);
         }
     }
@@ -375,6 +397,15 @@ impl Node {
                 let of = self.rooms.compose(index, at);
                 let of = of.map(|(end, number)| Decoded { end: self.ports[end], number }).collect();
                 return self.events.push_back(Event::Composed { end: self.ports[index], at, of });
+            }
+            endpoint::Event::PacketsRequested { ssrc, ref lost } => {
+                let fan_out = self.wiring[index].media_from.map(|from| &self.fan_outs[from]);
+                if let (Some(Some(fan_out)), End::Forwarder(forwarder)) =
+                    (fan_out, &mut self.ends[index])
+                {
+                    forwarder.retransmit(now, fan_out, ssrc, lost);
+                }
+                return;
             }
             endpoint::Event::KeyFrameRequested => return self.request_key_frame(now, index),
             endpoint::Event::Signal(signal) => {

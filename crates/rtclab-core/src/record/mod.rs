@@ -300,6 +300,7 @@ impl Recorder {
             | Event::FrameRendered { .. }
             | Event::Composed { .. }
             | Event::KeyFrameRequested
+            | Event::PacketsRequested { .. }
             | Event::Signal(_)
             | Event::DecisionRequested(_)
             | Event::Failed(_) => {}
