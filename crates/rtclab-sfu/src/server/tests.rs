@@ -3,6 +3,7 @@
 use super::*;
 use serde_json::Value;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use str0m::change::{SdpAnswer, SdpPendingOffer};
 use str0m::format::Codec;
