@@ -7,7 +7,7 @@ use crate::outbox::Outbox;
 use crate::publication::{Publication, Received};
 use rtclab_core::forwarding::ForwardedStream;
 use rtclab_core::forwarding::layers;
-use rtclab_core::forwarding::numbering::{self, ClockReport, Numbers};
+use rtclab_core::forwarding::numbering::{ClockReport, Numbers, ReceivedNumbers};
 use rtclab_core::units::{Bitrate, Bytes, RemoteTime, Time};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
     needs_keyframe: bool,
     estimate: Option<Bitrate>,
     rtt_s: Option<f64>,
-    /// How often it was asked for its own or did something.
+    /// How often it was asked whether a datagram is its own, or driven.
     #[cfg(test)]
     pub(crate) visits: std::cell::Cell<u64>,
 }
@@ -139,12 +139,18 @@ impl Connection {
     /// Sends what is due, and handles what happened. To be called after everything that changes the state.
     pub(crate) fn drive(&mut self, now: Instant, outbox: &mut Outbox) -> Result<(), RtcError> {
         self.count_visit();
+        self.catch_up(now, outbox)?;
         while let Some((mid, rid)) = self.publication.poll_keyframe(now) {
             if let Some(stream) = self.rtc.direct_api().stream_rx_by_mid(mid, rid) {
                 stream.request_keyframe(KeyframeRequestKind::Pli);
             }
             self.rtc.handle_input(Input::Timeout(now))?;
+            self.catch_up(now, outbox)?;
         }
+        Ok(())
+    }
+
+    fn catch_up(&mut self, now: Instant, outbox: &mut Outbox) -> Result<(), RtcError> {
         for _ in 0..MAX_TIMEOUTS_AT_ONCE {
             self.timeout = self.drain(outbox)?;
             if self.timeout > now {
@@ -283,10 +289,10 @@ impl Connection {
     }
 }
 
-/// What the numbering of a forwarded stream needs to know about a packet.
-fn numbers(packet: &RtpPacket, vp8: Option<&Vp8Descriptor>, epoch: Instant) -> numbering::Received {
+/// The numbers of a packet, in the form that core takes.
+fn numbers(packet: &RtpPacket, vp8: Option<&Vp8Descriptor>, epoch: Instant) -> ReceivedNumbers {
     let at = packet.timestamp.saturating_duration_since(epoch);
-    numbering::Received {
+    ReceivedNumbers {
         numbers: Numbers {
             seq: *packet.seq_no,
             timestamp: packet.header.timestamp,

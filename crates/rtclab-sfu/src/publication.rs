@@ -2,7 +2,7 @@
 
 use crate::keyframe::KeyframeRequests;
 use rtclab_core::forwarding::layers::RateMeter;
-use rtclab_core::forwarding::numbering;
+use rtclab_core::forwarding::numbering::ReceivedNumbers;
 use rtclab_core::units::{Bitrate, Bytes};
 use std::time::Instant;
 use str0m::format::PayloadParams;
@@ -18,7 +18,7 @@ pub(crate) struct Received {
     pub(crate) params: PayloadParams,
     pub(crate) starts_keyframe: bool,
     pub(crate) packet: RtpPacket,
-    pub(crate) numbers: numbering::Received,
+    pub(crate) numbers: ReceivedNumbers,
     /// Where the numbers of a picture are in the payload. Only with simulcast, because other numbers stay as they are.
     pub(crate) vp8: Option<Vp8Descriptor>,
 }

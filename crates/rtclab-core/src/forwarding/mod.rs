@@ -8,7 +8,7 @@ pub mod layers;
 pub mod numbering;
 
 use crate::units::Bitrate;
-use numbering::{Numbering, Numbers, Received};
+use numbering::{Numbering, Numbers, ReceivedNumbers};
 
 /// A stream as one receiver gets it.
 ///
@@ -16,7 +16,7 @@ use numbering::{Numbering, Numbers, Received};
 ///
 /// ```
 /// use rtclab_core::forwarding::ForwardedStream;
-/// use rtclab_core::forwarding::numbering::{Numbers, Received};
+/// use rtclab_core::forwarding::numbering::ReceivedNumbers;
 /// use rtclab_core::units::Bitrate;
 ///
 /// let mut stream = ForwardedStream::default();
@@ -24,7 +24,7 @@ use numbering::{Numbering, Numbers, Received};
 /// stream.choose(&rates, Bitrate::from_kbps(300));
 /// assert_eq!(stream.target(), Some("low"));
 ///
-/// let packet = Received { numbers: Numbers { seq: 7, ..Numbers::default() }, ..Received::default() };
+/// let packet = ReceivedNumbers::default();
 /// assert_eq!(stream.forward(Some("low"), false, &packet), None, "it waits for a key frame");
 /// assert!(stream.forward(Some("low"), true, &packet).is_some());
 /// ```
@@ -74,7 +74,7 @@ impl<Layer: Copy + PartialEq> ForwardedStream<Layer> {
         &mut self,
         layer: Option<Layer>,
         starts_key_frame: bool,
-        packet: &Received,
+        packet: &ReceivedNumbers,
     ) -> Option<Numbers> {
         if layer != self.layer {
             if layer != self.target || !starts_key_frame {

@@ -32,9 +32,9 @@ pub struct ClockReport {
     pub timestamp: u32,
 }
 
-/// A received packet.
+/// The numbers of a received packet, and what else the numbering needs to know about it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Received {
+pub struct ReceivedNumbers {
     /// The numbers that it came with.
     pub numbers: Numbers,
     /// When it came.
@@ -71,7 +71,7 @@ impl Numbering {
     /// Begins with a stream, whose numbers stay as they are.
     ///
     /// The receiver counts the cycles of the 16-bit sequence number from 0, so the server does too.
-    pub fn new(first: &Received) -> Self {
+    pub fn new(first: &ReceivedNumbers) -> Self {
         let Numbers { seq, timestamp, .. } = first.numbers;
         let cycles = seq / SEQ_CYCLE * SEQ_CYCLE;
         Numbering {
@@ -92,7 +92,7 @@ impl Numbering {
     }
 
     /// Continues with another layer, from the first packet of its key frame.
-    pub fn switch(&mut self, first: &Received) {
+    pub fn switch(&mut self, first: &ReceivedNumbers) {
         let Numbers { seq, timestamp, picture, tl0 } = first.numbers;
         self.first_seq = seq;
         self.seq_offset = (self.last.seq + 1).wrapping_sub(seq);
@@ -104,7 +104,7 @@ impl Numbering {
 
     /// The numbers with which a packet of the current layer is forwarded; `None` if the packet is from before the
     /// switch to its layer.
-    pub fn apply(&mut self, packet: &Received) -> Option<Numbers> {
+    pub fn apply(&mut self, packet: &ReceivedNumbers) -> Option<Numbers> {
         let Numbers { seq, timestamp, picture, tl0 } = packet.numbers;
         if seq < self.first_seq {
             return None;
@@ -132,7 +132,7 @@ impl Numbering {
     /// Timestamp for the first packet of another layer: the time of its capture, on the clock of what was
     /// forwarded last. Sender reports relate the clocks of the layers to each other. Before there are any,
     /// the time since the last packet came replaces them. It is later than the timestamp of the last packet.
-    fn next_timestamp(&self, first: &Received) -> u32 {
+    fn next_timestamp(&self, first: &ReceivedNumbers) -> u32 {
         let last = self.last.timestamp;
         let clocks = self.last.clock.zip(first.clock);
         let by_reports = clocks.map(|(old, new)| {
@@ -158,18 +158,18 @@ fn ticks_between(from: Time, to: Time) -> u32 {
 mod tests {
     use super::*;
 
-    fn received(seq: u64, timestamp: u32, at_ms: u64) -> Received {
+    fn received(seq: u64, timestamp: u32, at_ms: u64) -> ReceivedNumbers {
         let numbers = Numbers { seq, timestamp, ..Numbers::default() };
-        Received { numbers, at: Time::from_millis(at_ms), clock: None }
+        ReceivedNumbers { numbers, at: Time::from_millis(at_ms), clock: None }
     }
 
-    fn reported(packet: Received, at_ms: u64, timestamp: u32) -> Received {
+    fn reported(packet: ReceivedNumbers, at_ms: u64, timestamp: u32) -> ReceivedNumbers {
         let at = RemoteTime(Time::from_millis(at_ms));
-        Received { clock: Some(ClockReport { at, timestamp }), ..packet }
+        ReceivedNumbers { clock: Some(ClockReport { at, timestamp }), ..packet }
     }
 
     /// Forwards a packet of one layer and one of another, and returns the numbers of the second.
-    fn after_switch(old: Received, new: Received) -> Option<(u64, u32)> {
+    fn after_switch(old: ReceivedNumbers, new: ReceivedNumbers) -> Option<(u64, u32)> {
         let mut numbering = Numbering::new(&old);
         numbering.apply(&old);
         numbering.switch(&new);

@@ -1,6 +1,6 @@
 //! Three layers, each with numbers of its own, and a receiver whose wishes change with each frame.
 
-use super::numbering::{ClockReport, Numbers, Received};
+use super::numbering::{ClockReport, Numbers, ReceivedNumbers};
 use super::*;
 use crate::units::{RemoteTime, Time};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ struct Sent {
     frame: usize,
     starts_key_frame: bool,
     wanted: usize,
-    received: Received,
+    received: ReceivedNumbers,
 }
 
 fn layers() -> impl Strategy<Value = [Layer; 3]> {
@@ -76,7 +76,7 @@ fn send(layers: [Layer; 3], frames: &[Frame]) -> Vec<Sent> {
                     picture: first.picture.map(|it| it.wrapping_add(n as u16) & 0x7fff),
                     tl0: first.tl0.map(|it| it.wrapping_add(n as u8)),
                 };
-                let received = Received { numbers, at, clock: reports.then_some(clock) };
+                let received = ReceivedNumbers { numbers, at, clock: reports.then_some(clock) };
                 let starts_key_frame = frame.is_key && part == 0;
                 let wanted = frame.wanted;
                 sent.push(Sent { layer, frame: index, starts_key_frame, wanted, received });
@@ -170,10 +170,10 @@ proptest! {
 }
 
 /// A packet with its number, and the same number as timestamp.
-fn packet(seq: u64) -> Received {
-    Received {
+fn packet(seq: u64) -> ReceivedNumbers {
+    ReceivedNumbers {
         numbers: Numbers { seq, timestamp: seq as u32, ..Numbers::default() },
-        ..Received::default()
+        ..ReceivedNumbers::default()
     }
 }
 
