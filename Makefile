@@ -142,7 +142,8 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 	$(MATURIN)
 	touch $@
 
-$(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
+$(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src crates/rtclab-core/src/forwarding -name '*.rs') \
+		crates/rtclab-sfu/Cargo.toml
 	cargo build --quiet --locked --profile server -p rtclab-sfu
 	install target/server/rtclab-sfu $@
 

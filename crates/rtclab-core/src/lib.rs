@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod cc;
 pub mod endpoint;
 pub mod event_log;
+pub mod forwarding;
 pub mod ipv4;
 pub mod limits;
 pub mod media;

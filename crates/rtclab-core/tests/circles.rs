@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 28] = [
+const ORDER: [&str; 29] = [
     "units",
     "limits",
     "timeouts",
+    "forwarding",
     "normal",
     "ipv4",
     "pcapng",
