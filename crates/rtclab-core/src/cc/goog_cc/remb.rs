@@ -91,6 +91,14 @@ impl Controller for RembSender {
         self.inner.poll_timeout()
     }
 
+    fn next_effect(&mut self) -> Option<Time> {
+        self.inner.next_effect()
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        self.inner.catch_up(now);
+    }
+
     fn poll_probe(&mut self) -> Option<Probe> {
         self.inner.poll_probe()
     }
