@@ -122,7 +122,7 @@ impl SendSide {
             loss_based,
             loss_state: LossState::DelayBased,
             reported: ReportedLoss::default(),
-            history: VecDeque::with_capacity(64),
+            history: VecDeque::new(),
             last_decrease: None,
             rtt: 0,
             current: 0,
