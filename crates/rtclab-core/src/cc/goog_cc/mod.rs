@@ -31,6 +31,7 @@ use super::control::{
     RateBounds, SenderState, SentPacket,
 };
 use super::options::Options;
+use super::receive_side::state::Usage;
 use crate::units::{Bitrate, Bytes, Time};
 use alr::Alr;
 use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands, time};
@@ -46,7 +47,6 @@ use rate_control::MIN_RATE;
 use send_side::SendSide;
 use std::collections::VecDeque;
 use throughput::Throughput;
-use trendline::Usage;
 
 /// libwebrtc, `GoogCcNetworkControllerFactory::GetProcessInterval`.
 const PROCESS_INTERVAL: Time = Time::from_millis(25);
