@@ -272,6 +272,7 @@ impl Peer {
 
     fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
         if now >= self.config.session.end {
+            self.sender.catch_up(now);
             self.report_statistics(now);
             self.left = true;
             self.events.push_back(Event::Left);
@@ -314,6 +315,7 @@ impl Peer {
             self.events.push_back(Event::FirstFrame);
         }
         if self.timers.statistics <= now {
+            self.sender.catch_up(now + Time(1));
             self.report_statistics(now);
         }
         Ok(())

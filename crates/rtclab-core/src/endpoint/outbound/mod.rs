@@ -163,6 +163,8 @@ pub(super) struct Sender {
     /// When there are pictures to encode.
     pictures_from: Time,
     pub(super) controller: Box<dyn Controller>,
+    /// When the controller is called next, as of the last [`Sender::poll_timeout`].
+    control: Time,
     /// The controller's decision as of its last call.
     decision: Decision,
     calls: CallsAtOnce,
@@ -210,6 +212,7 @@ impl Sender {
             composes: config.composes,
             pictures_from: if config.composes { Time::MAX } else { Time::ZERO },
             controller,
+            control: Time::MAX,
             decision,
             calls: CallsAtOnce::default(),
             history: TransportHistory::default(),
@@ -270,13 +273,29 @@ impl Sender {
         self.streams.iter().any(of)
     }
 
-    pub(super) fn poll_timeout(&self) -> Time {
+    pub(super) fn poll_timeout(&mut self) -> Time {
         if !self.started {
             return Time::MAX;
         }
-        let control =
-            or_never(self.pacer.poll_timeout()).min(or_never(self.controller.poll_timeout()));
-        self.streams.iter().map(OutboundStream::poll_timeout).fold(control, Time::min)
+        // Without streams nothing ever waits in the pacer.
+        let pacer = match self.streams.is_empty() {
+            true => Time::MAX,
+            false => or_never(self.pacer.poll_timeout()),
+        };
+        self.control = or_never(match self.stack.retransmission {
+            // The share of repair takes effect at each of the control's timeouts.
+            Retransmission::Until2024 => self.controller.poll_timeout(),
+            Retransmission::Today => self.controller.next_effect(),
+        });
+        let first = pacer.min(self.control);
+        self.streams.iter().map(OutboundStream::poll_timeout).fold(first, Time::min)
+    }
+
+    /// Makes up for the control's timeouts before `now`, which were passed over.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        if self.started {
+            self.controller.catch_up(now);
+        }
     }
 
     pub(super) fn handle_timeout(
@@ -288,7 +307,8 @@ impl Sender {
         if !self.started {
             return Ok(());
         }
-        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
+        if self.control <= now {
+            self.controller.catch_up(now);
             let state = SenderState {
                 queued: self.pacer.queued(),
                 in_flight: self.history.in_flight(),
@@ -299,6 +319,8 @@ impl Sender {
             self.may_ask = true;
             self.calls.count(now, self.controller.poll_timeout())?;
             self.apply_decision(now)?;
+        } else {
+            self.controller.catch_up(now + Time(1));
         }
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
