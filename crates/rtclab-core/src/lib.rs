@@ -15,6 +15,7 @@ pub mod nat;
 pub mod network;
 mod normal;
 pub mod packet;
+pub mod parquet;
 pub mod path;
 pub mod pcapng;
 pub mod record;

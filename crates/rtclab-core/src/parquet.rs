@@ -1,0 +1,344 @@
+//! Columns as the content of a Parquet file.
+//!
+//! Source: `parquet.thrift` and `Encodings.md` of apache/parquet-format 2.11. There is one page per column and
+//! group of rows. Nothing is compressed, because the encodings leave little to compress.
+
+mod encoding;
+mod thrift;
+
+use crate::table::{NO_INT, NO_TEXT};
+use encoding::{differences, distinct, pack, run, runs, width};
+use std::borrow::Cow;
+use std::ops::Range;
+use thrift::{Fields, Type, structure, text, zigzag};
+
+/// Rows in a group. Readers may read groups in parallel.
+const ROWS_IN_GROUP: usize = 1 << 18;
+const MAGIC: &[u8] = b"PAR1";
+
+/// A column with its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Column<'a> {
+    /// Name of the column.
+    pub name: &'a str,
+    /// Whether it may have nulls. If not, -1 and NaN are numbers like others, and text is never missing.
+    pub nullable: bool,
+    /// Its values.
+    pub values: Values<'a>,
+}
+
+/// The values of a column, or none for a column of nulls.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    /// Integers. [`NO_INT`] is null.
+    Int(Option<&'a [i64]>),
+    /// Flags: 0 and 1. [`NO_INT`] is null.
+    Flag(Option<&'a [i64]>),
+    /// Floats. NaN is null.
+    Float(Option<&'a [f64]>),
+    /// Indices into a list of texts. [`NO_TEXT`] is null.
+    Text(Option<(&'a [u32], &'a [&'a str])>),
+}
+
+impl Values<'_> {
+    fn len(&self) -> Option<usize> {
+        match self {
+            Values::Int(values) | Values::Flag(values) => values.map(<[_]>::len),
+            Values::Float(values) => values.map(<[_]>::len),
+            Values::Text(values) => values.map(|(codes, _)| codes.len()),
+        }
+    }
+
+    /// The number of the type in the format.
+    fn physical_type(&self) -> i32 {
+        match self {
+            Values::Flag(_) => 0,
+            Values::Int(_) => 2,
+            Values::Float(_) => 5,
+            Values::Text(_) => 6,
+        }
+    }
+}
+
+/// The content of a Parquet file with these columns.
+///
+/// # Errors
+///
+/// Columns have different lengths, or a code has no text. The error says which.
+pub fn file(columns: &[Column<'_>]) -> Result<Vec<u8>, String> {
+    let rows = columns.iter().find_map(|column| column.values.len()).unwrap_or(0);
+    for column in columns {
+        check(column, rows).map_err(|what| format!("`{}`: {what}", column.name))?;
+    }
+    let mut out = MAGIC.to_vec();
+    let mut groups = Vec::new();
+    for begin in (0..rows).step_by(ROWS_IN_GROUP) {
+        let range = begin..rows.min(begin + ROWS_IN_GROUP);
+        let chunks: Vec<_> = columns
+            .iter()
+            .map(|column| Chunk::write(&mut out, &Pages::of(column, range.clone()), range.len()))
+            .collect();
+        groups.push((range.len(), chunks));
+    }
+    let begin = out.len();
+    structure(&mut out, |footer| describe(footer, columns, &groups));
+    let length = (out.len() - begin) as u32;
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(MAGIC);
+    Ok(out)
+}
+
+fn check(column: &Column<'_>, rows: usize) -> Result<(), String> {
+    match column.values.len() {
+        Some(length) if length != rows => return Err(format!("{length} values in {rows} rows")),
+        None if !column.nullable && rows > 0 => return Err("no values".to_owned()),
+        _ => {}
+    }
+    if let Values::Text(Some((codes, texts))) = column.values {
+        let allowed =
+            |code: u32| (code as usize) < texts.len() || column.nullable && code == NO_TEXT;
+        if let Some(code) = codes.iter().find(|code| !allowed(**code)) {
+            return Err(format!("code {code} of text; there are {} texts", texts.len()));
+        }
+    }
+    Ok(())
+}
+
+/// An encoding of values, with its number in the format.
+#[derive(Clone, Copy)]
+enum Encoding {
+    Plain = 0,
+    Runs = 3,
+    Differences = 5,
+    Dictionary = 8,
+}
+
+/// The values of a column in a group of rows, encoded.
+struct Pages {
+    /// Number of distinct values and the values, if the page of values has indices of them.
+    dictionary: Option<(usize, Vec<u8>)>,
+    encoding: Encoding,
+    /// Which rows have a value, and the values.
+    values: Vec<u8>,
+}
+
+impl Pages {
+    fn of(column: &Column<'_>, rows: Range<usize>) -> Self {
+        let nullable = column.nullable;
+        match column.values {
+            Values::Int(Some(values)) => {
+                let (present, page) = present(&values[rows], nullable, |value| value == NO_INT);
+                Self::integers(page, &present)
+            }
+            Values::Flag(Some(values)) => {
+                let (present, mut page) = present(&values[rows], nullable, |value| value == NO_INT);
+                pack(&mut page, present.iter().map(|value| u64::from(*value != 0)), 1);
+                Self::plain(page)
+            }
+            Values::Float(Some(values)) => {
+                let (present, page) = present(&values[rows], nullable, f64::is_nan);
+                Self::floats(page, &present)
+            }
+            Values::Text(Some((codes, texts))) => {
+                let (present, page) = present(&codes[rows], nullable, |code| code == NO_TEXT);
+                Self::texts(page, &present, texts)
+            }
+            Values::Int(None) | Values::Flag(None) | Values::Float(None) | Values::Text(None) => {
+                Self::plain(levels(|out| run(out, false, rows.len(), 1)))
+            }
+        }
+    }
+
+    fn plain(values: Vec<u8>) -> Self {
+        Pages { dictionary: None, encoding: Encoding::Plain, values }
+    }
+
+    fn integers(mut page: Vec<u8>, values: &[i64]) -> Self {
+        let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        if 4 * changes < values.len()
+            && let Some((list, indices)) =
+                distinct(values.iter().map(|value| *value as u64), changes + 1)
+        {
+            return Self::indexed(page, list.len(), bytes(&list), &indices);
+        }
+        differences(&mut page, values);
+        Pages { dictionary: None, encoding: Encoding::Differences, values: page }
+    }
+
+    fn floats(mut page: Vec<u8>, values: &[f64]) -> Self {
+        let bits = values.iter().map(|value| value.to_bits());
+        if let Some((list, indices)) = distinct(bits.clone(), values.len() / 2) {
+            return Self::indexed(page, list.len(), bytes(&list), &indices);
+        }
+        page.extend(bits.flat_map(u64::to_le_bytes));
+        Self::plain(page)
+    }
+
+    fn texts(page: Vec<u8>, codes: &[u32], texts: &[&str]) -> Self {
+        let mut index_of = vec![None; texts.len()];
+        let (mut used, mut dictionary) = (0, Vec::new());
+        let index = |code: &u32| {
+            *index_of[*code as usize].get_or_insert_with(|| {
+                let text = texts[*code as usize];
+                dictionary.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                dictionary.extend_from_slice(text.as_bytes());
+                used += 1;
+                used - 1
+            })
+        };
+        let indices: Vec<u32> = codes.iter().map(index).collect();
+        Self::indexed(page, used as usize, dictionary, &indices)
+    }
+
+    /// Values as indices of distinct ones.
+    fn indexed(mut page: Vec<u8>, count: usize, dictionary: Vec<u8>, indices: &[u32]) -> Self {
+        let width = width(count.saturating_sub(1) as u64);
+        page.push(width as u8);
+        runs(&mut page, indices, width);
+        let (dictionary, encoding) = (Some((count, dictionary)), Encoding::Dictionary);
+        Pages { dictionary, encoding, values: page }
+    }
+}
+
+fn bytes(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// The values that are not null, and the beginning of a page, which says where they are.
+fn present<T: Copy + Default>(
+    values: &[T],
+    nullable: bool,
+    is_null: impl Fn(T) -> bool,
+) -> (Cow<'_, [T]>, Vec<u8>) {
+    let rows = values.len();
+    let nulls = values.iter().filter(|value| nullable && is_null(**value)).count();
+    if nulls == 0 || nulls == rows {
+        let some = if nulls == 0 { values } else { &[] };
+        return (Cow::Borrowed(some), levels(|out| run(out, nulls == 0, rows, 1)));
+    }
+    let has_value: Vec<_> = values.iter().map(|value| !is_null(*value)).collect();
+    // Each value is put in place, and stays if the next one goes elsewhere: no branch depends on it.
+    let (mut present, mut count) = (vec![T::default(); rows - nulls + 1], 0);
+    for (value, has_value) in values.iter().zip(&has_value) {
+        present[count] = *value;
+        count += usize::from(*has_value);
+    }
+    present.truncate(count);
+    (Cow::Owned(present), levels(|out| runs(out, &has_value, 1)))
+}
+
+/// The beginning of a page: which rows have a value.
+fn levels(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    write(&mut out);
+    let length = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&length.to_le_bytes());
+    out
+}
+
+/// Where the pages of a column are in the file.
+struct Chunk {
+    begin: usize,
+    /// Where the page of values begins. A dictionary comes before it.
+    values: usize,
+    end: usize,
+    encoding: Encoding,
+}
+
+impl Chunk {
+    fn write(out: &mut Vec<u8>, pages: &Pages, rows: usize) -> Self {
+        let begin = out.len();
+        if let Some((count, dictionary)) = &pages.dictionary {
+            page(out, 2, dictionary, |page| {
+                page.structure(7, |header| {
+                    header.i32(1, *count as i32);
+                    header.i32(2, Encoding::Plain as i32);
+                });
+            });
+        }
+        let values = out.len();
+        page(out, 0, &pages.values, |page| {
+            page.structure(5, |header| {
+                header.i32(1, rows as i32);
+                header.i32(2, pages.encoding as i32);
+                header.i32(3, Encoding::Runs as i32);
+                header.i32(4, Encoding::Runs as i32);
+            });
+        });
+        Chunk { begin, values, end: out.len(), encoding: pages.encoding }
+    }
+}
+
+/// Appends a page of a type with its header. `header` writes the part of the header for this type.
+fn page(out: &mut Vec<u8>, kind: i32, content: &[u8], header: impl FnOnce(&mut Fields<'_>)) {
+    structure(out, |page| {
+        page.i32(1, kind);
+        page.i32(2, content.len() as i32);
+        page.i32(3, content.len() as i32);
+        header(page);
+    });
+    out.extend_from_slice(content);
+}
+
+/// Describes the file: its columns, and where the chunks of each group of rows are.
+fn describe(file: &mut Fields<'_>, columns: &[Column<'_>], groups: &[(usize, Vec<Chunk>)]) {
+    file.i32(1, 1);
+    let elements = std::iter::once(None).chain(columns.iter().map(Some));
+    let elements: Vec<_> = elements.collect();
+    file.list(2, Type::Struct, elements.into_iter(), |out, element| {
+        structure(out, |about| match element {
+            None => {
+                about.text(4, "schema");
+                about.i32(5, columns.len() as i32);
+            }
+            Some(column) => describe_column(about, column),
+        });
+    });
+    file.i64(3, groups.iter().map(|(rows, _)| *rows as i64).sum());
+    file.list(4, Type::Struct, groups.iter(), |out, (rows, chunks)| {
+        structure(out, |group| describe_group(group, columns, *rows, chunks));
+    });
+    file.text(6, "rtclab");
+}
+
+fn describe_column(about: &mut Fields<'_>, column: &Column<'_>) {
+    const OPTIONAL: i32 = 1;
+    const UTF8: i32 = 0;
+    about.i32(1, column.values.physical_type());
+    about.i32(3, OPTIONAL);
+    about.text(4, column.name);
+    if let Values::Text(_) = column.values {
+        about.i32(6, UTF8);
+        about.structure(10, |logical| logical.structure(1, |_string| {}));
+    }
+}
+
+fn describe_group(group: &mut Fields<'_>, columns: &[Column<'_>], rows: usize, chunks: &[Chunk]) {
+    let size = |chunk: &Chunk| (chunk.end - chunk.begin) as i64;
+    group.list(1, Type::Struct, columns.iter().zip(chunks), |out, (column, chunk)| {
+        structure(out, |about| {
+            about.i64(2, chunk.begin as i64);
+            about.structure(3, |about| {
+                about.i32(1, column.values.physical_type());
+                let encodings = [Encoding::Plain, Encoding::Runs, chunk.encoding];
+                about.list(2, Type::I32, encodings.into_iter(), |out, encoding| {
+                    zigzag(out, encoding as i64);
+                });
+                about.list(3, Type::Binary, [column.name].into_iter(), text);
+                about.i32(4, 0);
+                about.i64(5, rows as i64);
+                about.i64(6, size(chunk));
+                about.i64(7, size(chunk));
+                about.i64(9, chunk.values as i64);
+                if chunk.begin < chunk.values {
+                    about.i64(11, chunk.begin as i64);
+                }
+            });
+        });
+    });
+    group.i64(2, chunks.iter().map(size).sum());
+    group.i64(3, rows as i64);
+}
+
+#[cfg(test)]
+mod tests;
