@@ -33,6 +33,17 @@ def simulate_captured(config: str) -> tuple[dict[str, dict[str, Any]], bytes, st
         ValueError: the JSON does not describe a scenario.
     """
 
+def parquet(columns: list[tuple[str, str, bool, Any]]) -> bytes:
+    """The content of a Parquet file, made without the GIL.
+
+    ``columns`` has for each column its name, its type (``int``, ``flag``, ``float`` or ``text``), whether it may
+    have nulls, and its values as ``simulate`` returns them, or None for a column of nulls.
+
+    Raises:
+        TypeError: values have another type.
+        ValueError: columns have different lengths, or a code has no text.
+    """
+
 def student_t_quantile(share: float, degrees_of_freedom: float) -> float:
     """The value below which Student's t lies with probability ``share`` (0..1).
 

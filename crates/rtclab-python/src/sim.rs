@@ -3,7 +3,7 @@
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use rtclab_core::capture::Captured;
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{self, SimConfig, SimError, SimResult};
@@ -16,7 +16,8 @@ use rtclab_core::sim::{self, SimConfig, SimError, SimResult};
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]
 pub(crate) fn simulate<'py>(py: Python<'py>, config: &str) -> PyResult<Bound<'py, PyDict>> {
-    tables(py, run(py, config, sim::simulate)?)
+    let SimResult { texts, tables } = run(py, config, sim::simulate)?;
+    to_dict(py, tables, texts)
 }
 
 /// Runs a scenario as `simulate` does; returns its tables, a pcapng file, and session descriptions for it.
@@ -27,8 +28,9 @@ pub(crate) fn simulate_captured<'py>(
     py: Python<'py>,
     config: &str,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyBytes>, String)> {
-    let (result, Captured { pcapng, sdp }) = run(py, config, sim::simulate_captured)?;
-    Ok((tables(py, result)?, PyBytes::new(py, &pcapng), sdp))
+    let (SimResult { texts, tables }, Captured { pcapng, sdp }) =
+        run(py, config, sim::simulate_captured)?;
+    Ok((to_dict(py, tables, texts)?, PyBytes::new(py, &pcapng), sdp))
 }
 
 fn run<T: Send>(
@@ -43,28 +45,23 @@ fn run<T: Send>(
     .map_err(PyValueError::new_err)
 }
 
-fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {
-    let SimResult { texts, tables } = result;
-    let out = PyDict::new(py);
+/// Tables as a dictionary from table to a dictionary from column to values. All columns share the list of texts.
+pub(crate) fn to_dict(
+    py: Python<'_>,
+    tables: Vec<Table>,
+    texts: Vec<String>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let (out, texts) = (PyDict::new(py), PyList::new(py, texts)?);
     for table in tables {
-        out.set_item(table.name, table_columns(py, table, &texts)?)?;
+        let columns = PyDict::new(py);
+        for (name, column) in table.columns {
+            match column {
+                Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), &texts))?,
+            }
+        }
+        out.set_item(table.name, columns)?;
     }
     Ok(out)
-}
-
-/// A table as a dictionary from column to values.
-pub(crate) fn table_columns<'py>(
-    py: Python<'py>,
-    table: Table,
-    texts: &[String],
-) -> PyResult<Bound<'py, PyDict>> {
-    let columns = PyDict::new(py);
-    for (name, column) in table.columns {
-        match column {
-            Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
-            Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
-            Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), texts))?,
-        }
-    }
-    Ok(columns)
 }
