@@ -71,13 +71,14 @@ pub fn file(columns: &[Column<'_>]) -> Result<Vec<u8>, String> {
         check(column, rows).map_err(|what| format!("`{}`: {what}", column.name))?;
     }
     let mut out = MAGIC.to_vec();
-    let mut groups = Vec::new();
+    let (mut pages, mut groups) = (Pages::default(), Vec::new());
     for begin in (0..rows).step_by(ROWS_IN_GROUP) {
         let range = begin..rows.min(begin + ROWS_IN_GROUP);
-        let chunks: Vec<_> = columns
-            .iter()
-            .map(|column| Chunk::write(&mut out, &Pages::of(column, range.clone()), range.len()))
-            .collect();
+        let chunk = |column| {
+            let encoding = pages.fill(column, range.clone());
+            Chunk::write(&mut out, &pages, encoding, range.len())
+        };
+        let chunks: Vec<_> = columns.iter().map(chunk).collect();
         groups.push((range.len(), chunks));
     }
     let begin = out.len();
@@ -113,127 +114,132 @@ enum Encoding {
     Dictionary = 8,
 }
 
-/// The values of a column in a group of rows, encoded.
+/// The pages of a column in a group of rows. The next column uses their memory again.
+#[derive(Default)]
 struct Pages {
-    /// Number of distinct values and the values, if the page of values has indices of them.
-    dictionary: Option<(usize, Vec<u8>)>,
-    encoding: Encoding,
+    /// Number of distinct values, if `values` has indices of them.
+    distinct: Option<usize>,
+    /// The distinct values.
+    dictionary: Vec<u8>,
     /// Which rows have a value, and the values.
     values: Vec<u8>,
 }
 
 impl Pages {
-    fn of(column: &Column<'_>, rows: Range<usize>) -> Self {
+    /// Encodes a column.
+    fn fill(&mut self, column: &Column<'_>, rows: Range<usize>) -> Encoding {
+        self.distinct = None;
+        self.dictionary.clear();
+        self.values.clear();
         let nullable = column.nullable;
         match column.values {
             Values::Int(Some(values)) => {
-                let (present, page) = present(&values[rows], nullable, |value| value == NO_INT);
-                Self::integers(page, &present)
+                let present = self.present(&values[rows], nullable, |value| value == NO_INT);
+                self.integers(&present)
             }
             Values::Flag(Some(values)) => {
-                let (present, mut page) = present(&values[rows], nullable, |value| value == NO_INT);
-                pack(&mut page, present.iter().map(|value| u64::from(*value != 0)), 1);
-                Self::plain(page)
+                let present = self.present(&values[rows], nullable, |value| value == NO_INT);
+                let flags: Vec<_> = present.iter().map(|value| *value != 0).collect();
+                pack(&mut self.values, &flags, 1);
+                Encoding::Plain
             }
             Values::Float(Some(values)) => {
-                let (present, page) = present(&values[rows], nullable, f64::is_nan);
-                Self::floats(page, &present)
+                let present = self.present(&values[rows], nullable, f64::is_nan);
+                self.floats(&present)
             }
             Values::Text(Some((codes, texts))) => {
-                let (present, page) = present(&codes[rows], nullable, |code| code == NO_TEXT);
-                Self::texts(page, &present, texts)
+                let present = self.present(&codes[rows], nullable, |code| code == NO_TEXT);
+                self.texts(&present, texts)
             }
             Values::Int(None) | Values::Flag(None) | Values::Float(None) | Values::Text(None) => {
-                Self::plain(levels(|out| run(out, false, rows.len(), 1)))
+                self.levels(|out| run(out, false, rows.len(), 1));
+                Encoding::Plain
             }
         }
     }
 
-    fn plain(values: Vec<u8>) -> Self {
-        Pages { dictionary: None, encoding: Encoding::Plain, values }
-    }
-
-    fn integers(mut page: Vec<u8>, values: &[i64]) -> Self {
-        let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        if 4 * changes < values.len()
-            && let Some((list, indices)) =
-                distinct(values.iter().map(|value| *value as u64), changes + 1)
-        {
-            return Self::indexed(page, list.len(), bytes(&list), &indices);
+    /// Writes which rows have a value. Returns the values.
+    fn present<'a, T: Copy + Default>(
+        &mut self,
+        values: &'a [T],
+        nullable: bool,
+        is_null: impl Fn(T) -> bool,
+    ) -> Cow<'a, [T]> {
+        let rows = values.len();
+        // Compared without an early end, several at once.
+        if !nullable || !values.iter().fold(false, |any, value| any | is_null(*value)) {
+            self.levels(|out| run(out, true, rows, 1));
+            return Cow::Borrowed(values);
         }
-        differences(&mut page, values);
-        Pages { dictionary: None, encoding: Encoding::Differences, values: page }
+        let has_value: Vec<_> = values.iter().map(|value| !is_null(*value)).collect();
+        self.levels(|out| runs(out, &has_value, 1));
+        // Each value is put in place, and stays if the next one goes elsewhere: no branch depends on it.
+        let (mut present, mut count) = (vec![T::default(); rows], 0);
+        for (value, has_value) in values.iter().zip(&has_value) {
+            present[count] = *value;
+            count += usize::from(*has_value);
+        }
+        present.truncate(count);
+        Cow::Owned(present)
     }
 
-    fn floats(mut page: Vec<u8>, values: &[f64]) -> Self {
+    /// Begins the page of values.
+    fn levels(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.values.extend_from_slice(&[0; 4]);
+        write(&mut self.values);
+        let length = (self.values.len() - 4) as u32;
+        self.values[..4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    fn integers(&mut self, values: &[i64]) -> Encoding {
+        let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        let long_runs = 4 * changes < values.len();
+        let bits = values.iter().map(|value| *value as u64);
+        if long_runs && let Some((list, indices)) = distinct(bits, changes + 1) {
+            return self.numbers(&list, &indices);
+        }
+        differences(&mut self.values, values);
+        Encoding::Differences
+    }
+
+    fn floats(&mut self, values: &[f64]) -> Encoding {
         let bits = values.iter().map(|value| value.to_bits());
         if let Some((list, indices)) = distinct(bits.clone(), values.len() / 2) {
-            return Self::indexed(page, list.len(), bytes(&list), &indices);
+            return self.numbers(&list, &indices);
         }
-        page.extend(bits.flat_map(u64::to_le_bytes));
-        Self::plain(page)
+        self.values.extend(bits.flat_map(u64::to_le_bytes));
+        Encoding::Plain
     }
 
-    fn texts(page: Vec<u8>, codes: &[u32], texts: &[&str]) -> Self {
+    fn texts(&mut self, codes: &[u32], texts: &[&str]) -> Encoding {
         let mut index_of = vec![None; texts.len()];
-        let (mut used, mut dictionary) = (0, Vec::new());
+        let mut used = 0;
         let index = |code: &u32| {
             *index_of[*code as usize].get_or_insert_with(|| {
                 let text = texts[*code as usize];
-                dictionary.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                dictionary.extend_from_slice(text.as_bytes());
+                self.dictionary.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                self.dictionary.extend_from_slice(text.as_bytes());
                 used += 1;
                 used - 1
             })
         };
         let indices: Vec<u32> = codes.iter().map(index).collect();
-        Self::indexed(page, used as usize, dictionary, &indices)
+        self.indices(used as usize, &indices)
     }
 
-    /// Values as indices of distinct ones.
-    fn indexed(mut page: Vec<u8>, count: usize, dictionary: Vec<u8>, indices: &[u32]) -> Self {
-        let width = width(count.saturating_sub(1) as u64);
-        page.push(width as u8);
-        runs(&mut page, indices, width);
-        let (dictionary, encoding) = (Some((count, dictionary)), Encoding::Dictionary);
-        Pages { dictionary, encoding, values: page }
+    fn numbers(&mut self, list: &[u64], indices: &[u32]) -> Encoding {
+        self.dictionary.extend(list.iter().flat_map(|value| value.to_le_bytes()));
+        self.indices(list.len(), indices)
     }
-}
 
-fn bytes(values: &[u64]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-/// The values that are not null, and the beginning of a page, which says where they are.
-fn present<T: Copy + Default>(
-    values: &[T],
-    nullable: bool,
-    is_null: impl Fn(T) -> bool,
-) -> (Cow<'_, [T]>, Vec<u8>) {
-    let rows = values.len();
-    let nulls = values.iter().filter(|value| nullable && is_null(**value)).count();
-    if nulls == 0 || nulls == rows {
-        let some = if nulls == 0 { values } else { &[] };
-        return (Cow::Borrowed(some), levels(|out| run(out, nulls == 0, rows, 1)));
+    /// Writes values as indices of distinct ones.
+    fn indices(&mut self, distinct: usize, indices: &[u32]) -> Encoding {
+        let width = width(distinct.saturating_sub(1) as u64);
+        self.values.push(width as u8);
+        runs(&mut self.values, indices, width);
+        self.distinct = Some(distinct);
+        Encoding::Dictionary
     }
-    let has_value: Vec<_> = values.iter().map(|value| !is_null(*value)).collect();
-    // Each value is put in place, and stays if the next one goes elsewhere: no branch depends on it.
-    let (mut present, mut count) = (vec![T::default(); rows - nulls + 1], 0);
-    for (value, has_value) in values.iter().zip(&has_value) {
-        present[count] = *value;
-        count += usize::from(*has_value);
-    }
-    present.truncate(count);
-    (Cow::Owned(present), levels(|out| runs(out, &has_value, 1)))
-}
-
-/// The beginning of a page: which rows have a value.
-fn levels(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut out = vec![0; 4];
-    write(&mut out);
-    let length = (out.len() - 4) as u32;
-    out[..4].copy_from_slice(&length.to_le_bytes());
-    out
 }
 
 /// Where the pages of a column are in the file.
@@ -246,12 +252,12 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn write(out: &mut Vec<u8>, pages: &Pages, rows: usize) -> Self {
+    fn write(out: &mut Vec<u8>, pages: &Pages, encoding: Encoding, rows: usize) -> Self {
         let begin = out.len();
-        if let Some((count, dictionary)) = &pages.dictionary {
-            page(out, 2, dictionary, |page| {
+        if let Some(count) = pages.distinct {
+            page(out, 2, &pages.dictionary, |page| {
                 page.structure(7, |header| {
-                    header.i32(1, *count as i32);
+                    header.i32(1, count as i32);
                     header.i32(2, Encoding::Plain as i32);
                 });
             });
@@ -260,12 +266,12 @@ impl Chunk {
         page(out, 0, &pages.values, |page| {
             page.structure(5, |header| {
                 header.i32(1, rows as i32);
-                header.i32(2, pages.encoding as i32);
+                header.i32(2, encoding as i32);
                 header.i32(3, Encoding::Runs as i32);
                 header.i32(4, Encoding::Runs as i32);
             });
         });
-        Chunk { begin, values, end: out.len(), encoding: pages.encoding }
+        Chunk { begin, values, end: out.len(), encoding }
     }
 }
 

@@ -15,19 +15,68 @@ pub(super) fn width(largest: u64) -> u32 {
 }
 
 /// Appends values of `width` bits each, least significant bit first, up to a whole byte.
-pub(super) fn pack(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = u64>, width: u32) {
-    out.reserve(values.len() * width as usize / 8 + 8);
-    let (mut bits, mut filled) = (0_u64, 0);
-    for value in values {
-        bits |= value << filled;
-        filled += width;
-        if filled >= u64::BITS {
-            out.extend_from_slice(&bits.to_le_bytes());
-            filled -= u64::BITS;
-            bits = if filled == 0 { 0 } else { value >> (width - filled) };
-        }
+pub(super) fn pack<T: Copy + Into<u64>>(out: &mut Vec<u8>, values: &[T], width: u32) {
+    let mut bits = Bits::begin(out, values.len() * width as usize);
+    match width {
+        0 => {}
+        1..=7 => bits.put_together::<8, T>(values, width),
+        8..=14 => bits.put_together::<4, T>(values, width),
+        15..=28 => bits.put_together::<2, T>(values, width),
+        29..=MOST_BITS => bits.put_together::<1, T>(values, width),
+        _ => values.iter().for_each(|value| {
+            let value: u64 = (*value).into();
+            bits.put(value & u64::from(u32::MAX), 32);
+            bits.put(value >> 32, width - 32);
+        }),
     }
-    out.extend_from_slice(&bits.to_le_bytes()[..filled.div_ceil(8) as usize]);
+    bits.finish();
+}
+
+/// Bits that can be put at once, beside up to seven that wait for their byte to be filled.
+const MOST_BITS: u32 = 56;
+
+/// Appends bits to bytes.
+struct Bits<'a> {
+    out: &'a mut Vec<u8>,
+    /// Where the next byte goes. Behind it there is room for eight.
+    at: usize,
+    end: usize,
+    bits: u64,
+    filled: u32,
+}
+
+impl<'a> Bits<'a> {
+    /// Makes room for a number of bits.
+    fn begin(out: &'a mut Vec<u8>, count: usize) -> Self {
+        let at = out.len();
+        let end = at + count.div_ceil(8);
+        out.resize(end + 8, 0);
+        Bits { out, at, end, bits: 0, filled: 0 }
+    }
+
+    /// Appends up to [`MOST_BITS`] bits. No branch depends on whether they fill a byte.
+    fn put(&mut self, value: u64, width: u32) {
+        self.bits |= value << self.filled;
+        self.out[self.at..self.at + 8].copy_from_slice(&self.bits.to_le_bytes());
+        let filled = self.filled + width;
+        self.at += filled as usize / 8;
+        self.bits >>= filled / 8 * 8;
+        self.filled = filled % 8;
+    }
+
+    /// Appends values, `N` at once.
+    fn put_together<const N: usize, T: Copy + Into<u64>>(&mut self, values: &[T], width: u32) {
+        let mut groups = values.chunks_exact(N);
+        for group in &mut groups {
+            let shifted = (0..).zip(group).map(|(index, value)| (*value).into() << (index * width));
+            self.put(shifted.fold(0, |all, value: u64| all | value), N as u32 * width);
+        }
+        groups.remainder().iter().for_each(|value| self.put((*value).into(), width));
+    }
+
+    fn finish(self) {
+        self.out.truncate(self.end);
+    }
 }
 
 /// Appends values of `width` bits, with at least a group of equal values in a row as one (`RLE`).
@@ -63,7 +112,7 @@ fn groups<T: Copy + Into<u64>>(out: &mut Vec<u8>, values: &[T], width: u32) {
     let groups = values.len().div_ceil(GROUP);
     varint(out, (groups as u64) << 1 | 1);
     let end = out.len() + groups * width as usize;
-    pack(out, values.iter().map(|value| (*value).into()), width);
+    pack(out, values, width);
     out.resize(end, 0);
 }
 
@@ -84,24 +133,25 @@ pub(super) fn differences(out: &mut Vec<u8>, values: &[i64]) {
 }
 
 fn differences_of_block(out: &mut Vec<u8>, values: &[i64]) {
-    let mut differences = [0; BLOCK];
-    let count = values.len() - 1;
-    for (difference, pair) in differences.iter_mut().zip(values.windows(2)) {
-        *difference = pair[1].wrapping_sub(pair[0]);
-    }
-    let smallest = differences[..count].iter().copied().min().unwrap_or(0);
-    zigzag(out, smallest);
     let mut above = [0; BLOCK];
-    for (above, difference) in above.iter_mut().zip(&differences[..count]) {
-        *above = difference.wrapping_sub(smallest) as u64;
+    let above = &mut above[..values.len() - 1];
+    let mut smallest = i64::MAX;
+    for (difference, (next, value)) in above.iter_mut().zip(values[1..].iter().zip(values)) {
+        *difference = next.wrapping_sub(*value);
+        smallest = smallest.min(*difference);
     }
+    zigzag(out, smallest);
     let widths = out.len();
-    for part in above.chunks(MINIBLOCK) {
-        out.push(width(part.iter().fold(0, |all, value| all | value)) as u8);
-    }
-    for (number, part) in above[..count.next_multiple_of(MINIBLOCK)].chunks(MINIBLOCK).enumerate() {
-        let width = out[widths + number].into();
-        pack(out, part.iter().copied(), width);
+    out.extend_from_slice(&[0; BLOCK / MINIBLOCK]);
+    for (number, part) in above.chunks(MINIBLOCK).enumerate() {
+        let mut miniblock = [0; MINIBLOCK];
+        let mut all = 0;
+        for (above, difference) in miniblock.iter_mut().zip(part) {
+            *above = difference.wrapping_sub(smallest) as u64;
+            all |= *above;
+        }
+        out[widths + number] = width(all) as u8;
+        pack(out, &miniblock, width(all));
     }
 }
 
