@@ -215,8 +215,12 @@ EVENT = ("participant", "flow", "event")
 NATIVE = {"flows": FLOWS, **SCHEMAS}
 """Columns and types of the native tables."""
 
-FILE_TYPES = {pl.Int64(): "int", pl.Boolean(): "flag", pl.Float64(): "float", pl.String(): "text"}
-"""Types of columns as :func:`rtclab._native.parquet` names them."""
+_FILE_TYPES = {pl.Int64(): "int", pl.Boolean(): "flag", pl.Float64(): "float", pl.String(): "text"}
+FILE_COLUMNS = {
+    table: [(name, _FILE_TYPES[dtype], name in NULLABLE[table]) for name, dtype in schema.items()]
+    for table, schema in SCHEMAS.items()
+}
+"""By table, what :func:`rtclab._native.parquet` must know of each column beside its values."""
 
 NOT_SIMULATED = {
     "packets": {"written_ns"},
@@ -305,8 +309,8 @@ class NativeTable:
             NativeMismatch: the columns have other types or lengths than expected.
         """
         columns = [
-            (name, FILE_TYPES[dtype], name in NULLABLE[self.name], self.columns.get(name))
-            for name, dtype in SCHEMAS[self.name].items()
+            (name, kind, nullable, self.columns.get(name))
+            for name, kind, nullable in FILE_COLUMNS[self.name]
         ]
         try:
             return _native.parquet(columns)
