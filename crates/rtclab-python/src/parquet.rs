@@ -1,7 +1,7 @@
 //! `parquet`: columns as the content of a Parquet file.
 
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyBytes;
@@ -12,7 +12,7 @@ use rtclab_core::parquet::{Column, Values, file};
 /// `columns` has for each column its name, its type (`int`, `flag`, `float` or `text`), whether it may have nulls,
 /// and its values as `simulate` returns them, or None for a column of nulls.
 ///
-/// Raises ValueError when the columns do not fit together.
+/// Raises TypeError for values of another type, and ValueError when columns do not fit together.
 #[pyfunction]
 pub(crate) fn parquet<'py>(
     py: Python<'py>,
@@ -20,7 +20,12 @@ pub(crate) fn parquet<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let held: Vec<_> = columns
         .iter()
-        .map(|(_, kind, _, values)| Held::of(kind, values.as_ref()))
+        .map(|(name, kind, _, values)| {
+            let named = |error: PyErr| {
+                PyTypeError::new_err(format!("`{name}`, {kind}: {}", error.value(py)))
+            };
+            Held::of(kind, values.as_ref()).map_err(named)
+        })
         .collect::<PyResult<_>>()?;
     let texts: Vec<Vec<&str>> = held.iter().map(Held::texts).collect();
     let columns: Vec<_> = columns

@@ -300,7 +300,9 @@ class NativeTable:
             null = np.iinfo(codes.dtype).max
             return [None if code == null else texts[code] for code in codes.tolist()]
         nullable = name in NULLABLE.get(self.name, {"begin_ns"})
-        return [None if nullable and value == native_tables.NO_INTEGER else value for value in values.tolist()]
+        return [
+            None if nullable and value == native_tables.NO_INTEGER else value for value in values.tolist()
+        ]
 
     def parquet(self) -> bytes:
         """The content of the table's file.
@@ -309,8 +311,7 @@ class NativeTable:
             NativeMismatch: the columns have other types or lengths than expected.
         """
         columns = [
-            (name, kind, nullable, self.columns.get(name))
-            for name, kind, nullable in FILE_COLUMNS[self.name]
+            (name, kind, nullable, self.columns.get(name)) for name, kind, nullable in FILE_COLUMNS[self.name]
         ]
         try:
             return _native.parquet(columns)

@@ -53,7 +53,9 @@ class Trace:
         """
         self._open(path, read_manifest(path / MANIFEST, TraceManifest), {})
 
-    def _open(self, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]) -> None:
+    def _open(
+        self, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]
+    ) -> None:
         self.path = path
         self.manifest = manifest
         self._known = dict(tables)
@@ -193,7 +195,9 @@ class Trace:
 def _save(path: Path, tables: Mapping[str, pl.DataFrame | Recorded], manifest: TraceManifest) -> Trace:
     frames = {name: table for name, table in tables.items() if isinstance(table, pl.DataFrame)}
     contents = _parquet(frames)
-    contents |= {name: table.parquet() for name, table in tables.items() if not isinstance(table, pl.DataFrame)}
+    contents |= {
+        name: table.parquet() for name, table in tables.items() if not isinstance(table, pl.DataFrame)
+    }
     files = {f"{name}.parquet": contents[name] for name in tables}
     files[MANIFEST] = json_bytes(manifest.as_json())
     path.mkdir(parents=True, exist_ok=True)
