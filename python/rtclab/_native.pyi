@@ -36,8 +36,8 @@ def simulate_captured(config: str) -> tuple[dict[str, dict[str, Any]], bytes, st
 def parquet(columns: list[tuple[str, str, bool, Any]]) -> bytes:
     """The content of a Parquet file, made without the GIL.
 
-    ``columns`` has for each column its name, its type (``int``, ``flag``, ``float`` or ``text``), whether it may
-    have nulls, and its values as ``simulate`` returns them, or None for a column of nulls.
+    ``columns`` has for each column its name, its type (``int``, ``flag``, ``float`` or ``text``), whether it
+    may have nulls, and its values as ``simulate`` returns them, or None for a column of nulls.
 
     Raises:
         TypeError: values have another type.

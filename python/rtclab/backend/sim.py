@@ -215,6 +215,9 @@ EVENT = ("participant", "flow", "event")
 NATIVE = {"flows": FLOWS, **SCHEMAS}
 """Columns and types of the native tables."""
 
+MAY_BE_NULL = {"flows": frozenset({"begin_ns"}), **NULLABLE}
+"""By native table, the columns that may be null."""
+
 _FILE_TYPES = {pl.Int64(): "int", pl.Boolean(): "flag", pl.Float64(): "float", pl.String(): "text"}
 FILE_COLUMNS = {
     table: [(name, _FILE_TYPES[dtype], name in NULLABLE[table]) for name, dtype in schema.items()]
@@ -273,36 +276,34 @@ class NativeTable:
         Raises:
             NativeMismatch: the columns have other types or lengths than expected.
         """
-        known = [
-            _series(self.name, name, values, NATIVE[self.name][name], NULLABLE.get(self.name, {"begin_ns"}))
+        schema, nullable = NATIVE[self.name], MAY_BE_NULL[self.name]
+        made = {
+            name: _series(self.name, name, values, schema[name], nullable)
             for name, values in self.columns.items()
-        ]
-        lengths = {series.name: series.len() for series in known}
-        if len(set(lengths.values())) > 1:
+        }
+        lengths = {name: series.len() for name, series in made.items()}
+        rows = max(lengths.values())
+        if min(lengths.values()) < rows:
             raise NativeMismatch(f"`{self.name}`", f"columns of different lengths: {lengths}")
-        made = {series.name: series for series in known}
-        rows = known[0].len()
-        return pl.DataFrame(
-            [
-                made[name] if name in made else pl.Series(name, [None], dtype=dtype).new_from_index(0, rows)
-                for name, dtype in NATIVE[self.name].items()
-            ]
-        )
+        for name in schema.keys() - made.keys():
+            made[name] = pl.Series(name, [None], dtype=schema[name]).new_from_index(0, rows)
+        return pl.DataFrame([made[name] for name in schema])
 
     def rows(self, *names: str) -> list[Any]:
-        """The values of some columns, row by row. Of a short table, this is faster than a data frame."""
+        """The values of some columns of integers and text, row by row.
+
+        For a short table, this takes less time than a data frame.
+        """
         return list(zip(*(self._values(name) for name in names), strict=True))
 
     def _values(self, name: str) -> list[Any]:
         values = self.columns[name]
         if isinstance(values, tuple):
             codes, texts = values
-            null = np.iinfo(codes.dtype).max
-            return [None if code == null else texts[code] for code in codes.tolist()]
-        nullable = name in NULLABLE.get(self.name, {"begin_ns"})
-        return [
-            None if nullable and value == native_tables.NO_INTEGER else value for value in values.tolist()
-        ]
+            no_text = np.iinfo(codes.dtype).max
+            return [None if code == no_text else texts[code] for code in codes.tolist()]
+        null = native_tables.NO_INTEGER if name in MAY_BE_NULL[self.name] else None
+        return [None if value == null else value for value in values.tolist()]
 
     def parquet(self) -> bytes:
         """The content of the table's file.

@@ -24,7 +24,7 @@ Made = TypeVar("Made")
 
 
 class Recorded(Protocol):
-    """A table in another form than a data frame. Most tables of a simulated call are written, and never read."""
+    """A table that is not a data frame yet. Most tables of a simulated call are written and never read."""
 
     def frame(self) -> pl.DataFrame:
         """The table as a data frame."""
@@ -77,8 +77,8 @@ class Trace:
         """A trace that exists only in memory. Tables are completed as in :meth:`write`.
 
         Raises:
-            TraceError: a table or column is invalid, as in :meth:`write`. Of recorded tables, only those that
-                are missing are noticed here.
+            TraceError: a table or column is invalid, as in :meth:`write`. Recorded tables are checked when
+                they are read.
         """
         return cls._of(Path(os.devnull), manifest, _complete(tables))
 

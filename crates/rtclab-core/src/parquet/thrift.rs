@@ -2,7 +2,6 @@
 
 /// The type of a field or of the items of a list.
 #[derive(Clone, Copy)]
-#[allow(dead_code)]
 pub(super) enum Type {
     I32 = 5,
     I64 = 6,
