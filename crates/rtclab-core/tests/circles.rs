@@ -19,6 +19,7 @@ const ORDER: [&str; 26] = [
     "packet",
     "nat",
     "table",
+    "parquet",
     "event_log",
     "cc",
     "replay",
