@@ -16,8 +16,7 @@ use rtclab_core::sim::{self, SimConfig, SimError, SimResult};
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]
 pub(crate) fn simulate<'py>(py: Python<'py>, config: &str) -> PyResult<Bound<'py, PyDict>> {
-    let SimResult { texts, tables } = run(py, config, sim::simulate)?;
-    to_dict(py, tables, texts)
+    tables(py, run(py, config, sim::simulate)?)
 }
 
 /// Runs a scenario as `simulate` does; returns its tables, a pcapng file, and session descriptions for it.
@@ -28,9 +27,8 @@ pub(crate) fn simulate_captured<'py>(
     py: Python<'py>,
     config: &str,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyBytes>, String)> {
-    let (SimResult { texts, tables }, Captured { pcapng, sdp }) =
-        run(py, config, sim::simulate_captured)?;
-    Ok((to_dict(py, tables, texts)?, PyBytes::new(py, &pcapng), sdp))
+    let (result, Captured { pcapng, sdp }) = run(py, config, sim::simulate_captured)?;
+    Ok((tables(py, result)?, PyBytes::new(py, &pcapng), sdp))
 }
 
 fn run<T: Send>(
@@ -43,6 +41,10 @@ fn run<T: Send>(
         simulate(&config).map_err(|e| e.to_string())
     })
     .map_err(PyValueError::new_err)
+}
+
+pub(crate) fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {
+    to_dict(py, result.tables, result.texts)
 }
 
 /// Tables as a dictionary from table to a dictionary from column to values. All columns share the list of texts.
