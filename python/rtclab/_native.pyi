@@ -61,6 +61,17 @@ class Simulation:
     def tables(self) -> dict[str, dict[str, Any]]:
         """The tables so far, as ``simulate`` returns them."""
 
+def parquet(columns: list[tuple[str, str, bool, Any]]) -> bytes:
+    """The content of a Parquet file, made without the GIL.
+
+    ``columns`` has for each column its name, its type (``int``, ``flag``, ``float`` or ``text``), whether it
+    may have nulls, and its values as ``simulate`` returns them, or None for a column of nulls.
+
+    Raises:
+        TypeError: values have another type.
+        ValueError: columns have different lengths, or a code has no text.
+    """
+
 def student_t_quantile(share: float, degrees_of_freedom: float) -> float:
     """The value below which Student's t lies with probability ``share`` (0..1).
 

@@ -19,7 +19,7 @@ from stub_backend import StubBackend
 
 from rtclab import backend as backends
 from rtclab.backend import paths_table
-from rtclab.backend.sim import FLOWS, NOT_SIMULATED, NativeMismatch, SimBackend, frame
+from rtclab.backend.sim import FLOWS, NOT_SIMULATED, NativeMismatch, NativeTable, SimBackend
 from rtclab.cli import main
 from rtclab.errors import RtclabError, TraceError
 from rtclab.experiment import Experiment, Results
@@ -261,7 +261,7 @@ def events(codes: type[np.unsignedinteger[Any]] = np.uint16) -> dict[str, Any]:
 
 @pytest.mark.parametrize("codes", [np.uint16, np.uint32])
 def test_the_highest_code_of_text_is_null_whatever_its_width(codes: type[np.unsignedinteger[Any]]) -> None:
-    assert frame("events", events(codes)).rows() == [
+    assert NativeTable("events", events(codes)).frame().rows() == [
         (0, "alice", "alice->bob", "joined", ""),
         (5, "alice", None, "joined", ""),
     ]
@@ -270,13 +270,13 @@ def test_the_highest_code_of_text_is_null_whatever_its_width(codes: type[np.unsi
 def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
     columns = {name: np.array([-1, 7]) for name in SCHEMAS["tcp"]}
     columns |= {"srtt_ms": np.array([np.nan, -1.0]), "flow": (np.array([0, 0], np.uint32), ["download"])}
-    made = frame("tcp", columns)
+    made = NativeTable("tcp", columns).frame()
     assert made["cwnd_segments"].to_list() == [None, 7]
     assert made["srtt_ms"].to_list() == [None, -1.0]
     assert made["objects"].to_list() == [-1, 7]
     host = {name: np.array([0]) for name in SCHEMAS["host"] if name != "memory_bytes"}
     host |= {"cpu_percent": np.array([np.nan]), "participant": (np.array([0], np.uint32), ["alice"])}
-    assert frame("host", host)["cpu_percent"].null_count() == 0
+    assert NativeTable("host", host).frame()["cpu_percent"].null_count() == 0
 
 
 @pytest.mark.parametrize(
@@ -294,18 +294,18 @@ def test_minus_one_and_nan_are_null_only_in_columns_that_may_be_null() -> None:
 def test_native_columns_that_do_not_fit_are_named(changes: dict[str, Any], said: str) -> None:
     columns = {name: value for name, value in (events() | changes).items() if value is not None}
     with pytest.raises(NativeMismatch, match=re.escape(said)) as refused:
-        frame("events", columns)
+        NativeTable("events", columns).frame()
     assert "hint: " in str(refused.value)
 
 
 def test_a_native_table_of_another_name_is_refused() -> None:
     with pytest.raises(NativeMismatch, match="`weather`: no such table"):
-        frame("weather", {})
+        NativeTable("weather", {}).frame()
 
 
 def test_every_table_of_the_simulator_has_every_column_of_the_contract() -> None:
     made = SimBackend().simulate(CALL, seed=1, repeat=0)
-    assert set(made.tables) == set(SCHEMAS)  # frame() has refused all others
+    assert set(made.tables) == set(SCHEMAS)  # NativeTable has refused all others
     assert {name: set(SCHEMAS[name]) & columns for name, columns in NOT_SIMULATED.items()} == NOT_SIMULATED
     assert list(FLOWS) == ["flow", "begin_ns", "end_ns"]
 

@@ -18,6 +18,7 @@ pub mod network;
 pub mod node;
 mod normal;
 pub mod packet;
+pub mod parquet;
 pub mod path;
 pub mod pcapng;
 pub mod record;

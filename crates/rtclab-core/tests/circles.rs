@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 30] = [
     "units",
     "limits",
     "timeouts",
@@ -20,6 +20,7 @@ const ORDER: [&str; 29] = [
     "packet",
     "nat",
     "table",
+    "parquet",
     "event_log",
     "cc",
     "media",

@@ -1,6 +1,6 @@
 //! `event_log`: tables from an RTC event log, as arrays.
 
-use crate::sim::table_columns;
+use crate::sim::to_dict;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,12 +14,9 @@ pub(crate) fn event_log<'py>(
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let log = py.detach(|| EventLog::read(content));
     let log = log.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let (tables, faults) = (PyDict::new(py), PyDict::new(py));
-    for table in log.tables {
-        tables.set_item(table.name, table_columns(py, table, &log.texts)?)?;
-    }
+    let faults = PyDict::new(py);
     for (name, count) in log.faults.counts() {
         faults.set_item(name, count)?;
     }
-    Ok((tables, faults))
+    Ok((to_dict(py, log.tables, log.texts)?, faults))
 }

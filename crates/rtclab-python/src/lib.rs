@@ -10,6 +10,7 @@ mod event_log;
 #[cfg(target_os = "linux")]
 mod live_monitor;
 mod monitor;
+mod parquet;
 mod replay;
 mod sim;
 mod simulation;
@@ -21,6 +22,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(sim::simulate_captured, m)?)?;
     m.add_class::<simulation::Simulation>()?;
+    m.add_function(wrap_pyfunction!(parquet::parquet, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
     m.add_function(wrap_pyfunction!(event_log::event_log, m)?)?;

@@ -1,6 +1,6 @@
 //! `monitor` and `monitor_compare`: tables from captures, as arrays.
 
-use crate::sim::table_columns;
+use crate::sim;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -97,9 +97,5 @@ pub(crate) fn to_python(path: &str, error: CaptureError) -> PyErr {
 }
 
 pub(crate) fn to_dict(py: Python<'_>, tables: Tables) -> PyResult<Bound<'_, PyDict>> {
-    let out = PyDict::new(py);
-    for table in tables.tables {
-        out.set_item(table.name, table_columns(py, table, &tables.texts)?)?;
-    }
-    Ok(out)
+    sim::to_dict(py, tables.tables, tables.texts)
 }

@@ -1,6 +1,6 @@
 //! `replay_log` and `replay_arrivals`: decisions of a congestion control on recorded packets, as arrays.
 
-use crate::sim::table_columns;
+use crate::sim::to_dict;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{CongestionControlConfig, RateBounds, ReceivedPacket};
 use rtclab_core::event_log::EventLog;
 use rtclab_core::packet::Ecn;
-use rtclab_core::replay::{self, Replayed};
+use rtclab_core::replay;
 use rtclab_core::rtp::AbsSendTime;
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(crate) fn replay_log<'py>(
     });
     let replayed = replayed.map_err(PyValueError::new_err)?;
     let begin_ms = replayed.begin_ms;
-    Ok((to_dict(py, replayed)?, begin_ms))
+    Ok((to_dict(py, replayed.tables, replayed.texts)?, begin_ms))
 }
 
 /// Feeds packets that arrived to the receiver half of a congestion control.
@@ -68,7 +68,8 @@ pub(crate) fn replay_arrivals<'py>(
         replay::replay_arrivals(&packets, rtt_ns.map(Time), &control, rate_bounds(bounds))
             .map_err(|error| error.to_string())
     });
-    to_dict(py, replayed.map_err(PyValueError::new_err)?)
+    let replayed = replayed.map_err(PyValueError::new_err)?;
+    to_dict(py, replayed.tables, replayed.texts)
 }
 
 fn rate_bounds((start, min, max, audio): Bounds) -> RateBounds {
@@ -110,12 +111,4 @@ fn received(columns: &Bound<'_, PyDict>) -> PyResult<Vec<ReceivedPacket>> {
         ecn: Ecn::NotCapable,
     };
     Ok((0..at.len()).map(packet).collect())
-}
-
-fn to_dict(py: Python<'_>, replayed: Replayed) -> PyResult<Bound<'_, PyDict>> {
-    let tables = PyDict::new(py);
-    for table in replayed.tables {
-        tables.set_item(table.name, table_columns(py, table, &replayed.texts)?)?;
-    }
-    Ok(tables)
 }

@@ -3,7 +3,7 @@
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use rtclab_core::capture::Captured;
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{self, SimConfig, SimError, SimResult};
@@ -44,27 +44,26 @@ fn run<T: Send>(
 }
 
 pub(crate) fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {
-    let SimResult { texts, tables } = result;
-    let out = PyDict::new(py);
-    for table in tables {
-        out.set_item(table.name, table_columns(py, table, &texts)?)?;
-    }
-    Ok(out)
+    to_dict(py, result.tables, result.texts)
 }
 
-/// A table as a dictionary from column to values.
-pub(crate) fn table_columns<'py>(
-    py: Python<'py>,
-    table: Table,
-    texts: &[String],
-) -> PyResult<Bound<'py, PyDict>> {
-    let columns = PyDict::new(py);
-    for (name, column) in table.columns {
-        match column {
-            Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
-            Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
-            Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), texts))?,
+/// Tables as a dictionary from table to a dictionary from column to values. All columns share the list of texts.
+pub(crate) fn to_dict(
+    py: Python<'_>,
+    tables: Vec<Table>,
+    texts: Vec<String>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let (out, texts) = (PyDict::new(py), PyList::new(py, texts)?);
+    for table in tables {
+        let columns = PyDict::new(py);
+        for (name, column) in table.columns {
+            match column {
+                Column::Int(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::Float(values) => columns.set_item(name, values.into_pyarray(py))?,
+                Column::Text(codes) => columns.set_item(name, (codes.into_pyarray(py), &texts))?,
+            }
         }
+        out.set_item(table.name, columns)?;
     }
-    Ok(columns)
+    Ok(out)
 }

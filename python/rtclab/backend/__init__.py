@@ -179,8 +179,12 @@ Pairs = dict[tuple[int, str, str], tuple[int, list[str]]]
 """Pairs of nodes to be connected, by call: for how long in ns, and the flows between the two."""
 
 
-def not_connected(scenario: Scenario, events: pl.DataFrame) -> tuple[NotConnected, ...]:
-    """The pairs of nodes that should have connected and did not, according to the table ``events``."""
+Events = Sequence[tuple[str, str | None, str]]
+"""Participant, flow and name of each event, in order: three columns of the table ``events``."""
+
+
+def not_connected(scenario: Scenario, events: Events) -> tuple[NotConnected, ...]:
+    """The pairs of nodes that should have connected and did not, according to the events."""
     return missing_pairs(planned_pairs(scenario), connected_flows(events))
 
 
@@ -193,9 +197,9 @@ def missing_pairs(planned: Pairs, connected: Set[str]) -> tuple[NotConnected, ..
     )
 
 
-def connected_flows(events: pl.DataFrame) -> set[str]:
-    """The flows whose connection came up, by the table ``events``."""
-    return set(events.filter(pl.col("event") == "dtls_connected")["flow"])
+def connected_flows(events: Events) -> set[str]:
+    """The flows whose connection came up."""
+    return {flow for _, flow, event in events if event == "dtls_connected" and flow is not None}
 
 
 def failure_of(missing: Sequence[NotConnected], planned: int, last: Mapping[str, str]) -> str | None:
@@ -218,10 +222,9 @@ def nobody_connected(first: NotConnected, last: Mapping[str, str]) -> str:
     return f"{first}; last event: {' and '.join(steps)}"
 
 
-def last_events(events: pl.DataFrame) -> dict[str, str]:
-    """The last event of each participant before it left, by the table ``events``."""
-    rows = events.filter(pl.col("event") != "left").group_by("participant").agg(pl.col("event").last())
-    return dict(rows.iter_rows())
+def last_events(events: Events) -> dict[str, str]:
+    """The last event of each participant before it left."""
+    return {participant: event for participant, _, event in events if event != "left"}
 
 
 def planned_pairs(scenario: Scenario) -> Pairs:

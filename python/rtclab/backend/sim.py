@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rtclab import _native, native_tables
@@ -17,7 +19,6 @@ from rtclab.backend import (
     last_events,
     manifest,
     not_connected,
-    paths_table,
     unwatched,
 )
 from rtclab.backend.sampler import Sampler
@@ -96,9 +97,9 @@ class SimBackend:
             simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)
         else:
             simulated = self.simulate(scenario, seed=seed, repeat=repeat)
-        if watch is not unwatched:
-            watch(Sampler.of_trace(simulated).new())
         written = simulated.save(out)
+        if watch is not unwatched:
+            watch(Sampler.of_trace(written).new())
         if simulated.manifest.failure is not None:
             raise CallFailed(simulated.manifest.failure)
         return written
@@ -112,17 +113,18 @@ class SimBackend:
         self, columns: Mapping[str, Mapping[str, Any]], scenario: Scenario, *, seed: int, repeat: int
     ) -> Trace:
         """The trace of a repeat, from the columns that the native side left."""
-        tables = {name: frame(name, values) for name, values in columns.items()}
-        spans = tables.pop("flows")
-        tables["paths"] = paths_table(scenario)
+        tables = {name: NativeTable(name, values) for name, values in columns.items()}
+        spans = tables.pop("flows").rows(*FLOWS)
         about = manifest(scenario, backend=self.name, seed=seed, repeat=repeat)
-        missing, happened = not_connected(scenario, tables["events"]), last_events(tables["events"])
+        events = tables["events"].rows(*EVENT)
+        missing, happened = not_connected(scenario, events), last_events(events)
         last = {name: happened.get(name, "none") for name in scenario.participants}
         known = {
             "flows": as_simulated(about.flows, spans),
             "not_connected": missing,
             "failure": failure_of(missing, about.connections, last),
         }
+        tables["paths"] = _paths(scenario)
         return Trace.in_memory(tables, about.model_copy(update=known))
 
 
@@ -174,10 +176,29 @@ def _check_video(video: Video | None, owner: str) -> None:
             )
 
 
-def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[str, FlowInfo]:
-    """The flows with the time in which each was really active. Begins are null if no packet was sent."""
+def _paths(scenario: Scenario) -> NativeTable:
+    """The table ``paths``: capacity and delay of every path at each change, as planned."""
+    changes = scenario.path_changes()
+    names = list(dict.fromkeys(path for _, path, _, _ in changes))
+    codes = {path: code for code, path in enumerate(names)}
+    columns = {
+        "at_ns": np.array([at_ns for at_ns, _, _, _ in changes], np.int64),
+        "path": (np.array([codes[path] for _, path, _, _ in changes], np.uint32), names),
+        "capacity_bps": np.array([-1 if bps is None else bps for _, _, bps, _ in changes], np.int64),
+        "one_way_delay_ms": np.array([delay_ms for _, _, _, delay_ms in changes], np.float64),
+    }
+    return NativeTable("paths", columns)
+
+
+def as_simulated(
+    planned: Mapping[str, FlowInfo], spans: Iterable[tuple[str, int | None, int]]
+) -> dict[str, FlowInfo]:
+    """The flows with the time in which each was really active.
+
+    ``spans`` has the name, begin and end of each. A begin is None if no packet was sent.
+    """
     flows = dict(planned)
-    for name, begin_ns, end_ns in spans.iter_rows():
+    for name, begin_ns, end_ns in spans:
         if name not in planned:
             raise NativeMismatch("`flows.flow`", f"`{name}`; expected {', '.join(planned)}")
         begin_ns = min(flows[name].begin_ns if begin_ns is None else begin_ns, end_ns)
@@ -187,6 +208,22 @@ def as_simulated(planned: Mapping[str, FlowInfo], spans: pl.DataFrame) -> dict[s
 
 FLOWS = pl.Schema({"flow": pl.String(), "begin_ns": pl.Int64(), "end_ns": pl.Int64()})
 """The columns of the native table of flows, which becomes part of the manifest."""
+
+EVENT = ("participant", "flow", "event")
+"""The columns of an event in :data:`rtclab.backend.Events`."""
+
+NATIVE = {"flows": FLOWS, **SCHEMAS}
+"""Columns and types of the native tables."""
+
+MAY_BE_NULL = {"flows": frozenset({"begin_ns"}), **NULLABLE}
+"""By native table, the columns that may be null."""
+
+_FILE_TYPES = {pl.Int64(): "int", pl.Boolean(): "flag", pl.Float64(): "float", pl.String(): "text"}
+FILE_COLUMNS = {
+    table: [(name, _FILE_TYPES[dtype], name in NULLABLE[table]) for name, dtype in schema.items()]
+    for table, schema in SCHEMAS.items()
+}
+"""By table, what :func:`rtclab._native.parquet` must know of each column beside its values."""
 
 NOT_SIMULATED = {
     "packets": {"written_ns"},
@@ -209,28 +246,78 @@ NOT_SIMULATED = {
 """Columns that only live calls have."""
 
 
-def frame(table: str, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Makes a table from native columns.
+@dataclass(frozen=True)
+class NativeTable:
+    """A table of a trace as native columns.
 
     Numbers are arrays; in a nullable column, -1 (integers) and NaN (floats) stand for null. Text is an array
     of codes and the list of texts; the highest code of the type stands for null.
-
-    Raises:
-        NativeMismatch: the native module has other columns, types or lengths than expected.
     """
-    schema, nullable = (
-        (FLOWS, {"begin_ns"}) if table == "flows" else (SCHEMAS.get(table), NULLABLE.get(table))
-    )
-    if schema is None or nullable is None:
-        raise NativeMismatch(f"`{table}`", f"no such table; expected flows, {', '.join(SCHEMAS)}")
-    expected = schema.keys() - NOT_SIMULATED.get(table, set())
-    for name in sorted(columns.keys() ^ expected):
-        raise NativeMismatch(f"`{table}.{name}`", "missing" if name in expected else "no such column")
-    made = [_series(table, name, columns[name], schema[name], nullable) for name in columns]
-    lengths = {name: series.len() for name, series in zip(columns, made, strict=True)}
-    if len(set(lengths.values())) > 1:
-        raise NativeMismatch(f"`{table}`", f"columns of different lengths: {lengths}")
-    return pl.DataFrame(made)
+
+    name: str
+    columns: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Checks the names.
+
+        Raises:
+            NativeMismatch: the native module has another table, or a table with other columns than expected.
+        """
+        if self.name not in NATIVE:
+            raise NativeMismatch(f"`{self.name}`", f"no such table; expected {', '.join(NATIVE)}")
+        expected = NATIVE[self.name].keys() - NOT_SIMULATED.get(self.name, set())
+        for name in sorted(self.columns.keys() ^ expected):
+            what = "missing" if name in expected else "no such column"
+            raise NativeMismatch(f"`{self.name}.{name}`", what)
+
+    def frame(self) -> pl.DataFrame:
+        """The table as a data frame.
+
+        Raises:
+            NativeMismatch: the columns have other types or lengths than expected.
+        """
+        schema, nullable = NATIVE[self.name], MAY_BE_NULL[self.name]
+        made = {
+            name: _series(self.name, name, values, schema[name], nullable)
+            for name, values in self.columns.items()
+        }
+        lengths = {name: series.len() for name, series in made.items()}
+        rows = max(lengths.values())
+        if min(lengths.values()) < rows:
+            raise NativeMismatch(f"`{self.name}`", f"columns of different lengths: {lengths}")
+        for name in schema.keys() - made.keys():
+            made[name] = pl.Series(name, [None], dtype=schema[name]).new_from_index(0, rows)
+        return pl.DataFrame([made[name] for name in schema])
+
+    def rows(self, *names: str) -> list[Any]:
+        """The values of some columns of integers and text, row by row.
+
+        For a short table, this takes less time than a data frame.
+        """
+        return list(zip(*(self._values(name) for name in names), strict=True))
+
+    def _values(self, name: str) -> list[Any]:
+        values = self.columns[name]
+        if isinstance(values, tuple):
+            codes, texts = values
+            no_text = np.iinfo(codes.dtype).max
+            return [None if code == no_text else texts[code] for code in codes.tolist()]
+        null = native_tables.NO_INTEGER if name in MAY_BE_NULL[self.name] else None
+        return [None if value == null else value for value in values.tolist()]
+
+    def parquet(self) -> bytes:
+        """The content of the table's file.
+
+        Raises:
+            NativeMismatch: the columns have other types or lengths than expected.
+        """
+        columns = [
+            (name, kind, nullable, self.columns.get(name)) for name, kind, nullable in FILE_COLUMNS[self.name]
+        ]
+        try:
+            return _native.parquet(columns)
+        except (TypeError, ValueError) as error:
+            raise NativeMismatch(f"`{self.name}`", str(error)) from None
 
 
 class NativeMismatch(RtclabError):

@@ -28,7 +28,7 @@ from rtclab.backend import (
     planned_flows,
     planned_pairs,
 )
-from rtclab.backend.sim import SimBackend, as_simulated, frame
+from rtclab.backend.sim import EVENT, FLOWS, NativeTable, SimBackend, as_simulated
 from rtclab.errors import reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
@@ -56,7 +56,7 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     repeats = [(plan, seed) for plan, (_, seeds) in zip(plans, scenarios, strict=True) for seed in seeds]
     results = [_simulated(plan, seed) for plan, seed in repeats]
     whole = _whole(plans, [plan for plan, _ in repeats], results)
-    events = whole.table("events")
+    events = whole.table("events").select(EVENT).rows()
     connected, happened = connected_flows(events), last_events(events)
     parts = []
     for number, ((plan, seed), result) in enumerate(zip(repeats, results, strict=True)):
@@ -138,18 +138,18 @@ def _whole(plans: Sequence[_Plan], of_repeat: Sequence[_Plan], results: Sequence
     for number, plan in enumerate(of_repeat):
         if f"{number}:" in tables:
             flows |= plan.flows_of(f"{number}:")
-    frames = {name: frame(name, columns) for name, columns in _merged(tables).items()}
-    if "flows" in frames:
-        flows = as_simulated(flows, frames.pop("flows"))
+    native = {name: NativeTable(name, columns) for name, columns in _merged(tables).items()}
+    if "flows" in native:
+        flows = as_simulated(flows, native.pop("flows").rows(*FLOWS))
     changes = [row for plan in plans for row in plan.path_changes()]
-    frames["paths"] = pl.DataFrame(changes, schema=SCHEMAS["paths"], orient="row")
+    paths = pl.DataFrame(changes, schema=SCHEMAS["paths"], orient="row")
     about = TraceManifest(
         backend="sim",
         duration_ns=max(plan.scenario.duration.ns for plan in plans),
         calls=tuple(call for plan in plans for call in plan.calls),
         flows=flows,
     )
-    return Trace.in_memory(frames, about)
+    return Trace.in_memory({**native, "paths": paths}, about)
 
 
 def _outcome(

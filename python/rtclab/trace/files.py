@@ -92,6 +92,20 @@ def write_bytes(path: Path, data: bytes) -> None:
     replace_file(path, lambda temporary: temporary.write_bytes(data))
 
 
+def write_new(path: Path, data: bytes) -> None:
+    """Writes a file that nobody reads yet. If that fails, a part of it may be left.
+
+    Raises:
+        DiskFull: no space is left.
+    """
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFull(path) from error
+        raise
+
+
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """Reads a JSON object.
 

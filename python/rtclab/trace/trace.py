@@ -10,17 +10,27 @@ from copy import copy
 from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import polars as pl
 
 from rtclab.errors import TraceError
-from rtclab.trace.files import json_bytes, write_bytes
+from rtclab.trace.files import json_bytes, write_new
 from rtclab.trace.manifest import TraceManifest, read_manifest
 from rtclab.trace.schema import OPTIONAL_TABLES, SCHEMAS, conform
 
 MANIFEST = "manifest.json"
 Made = TypeVar("Made")
+
+
+class Recorded(Protocol):
+    """A table that is not a data frame yet. Most tables of a simulated call are written and never read."""
+
+    def frame(self) -> pl.DataFrame:
+        """The table as a data frame."""
+
+    def parquet(self) -> bytes:
+        """The content of the table's file."""
 
 
 class Trace:
@@ -41,9 +51,14 @@ class Trace:
             TraceError: ``path`` is not a trace, is incomplete, or is a trace of another version. The message
                 names file and field.
         """
+        self._open(path, read_manifest(path / MANIFEST, TraceManifest), {})
+
+    def _open(
+        self, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]
+    ) -> None:
         self.path = path
-        self.manifest = read_manifest(path / MANIFEST, TraceManifest)
-        self._read: dict[str, pl.DataFrame] = {}
+        self.manifest = manifest
+        self._known = dict(tables)
         self._cached: dict[object, Any] = {}
         self._whole: Trace | None = None
         self._alone: Trace | None = None
@@ -52,20 +67,20 @@ class Trace:
         self.temporary: TemporaryDirectory[str] | None = None
 
     @classmethod
-    def in_memory(cls, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
+    def _of(cls, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]) -> Trace:
+        made = cls.__new__(cls)
+        made._open(path, manifest, tables)
+        return made
+
+    @classmethod
+    def in_memory(cls, tables: Mapping[str, pl.DataFrame | Recorded], manifest: TraceManifest) -> Trace:
         """A trace that exists only in memory. Tables are completed as in :meth:`write`.
 
         Raises:
-            TraceError: a table or column is invalid, as in :meth:`write`.
+            TraceError: a table or column is invalid, as in :meth:`write`. Recorded tables are checked when
+                they are read.
         """
-        made = cls.__new__(cls)
-        made.path = Path(os.devnull)
-        made.manifest = manifest
-        made._read = _complete(tables)
-        made._cached = {}
-        made._whole = made._alone = made._make_alone = None
-        made.temporary = None
-        return made
+        return cls._of(Path(os.devnull), manifest, _complete(tables))
 
     def restricted(self, manifest: TraceManifest, alone: Callable[[], Trace] | None) -> Trace:
         """This trace restricted to the flows of ``manifest``.
@@ -98,11 +113,13 @@ class Trace:
     @property
     def tables(self) -> list[str]:
         """Names of the tables present, in the order of docs/trace.md."""
-        return [name for name in SCHEMAS if name in self._read or self._file(name).is_file()]
+        return [name for name in SCHEMAS if name in self._known or self._file(name).is_file()]
 
     def save(self, path: Path) -> Trace:
         """Writes all tables and the manifest to the directory ``path``; see :meth:`write`."""
-        return _save(path, {name: self.table(name) for name in self.tables}, self.manifest)
+        tables = {name: self._known.get(name) for name in self.tables}
+        known = {name: self.table(name) if table is None else table for name, table in tables.items()}
+        return _save(path, known, self.manifest)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``.
@@ -116,8 +133,11 @@ class Trace:
         """
         if name not in SCHEMAS:
             raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
-        frame = self._read.get(name)
-        if frame is not None:
+        known = self._known.get(name)
+        if isinstance(known, pl.DataFrame):
+            return known
+        if known is not None:
+            frame = self._known[name] = conform(name, known.frame())
             return frame
         file = self._file(name)
         if not file.is_file():
@@ -127,7 +147,7 @@ class Trace:
             raise TraceError(f"{file}: the file is missing", hint="run the scenario again")
         frame = _read_table(file, name)
         if name not in OPTIONAL_TABLES:
-            self._read[name] = frame
+            self._known[name] = frame
         return frame
 
     def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
@@ -139,7 +159,7 @@ class Trace:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
         rows = self.table(name)
-        if name not in self._read:
+        if name not in self._known:
             return rows.filter(pl.col("flow") == flow)
         return self.cached(_by_flow, name).get(flow, rows.clear())
 
@@ -172,34 +192,41 @@ class Trace:
         return _save(path, _complete(tables), manifest)
 
 
-def _save(path: Path, frames: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
-    files = {f"{name}.parquet": content for name, content in _parquet(frames).items()}
+def _save(path: Path, tables: Mapping[str, pl.DataFrame | Recorded], manifest: TraceManifest) -> Trace:
+    frames = {name: table for name, table in tables.items() if isinstance(table, pl.DataFrame)}
+    contents = _parquet(frames)
+    contents |= {
+        name: table.parquet() for name, table in tables.items() if not isinstance(table, pl.DataFrame)
+    }
+    files = {f"{name}.parquet": contents[name] for name in tables}
     files[MANIFEST] = json_bytes(manifest.as_json())
     path.mkdir(parents=True, exist_ok=True)
     writing = path / f".writing-{os.getpid()}"
     try:
         writing.mkdir()
         for file, content in files.items():
-            write_bytes(writing / file, content)
+            write_new(writing / file, content)
         for file in files:
             (writing / file).rename(path / file)
-    finally:
+        writing.rmdir()
+    except BaseException:
         shutil.rmtree(writing, ignore_errors=True)
-    saved = Trace(path)
+        raise
     # They will be measured, and need not be read again.
-    saved._read |= {name: frame for name, frame in frames.items() if name not in OPTIONAL_TABLES}
-    return saved
+    kept = {name: table for name, table in tables.items() if name not in OPTIONAL_TABLES}
+    return Trace._of(path, manifest, kept)
 
 
 def _parquet(frames: Mapping[str, pl.DataFrame]) -> dict[str, bytes]:
     """The content of each table's file. One query for all tables is faster than one for each."""
     buffers = {name: io.BytesIO() for name, frame in frames.items() if not frame.is_empty()}
-    # Tables are always read whole, so statistics are useless. zstd would take a quarter more CPU time.
-    queries = [
-        frames[name].lazy().sink_parquet(buffer, compression="snappy", statistics=False, lazy=True)
-        for name, buffer in buffers.items()
-    ]
-    pl.collect_all(queries, engine="streaming")
+    if buffers:
+        # Tables are always read whole, so statistics are useless. zstd would take a quarter more CPU time.
+        queries = [
+            frames[name].lazy().sink_parquet(buffer, compression="snappy", statistics=False, lazy=True)
+            for name, buffer in buffers.items()
+        ]
+        pl.collect_all(queries, engine="streaming")
     return {name: buffers[name].getvalue() if name in buffers else _empty(name) for name in frames}
 
 
@@ -234,9 +261,12 @@ def _read_table(file: Path, name: str) -> pl.DataFrame:
         raise TraceError(f"{file}: cannot be read: {error}", hint="run the scenario again") from None
 
 
-def _complete(tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def _complete(tables: Mapping[str, pl.DataFrame | Recorded]) -> dict[str, pl.DataFrame | Recorded]:
     """The tables in the form of the contract, with empty tables for missing ones."""
-    frames = {name: conform(name, frame) for name, frame in tables.items()}
-    for name in SCHEMAS.keys() - frames.keys() - OPTIONAL_TABLES:
-        frames[name] = SCHEMAS[name].to_frame()
-    return frames
+    known = {
+        name: conform(name, table) if isinstance(table, pl.DataFrame) else table
+        for name, table in tables.items()
+    }
+    for name in SCHEMAS.keys() - known.keys() - OPTIONAL_TABLES:
+        known[name] = SCHEMAS[name].to_frame()
+    return known
