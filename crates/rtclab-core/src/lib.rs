@@ -5,6 +5,7 @@
 
 pub mod capture;
 pub mod cc;
+pub mod ecn;
 pub mod endpoint;
 pub mod event_log;
 pub mod ipv4;

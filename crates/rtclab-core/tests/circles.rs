@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "units",
+    "ecn",
     "limits",
     "timeouts",
     "normal",
