@@ -3,7 +3,7 @@
 use crate::limits::within;
 use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
 use crate::timeouts::Timeouts;
-use crate::units::{Bytes, Time};
+use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -177,11 +177,6 @@ impl<P> Network<P> {
         self.paths[path.0 as usize].config()
     }
 
-    /// Bytes waiting in the queue of a path.
-    pub fn queued(&self, path: PathId) -> Bytes {
-        self.paths[path.0 as usize].queued()
-    }
-
     /// The paths from one node to another, or `None` if there is no route.
     pub fn route(&self, from: NodeId, to: NodeId) -> Option<&[PathId]> {
         self.route_index(from, to).map(|route| self.routes[route].1.as_slice())
@@ -207,10 +202,10 @@ impl<P> Network<P> {
         packet: Packet<P>,
     ) -> Result<(), Packet<P>> {
         let Some(route) = self.route_index(from, to) else { return Err(packet) };
-        let payload =
-            Hop { route: route as u32, hop: 0, queued: Time::ZERO, payload: packet.payload };
-        if let Some((to, packet)) = self.enter(now, Packet { size: packet.size, payload }) {
-            let packet = Packet { size: packet.size, payload: packet.payload.payload };
+        let route = route as u32;
+        let packet = packet.map(|payload| Hop { route, hop: 0, queued: Time::ZERO, payload });
+        if let Some((to, packet)) = self.enter(now, packet) {
+            let packet = packet.map(|hop| hop.payload);
             self.ready.push_back(Ready { at: now, to, packet });
         }
         Ok(())
@@ -233,16 +228,16 @@ impl<P> Network<P> {
             match departure {
                 None => {}
                 Some(Departure::Dropped { at, cause, packet }) => {
-                    let packet = Packet { size: packet.size, payload: packet.payload.payload };
+                    let packet = packet.map(|hop| hop.payload);
                     let path = PathId(index as u32);
                     return Some(NetworkEvent::Dropped { at, path, cause, packet });
                 }
                 Some(Departure::Delivered { at, queued, mut packet }) => {
                     packet.payload.hop += 1;
                     packet.payload.queued += queued;
-                    if let Some((to, Packet { size, payload })) = self.enter(at, packet) {
-                        let Hop { queued, payload, .. } = payload;
-                        let packet = Packet { size, payload };
+                    if let Some((to, packet)) = self.enter(at, packet) {
+                        let queued = packet.payload.queued;
+                        let packet = packet.map(|hop| hop.payload);
                         return Some(NetworkEvent::Delivered { at, to, queued, packet });
                     }
                 }

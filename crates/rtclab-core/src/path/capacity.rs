@@ -57,7 +57,7 @@ impl Capacity {
 const WORK_PER_BIT: u128 = 1_000_000_000;
 
 /// State of the serialiser for the packet in service.
-pub(super) struct Server {
+pub(super) struct Serialiser {
     capacity: Option<Capacity>,
     /// Packets leave at multiples of this time. `started` and `finish` stay exact, so that the next packet
     /// can use the rest of a tick.
@@ -77,9 +77,9 @@ struct Opportunity {
     left: Bytes,
 }
 
-impl Server {
+impl Serialiser {
     pub(super) fn new(capacity: Option<Capacity>, tick: Option<Time>) -> Self {
-        Server {
+        Serialiser {
             capacity,
             tick,
             started: Time::ZERO,

@@ -12,6 +12,7 @@ mod clock;
 mod delay;
 mod loss;
 mod loss_trace;
+mod queue;
 mod wifi;
 
 pub use capacity::Capacity;
@@ -19,31 +20,21 @@ pub use clock::Clock;
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
 pub use loss_trace::{LossTrace, TraceStart};
+pub use queue::QueueLimit;
 pub use wifi::{Radio, Wifi};
 
+use crate::ecn::Ecn;
 use crate::limits::{self, Checked, within};
 use crate::units::{Bytes, Time};
-use capacity::Server;
+use capacity::Serialiser;
 use clock::ClockReadings;
 use delay::JitterSource;
 use loss::LossProcess;
 use loss_trace::TracePosition;
+use queue::DropTail;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
-
-/// Limit of the queue before the serialiser. A packet that would exceed it is dropped (drop-tail).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "limit", rename_all = "lowercase")]
-pub enum QueueLimit {
-    /// At most this many packets.
-    Packets(u64),
-    /// At most this many bytes.
-    Bytes(Bytes),
-    /// At most the number of bytes that the capacity at the time of arrival serves in this time (RFC
-    /// 8868, section 4: bytes = seconds * bit/s / 8).
-    Time(Time),
-}
 
 /// Configuration of a path, as functions of time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -104,10 +95,8 @@ impl PathConfig {
         if let Some(wifi) = &self.wifi {
             within("wifi", wifi.check())?;
         }
-        match self.queue {
-            Some(QueueLimit::Bytes(limit)) => limits::size("queue.limit", limit)?,
-            Some(QueueLimit::Time(limit)) => limits::time("queue.limit", limit)?,
-            Some(QueueLimit::Packets(_)) | None => {}
+        if let Some(queue) = self.queue {
+            within("queue", queue.check())?;
         }
         within("delay", self.delay.check())?;
         if let Some(jitter) = &self.jitter {
@@ -170,13 +159,30 @@ pub enum LossPosition {
     Queue,
 }
 
-/// A packet as the network sees it: a size, and a value that belongs to the caller.
+/// A packet as the network sees it: what a queue may look at, and a value that belongs to the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet<P> {
     /// IP total length.
     pub size: Bytes,
+    /// ECN codepoint.
+    pub ecn: Ecn,
+    /// Number of its flow. The caller says which packets are a flow: those that a queue should treat alike.
+    pub flow: u32,
     /// The caller's value: an id in the simulator, a frame in the emulator.
     pub payload: P,
+}
+
+impl<P> Packet<P> {
+    /// A packet of flow 0 that is not ECN-capable.
+    pub const fn new(size: Bytes, payload: P) -> Self {
+        Packet { size, ecn: Ecn::NotCapable, flow: 0, payload }
+    }
+
+    /// The same packet with another value.
+    pub(crate) fn map<Q>(self, value: impl FnOnce(P) -> Q) -> Packet<Q> {
+        let Packet { size, ecn, flow, payload } = self;
+        Packet { size, ecn, flow, payload: value(payload) }
+    }
 }
 
 /// Why a packet was dropped.
@@ -225,12 +231,6 @@ pub enum Departure<P> {
     },
 }
 
-/// A packet that waits to be served, and when it entered.
-struct Waiting<P> {
-    entered: Time,
-    packet: Packet<P>,
-}
-
 /// A packet in flight: when it arrives, and how long it waited in the queue.
 struct OnWire<P> {
     at: Time,
@@ -248,10 +248,9 @@ struct InService<P> {
 /// One direction of a link.
 pub struct Path<P> {
     config: PathConfig,
-    server: Server,
+    serialiser: Serialiser,
     channel: Option<Channel>,
-    queue: VecDeque<Waiting<P>>,
-    queued: Bytes,
+    queue: DropTail<P>,
     in_service: Option<InService<P>>,
     wire: VecDeque<OnWire<P>>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
@@ -273,7 +272,7 @@ impl<P> Path<P> {
     /// Creates a path at time zero. The same `seed` gives the same losses and the same jitter.
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Path {
-            server: Server::new(config.capacity.clone(), config.tick_ns),
+            serialiser: Serialiser::new(config.capacity.clone(), config.tick_ns),
             channel: config.wifi.map(|wifi| Channel::new(wifi, seed)),
             seed,
             jitter: JitterSource::new(config.jitter, seed),
@@ -283,9 +282,8 @@ impl<P> Path<P> {
             trace_position: TracePosition::new(config.loss_trace.as_ref(), seed),
             unobserved: config.unobserved(),
             plain_delay: config.plain_delay(),
+            queue: DropTail::new(config.queue),
             config,
-            queue: VecDeque::new(),
-            queued: Bytes::ZERO,
             in_service: None,
             wire: VecDeque::new(),
             dropped: VecDeque::new(),
@@ -310,7 +308,7 @@ impl<P> Path<P> {
 
     /// Bytes waiting in the queue, without the packet being serialised.
     pub fn queued(&self) -> Bytes {
-        self.queued
+        self.queue.bytes()
     }
 
     /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
@@ -328,15 +326,16 @@ impl<P> Path<P> {
     /// stay there, and packets in flight keep their arrival times.
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
-        self.server.replace(now, config.capacity.clone(), config.tick_ns);
+        self.serialiser.replace(now, config.capacity.clone(), config.tick_ns);
         // On Wi-Fi, the attempts of the packet in service have been drawn already.
         if let (None, Some(in_service)) = (&self.channel, &mut self.in_service) {
-            in_service.finish = self.server.finish().max(now);
+            in_service.finish = self.serialiser.finish().max(now);
         }
         match (&mut self.channel, config.wifi) {
             (Some(channel), Some(wifi)) => channel.set(wifi),
             (channel, wifi) => *channel = wifi.map(|wifi| Channel::new(wifi, self.seed)),
         }
+        self.queue.set_limit(config.queue);
         self.jitter.set(config.jitter);
         self.clock.set(config.clock);
         self.loss.set(config.loss);
@@ -360,13 +359,16 @@ impl<P> Path<P> {
             channel.offer(now);
         }
         if self.in_service.is_none() {
-            self.serve(now, Waiting { entered: now, packet });
+            self.serve(now, packet, Time::ZERO);
             // Without a capacity, serialising takes no time, so the packet passes at once.
             self.advance(now);
-        } else if self.fits(now, packet.size) {
-            self.queued += packet.size;
-            self.queue.push_back(Waiting { entered: now, packet });
-        } else {
+            return;
+        }
+        let rate = || match &self.channel {
+            Some(channel) => channel.rate_for_queue(),
+            None => self.serialiser.rate_for_queue(now),
+        };
+        if let Err(packet) = self.queue.enqueue(now, packet, rate) {
             self.dropped.push_back((now, DropCause::Queue, packet));
         }
     }
@@ -415,7 +417,7 @@ impl<P> Path<P> {
         let serving = self.in_service.iter().map(|service| {
             // Those that wait behind it may have less ahead of them.
             let behind =
-                if self.queue.is_empty() { ahead(&service.packet.payload) } else { Time::ZERO };
+                if self.queue.len() == 0 { ahead(&service.packet.payload) } else { Time::ZERO };
             service.finish.saturating_add(self.unobserved).saturating_add(behind)
         });
         on_wire.chain(serving).min().unwrap_or(Time::MAX)
@@ -444,30 +446,15 @@ impl<P> Path<P> {
         }
     }
 
-    fn fits(&self, now: Time, size: Bytes) -> bool {
-        match self.config.queue {
-            None => true,
-            Some(QueueLimit::Packets(limit)) => (self.queue.len() as u64) < limit,
-            Some(QueueLimit::Bytes(limit)) => self.queued + size <= limit,
-            Some(QueueLimit::Time(limit)) => {
-                let rate = match &self.channel {
-                    Some(channel) => channel.rate_for_queue(),
-                    None => self.server.rate_for_queue(now),
-                };
-                self.queued + size <= rate.bytes_in(limit)
-            }
-        }
-    }
-
-    fn serve(&mut self, now: Time, Waiting { entered, packet }: Waiting<P>) {
+    /// Begins to serve a packet that has waited for `queued`.
+    fn serve(&mut self, now: Time, packet: Packet<P>, queued: Time) {
         let Service { finish, lost } = match &mut self.channel {
             Some(channel) => channel.serve(now, packet.size),
             None => {
-                self.server.start(now, packet.size);
-                Service { finish: self.server.finish().max(now), lost: false }
+                self.serialiser.start(now, packet.size);
+                Service { finish: self.serialiser.finish().max(now), lost: false }
             }
         };
-        let queued = now.saturating_sub(entered);
         self.in_service = Some(InService { packet, queued, finish, lost });
     }
 
@@ -486,9 +473,8 @@ impl<P> Path<P> {
             } else {
                 self.put_on_wire(finish, queued, packet);
             }
-            if let Some(next) = self.queue.pop_front() {
-                self.queued -= next.packet.size;
-                self.serve(finish, next);
+            if let Some((next, queued)) = self.queue.dequeue(finish) {
+                self.serve(finish, next, queued);
             }
         }
     }
@@ -525,7 +511,7 @@ impl<P> Path<P> {
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
         // apart.
         let spacing = if self.config.jitter.is_some() {
-            self.server.rate(now).time_for(packet.size).unwrap_or(Time::ZERO)
+            self.serialiser.rate(now).time_for(packet.size).unwrap_or(Time::ZERO)
         } else {
             Time::ZERO
         };
