@@ -231,18 +231,41 @@ pub enum Departure<P> {
     },
 }
 
-/// A packet in flight: when it arrives, and how long it waited in the queue.
-struct OnWire<P> {
-    at: Time,
-    queued: Time,
-    packet: Packet<P>,
+/// A packet in flight.
+pub(crate) struct OnWire<P> {
+    /// When it arrives at the far end.
+    pub(crate) at: Time,
+    /// How long it waited in the queue.
+    pub(crate) queued: Time,
+    /// The packet.
+    pub(crate) packet: Packet<P>,
 }
 
-struct InService<P> {
+/// A packet in service.
+struct Served<P> {
     packet: Packet<P>,
     queued: Time,
-    finish: Time,
     lost: bool,
+}
+
+/// Where the packet is that occupies the serialiser.
+enum InService<P> {
+    /// In the serialiser until `finish`.
+    Here { finish: Time, served: Served<P> },
+    /// On the wire already, because its arrival was known when its service began. The serialiser is occupied until
+    /// `finish`.
+    Ahead {
+        finish: Time,
+        /// Arrival of the packet before it.
+        last_arrival: Time,
+    },
+}
+
+impl<P> InService<P> {
+    fn finish(&self) -> Time {
+        let (InService::Here { finish, .. } | InService::Ahead { finish, .. }) = self;
+        *finish
+    }
 }
 
 /// One direction of a link.
@@ -252,6 +275,8 @@ pub struct Path<P> {
     channel: Option<Channel>,
     queue: DropTail<P>,
     in_service: Option<InService<P>>,
+    /// Packets in flight, in order of their arrival. On a path without anything random, the packet in service is one
+    /// of them.
     wire: VecDeque<OnWire<P>>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
@@ -313,10 +338,8 @@ impl<P> Path<P> {
 
     /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
     pub fn pending(&self) -> usize {
-        self.queue.len()
-            + usize::from(self.in_service.is_some())
-            + self.wire.len()
-            + self.dropped.len()
+        let serving = usize::from(matches!(self.in_service, Some(InService::Here { .. })));
+        self.queue.len() + serving + self.wire.len() + self.dropped.len()
     }
 
     /// Replaces the configuration from `now` on.
@@ -326,11 +349,10 @@ impl<P> Path<P> {
     /// stay there, and packets in flight keep their arrival times.
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
+        let in_service = self.stop_service();
         self.serialiser.replace(now, config.capacity.clone(), config.tick_ns);
         // On Wi-Fi, the attempts of the packet in service have been drawn already.
-        if let (None, Some(in_service)) = (&self.channel, &mut self.in_service) {
-            in_service.finish = self.serialiser.finish().max(now);
-        }
+        let finish_again = self.channel.is_none().then(|| self.serialiser.finish().max(now));
         match (&mut self.channel, config.wifi) {
             (Some(channel), Some(wifi)) => channel.set(wifi),
             (channel, wifi) => *channel = wifi.map(|wifi| Channel::new(wifi, self.seed)),
@@ -346,6 +368,9 @@ impl<P> Path<P> {
         self.unobserved = config.unobserved();
         self.plain_delay = config.plain_delay();
         self.config = config;
+        if let Some((finish, served)) = in_service {
+            self.begin_service(finish_again.unwrap_or(finish), served);
+        }
     }
 
     /// Takes a packet at `now`. Calls must be ordered by time.
@@ -391,17 +416,18 @@ impl<P> Path<P> {
 
     /// Time of the next departure or drop, at which to call [`Path::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let next = self
-            .wire
-            .front()
-            .map_or(Time::MAX, |next| next.at)
-            .min(self.dropped.front().map_or(Time::MAX, |(at, ..)| *at))
-            .min(
-                self.in_service
-                    .as_ref()
-                    .map_or(Time::MAX, |s| s.finish.saturating_add(self.unobserved)),
-            );
-        (next < Time::MAX).then_some(next)
+        let arrival = self.wire.front().map_or(Time::MAX, |next| next.at);
+        let drop = self.dropped.front().map_or(Time::MAX, |(at, ..)| *at);
+        Some(arrival.min(drop).min(self.earliest_served())).filter(|at| *at < Time::MAX)
+    }
+
+    /// Lower bound of when a packet that is not on the wire yet leaves or is dropped.
+    fn earliest_served(&self) -> Time {
+        match &self.in_service {
+            Some(InService::Ahead { .. }) if self.queue.len() == 0 => Time::MAX,
+            Some(service) => service.finish().saturating_add(self.unobserved),
+            None => Time::MAX,
+        }
     }
 
     /// Minimum time from a packet's entry to its exit.
@@ -414,13 +440,15 @@ impl<P> Path<P> {
     pub(crate) fn earliest_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
         let on_wire =
             self.wire.iter().map(|next| next.at.saturating_add(ahead(&next.packet.payload)));
-        let serving = self.in_service.iter().map(|service| {
-            // Those that wait behind it may have less ahead of them.
-            let behind =
-                if self.queue.len() == 0 { ahead(&service.packet.payload) } else { Time::ZERO };
-            service.finish.saturating_add(self.unobserved).saturating_add(behind)
-        });
-        on_wire.chain(serving).min().unwrap_or(Time::MAX)
+        // Those that wait behind the packet in service may have less ahead of them.
+        let behind = match &self.in_service {
+            Some(InService::Here { served, .. }) if self.queue.len() == 0 => {
+                ahead(&served.packet.payload)
+            }
+            _ => Time::ZERO,
+        };
+        let serving = self.earliest_served().saturating_add(behind);
+        on_wire.min().unwrap_or(Time::MAX).min(serving)
     }
 
     #[inline]
@@ -455,42 +483,61 @@ impl<P> Path<P> {
                 Service { finish: self.serialiser.finish().max(now), lost: false }
             }
         };
-        self.in_service = Some(InService { packet, queued, finish, lost });
+        self.begin_service(finish, Served { packet, queued, lost });
+    }
+
+    /// Occupies the serialiser until `finish`.
+    #[inline]
+    fn begin_service(&mut self, finish: Time, served: Served<P>) {
+        let in_service = match self.plain_delay {
+            Some(delay) if finish < Time::MAX && !served.lost => {
+                let last_arrival = self.last_arrival;
+                let Served { packet, queued, .. } = served;
+                self.last_arrival = last_arrival.max(finish.saturating_add(delay));
+                self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
+                InService::Ahead { finish, last_arrival }
+            }
+            _ => InService::Here { finish, served },
+        };
+        self.in_service = Some(in_service);
+    }
+
+    /// Takes the packet in service, wherever it is, and returns it with the end of its service.
+    fn stop_service(&mut self) -> Option<(Time, Served<P>)> {
+        match self.in_service.take()? {
+            InService::Here { finish, served } => Some((finish, served)),
+            InService::Ahead { finish, last_arrival } => {
+                let OnWire { queued, packet, .. } = self.wire.pop_back()?;
+                self.last_arrival = last_arrival;
+                Some((finish, Served { packet, queued, lost: false }))
+            }
+        }
     }
 
     /// Advances the serialiser to `now`.
     #[inline]
     fn advance(&mut self, now: Time) {
-        while self.in_service.as_ref().is_some_and(|s| s.finish <= now) {
+        while self.in_service.as_ref().is_some_and(|service| service.finish() <= now) {
             self.finish_service();
         }
     }
 
     fn finish_service(&mut self) {
-        if let Some(InService { packet, queued, finish, lost }) = self.in_service.take() {
+        let Some(service) = self.in_service.take() else { return };
+        let finish = service.finish();
+        if let InService::Here { served: Served { packet, queued, lost }, .. } = service {
             if lost {
                 self.dropped.push_back((finish, DropCause::Loss, packet));
             } else {
                 self.put_on_wire(finish, queued, packet);
             }
-            if let Some((next, queued)) = self.queue.dequeue(finish) {
-                self.serve(finish, next, queued);
-            }
+        }
+        if let Some((next, queued)) = self.queue.dequeue(finish) {
+            self.serve(finish, next, queued);
         }
     }
 
-    #[inline]
     fn put_on_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
-        match self.plain_delay {
-            Some(delay) => {
-                self.last_arrival = self.last_arrival.max(now + delay);
-                self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
-            }
-            None => self.put_on_varied_wire(now, queued, packet),
-        }
-    }
-
-    fn put_on_varied_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
         if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
@@ -504,6 +551,8 @@ impl<P> Path<P> {
             }
         };
         if self.config.jitter.is_some_and(|j| j.reorder) {
+            // A path that keeps the order from then on keeps it behind all that are on the wire.
+            self.last_arrival = self.last_arrival.max(due);
             let index = self.wire.partition_point(|earlier| earlier.at <= due);
             self.wire.insert(index, OnWire { at: due, queued, packet });
             return;
