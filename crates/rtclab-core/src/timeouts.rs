@@ -38,6 +38,9 @@ impl Timeouts {
 
     pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
         let timeout = timeout.unwrap_or(Time::MAX);
+        if timeout == self.of(party) {
+            return;
+        }
         let (mut index, mut changed) = (party, timeout);
         for blocks in &mut self.below {
             let block = &mut blocks[index / BLOCK];
@@ -50,6 +53,13 @@ impl Timeouts {
         } else if party == self.earliest.1 {
             self.earliest = self.search();
         }
+    }
+
+    /// The timeout of a party; `Time::MAX` if it has none.
+    pub(crate) fn of(&self, party: usize) -> Time {
+        self.below
+            .first()
+            .map_or(self.top[party % BLOCK], |blocks| blocks[party / BLOCK][party % BLOCK])
     }
 
     /// The party with the earliest timeout, and that timeout; `Time::MAX` if there is none.

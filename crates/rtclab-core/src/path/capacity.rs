@@ -53,6 +53,19 @@ impl Capacity {
     }
 }
 
+impl Capacity {
+    /// Smallest rate by which a queue limit in time is ever converted to bytes.
+    pub(super) fn least_rate_for_queue(&self) -> Bitrate {
+        match self {
+            Capacity::Constant { bps } => *bps,
+            Capacity::Steps { steps } => {
+                steps.iter().map(|step| step.1).filter(|rate| rate.0 > 0).min().unwrap_or_default()
+            }
+            Capacity::Opportunities { times, period, bytes } => mean_rate(times, *period, *bytes),
+        }
+    }
+}
+
 /// Unit of work: bit/s times ns, so that rate times time needs no rounding.
 const WORK_PER_BIT: u128 = 1_000_000_000;
 

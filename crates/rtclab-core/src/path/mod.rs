@@ -7,6 +7,7 @@
 //! service begins. Service contains whatever the path then waits for: the end of a tick, an opportunity of
 //! a recorded capacity, back-off and further attempts on Wi-Fi, or the end of an outage.
 
+mod ahead;
 mod capacity;
 mod clock;
 mod delay;
@@ -26,6 +27,7 @@ pub use wifi::{Radio, Wifi};
 use crate::ecn::Ecn;
 use crate::limits::{self, Checked, within};
 use crate::units::{Bytes, Time};
+use ahead::Room;
 use capacity::Serialiser;
 use clock::ClockReadings;
 use delay::JitterSource;
@@ -278,12 +280,18 @@ pub struct Path<P> {
     /// Packets in flight, in order of their arrival. On a path without anything random, the packet in service is one
     /// of them.
     wire: VecDeque<OnWire<P>>,
+    /// Number of packets at the end of the wire that a network has not been offered yet; see [`Path::offered`].
+    fresh: usize,
+    /// Latest arrival of the others on the wire.
+    kept: Time,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
     /// Propagation delay if it is constant and nothing else happens on the wire.
     plain_delay: Option<Time>,
     /// Minimum time between the serialiser and the next departure or drop.
     unobserved: Time,
+    /// What may wait in the queue without a further packet ever being dropped when it enters.
+    room: Room,
     jitter: JitterSource,
     clock: ClockReadings,
     loss: LossProcess,
@@ -306,11 +314,14 @@ impl<P> Path<P> {
             loss_step: 0,
             trace_position: TracePosition::new(config.loss_trace.as_ref(), seed),
             unobserved: config.unobserved(),
+            room: config.room(),
             plain_delay: config.plain_delay(),
             queue: DropTail::new(config.queue),
             config,
             in_service: None,
             wire: VecDeque::new(),
+            fresh: 0,
+            kept: Time::ZERO,
             dropped: VecDeque::new(),
             last_arrival: Time::ZERO,
         }
@@ -366,6 +377,7 @@ impl<P> Path<P> {
             self.trace_position.begin(config.loss_trace.as_ref());
         }
         self.unobserved = config.unobserved();
+        self.room = config.room();
         self.plain_delay = config.plain_delay();
         self.config = config;
         if let Some((finish, served)) = in_service {
@@ -409,6 +421,7 @@ impl<P> Path<P> {
         }
         if arrival <= now {
             let OnWire { at, queued, packet } = self.wire.pop_front()?;
+            self.fresh = self.fresh.min(self.wire.len());
             return Some(Departure::Delivered { at, queued, packet });
         }
         None
@@ -495,6 +508,7 @@ impl<P> Path<P> {
                 let Served { packet, queued, .. } = served;
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
                 self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
+                self.fresh += 1;
                 InService::Ahead { finish, last_arrival }
             }
             _ => InService::Here { finish, served },
@@ -508,6 +522,7 @@ impl<P> Path<P> {
             InService::Here { finish, served } => Some((finish, served)),
             InService::Ahead { finish, last_arrival } => {
                 let OnWire { queued, packet, .. } = self.wire.pop_back()?;
+                self.fresh = self.fresh.saturating_sub(1);
                 self.last_arrival = last_arrival;
                 Some((finish, Served { packet, queued, lost: false }))
             }
@@ -555,6 +570,8 @@ impl<P> Path<P> {
             self.last_arrival = self.last_arrival.max(due);
             let index = self.wire.partition_point(|earlier| earlier.at <= due);
             self.wire.insert(index, OnWire { at: due, queued, packet });
+            self.kept = self.last_arrival;
+            self.fresh = 0;
             return;
         }
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
@@ -570,6 +587,7 @@ impl<P> Path<P> {
         };
         self.last_arrival = due.max(earliest);
         self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
+        self.fresh += 1;
     }
 }
 

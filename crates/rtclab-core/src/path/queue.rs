@@ -63,21 +63,6 @@ impl<P> DropTail<P> {
         self.bytes
     }
 
-    /// Whether so many more packets fit, of `bytes` in total. `rate` converts a limit in time to bytes.
-    pub(super) fn fits(
-        &self,
-        packets: usize,
-        bytes: Bytes,
-        rate: impl FnOnce() -> Bitrate,
-    ) -> bool {
-        match self.limit {
-            None => true,
-            Some(QueueLimit::Packets(limit)) => (self.len() + packets) as u64 <= limit,
-            Some(QueueLimit::Bytes(limit)) => self.bytes + bytes <= limit,
-            Some(QueueLimit::Time(limit)) => self.bytes + bytes <= rate().bytes_in(limit),
-        }
-    }
-
     /// Puts a packet at the end at `now`. `rate` converts a limit in time to bytes.
     ///
     /// # Errors
@@ -88,10 +73,17 @@ impl<P> DropTail<P> {
         packet: Packet<P>,
         rate: impl FnOnce() -> Bitrate,
     ) -> Result<(), Packet<P>> {
-        if !self.fits(1, packet.size, rate) {
+        let bytes = self.bytes + packet.size;
+        let fits = match self.limit {
+            None => true,
+            Some(QueueLimit::Packets(limit)) => (self.len() as u64) < limit,
+            Some(QueueLimit::Bytes(limit)) => bytes <= limit,
+            Some(QueueLimit::Time(limit)) => bytes <= rate().bytes_in(limit),
+        };
+        if !fits {
             return Err(packet);
         }
-        self.bytes += packet.size;
+        self.bytes = bytes;
         self.waiting.push_back(Waiting { entered: now, packet });
         Ok(())
     }
