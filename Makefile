@@ -78,7 +78,7 @@ bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, no
 	cargo bench --workspace --exclude rtclab-python
 	$(BIN)/python -m rtclab.bench $(if $(BASE),--base target/bench/$(BASE))
 
-same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 79 simulated configurations have the same bytes as BASE=COMMIT
+same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 78 simulated configurations have the same bytes as BASE=COMMIT
 	$(BIN)/python tests/same_bytes.py --base target/bench/$(BASE)
 
 target/bench/%/built:
@@ -142,7 +142,8 @@ $(VENV)/built: $(BIN)/maturin $(NATIVE)
 	$(MATURIN)
 	touch $@
 
-$(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src -name '*.rs') crates/rtclab-sfu/Cargo.toml
+$(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src crates/rtclab-core/src/forwarding -name '*.rs') \
+		crates/rtclab-sfu/Cargo.toml
 	cargo build --quiet --locked --profile server -p rtclab-sfu
 	install target/server/rtclab-sfu $@
 

@@ -1,8 +1,8 @@
-"""Whether this tree simulates the same bytes as another commit, for 79 configurations.
+"""Whether this tree simulates the same bytes as another commit, for 78 configurations.
 
 ``make same-bytes BASE=COMMIT`` prints a line for each configuration that differs, with the first columns that
-do, and ends with 1 if there is one. Together the configurations have every topology, stack, congestion control,
-kind of queue and path, cross traffic, and both levels of detail.
+do, and ends with 1 if there is one. Together the configurations have every topology, stack, control, kind of
+queue and path, cross traffic, and both levels of detail.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def papers(every: dict[str, int]) -> dict[str, tuple[str, list[str]]]:
     found: dict[str, tuple[str, list[str]]] = {}
     for paper, step in every.items():
         files = sorted((TREE / "papers").glob(f"rtclab_papers/**/{paper}/*.toml"))
-        for file in [file for file in files if not file.stem.startswith("_")][::step]:
+        for file in [file for file in files if "\nname = " in f"\n{file.read_text()}"][::step]:
             found[f"{paper}/{file.stem}"] = (str(file), ["record=seconds"])
     return found
 
@@ -186,13 +186,14 @@ def main() -> int:
     wanted = configurations() | papers(PAPERS)
     trees = [TREE / "python", options.base / "python"]
     own, base = map(json.loads, _run_workers(trees, json.dumps(wanted)))
-    different = [label for label in wanted if own[label] != base[label]]
+    different = [label for label in wanted if own[label] != base[label] or "error" in own[label]]
     for label in different:
         columns = own[label].keys() | base[label].keys()
         unequal = sorted(name for name in columns if own[label].get(name) != base[label].get(name))
         print(f"{label}: {', '.join(unequal[:6])}{' …' if len(unequal) > 6 else ''}")
-        if "error" in unequal:
-            print("   ", own[label].get("error"), "|", base[label].get("error"))
+        for tree, found in (("this tree", own), ("base", base)):
+            if "error" in found[label]:
+                print(f"  {tree}: {found[label]['error']}")
     print(f"{len(wanted) - len(different)} of {len(wanted)} configurations have the same bytes")
     return 1 if different else 0
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rtclab.backend.sim import simulate
     from rtclab.backend.sim_batch import simulate_together
+    from rtclab.backend.sim_steps import Simulation
     from rtclab.experiment import Experiment, Results
     from rtclab.gates import GateResult, gate
     from rtclab.lab import (
@@ -44,6 +45,7 @@ __all__ = [
     "GateResult",
     "Results",
     "Scenario",
+    "Simulation",
     "Trace",
     "__version__",
     "compare",
@@ -69,6 +71,7 @@ _HOME = {
     "GateResult": ("rtclab.gates", "GateResult"),
     "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
+    "Simulation": ("rtclab.backend.sim_steps", "Simulation"),
     "Trace": ("rtclab.trace_methods", "Trace"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),

@@ -33,6 +33,34 @@ def simulate_captured(config: str) -> tuple[dict[str, dict[str, Any]], bytes, st
         ValueError: the JSON does not describe a scenario.
     """
 
+class Simulation:
+    """A run in virtual time that is stepped. Whatever the steps, it ends with the same bytes as ``simulate``.
+
+    Raises:
+        ValueError: the JSON does not describe a scenario.
+    """
+
+    def __init__(self, config: str) -> None: ...
+    def now(self) -> int:
+        """Up to when it has run, in nanoseconds."""
+
+    def advance(self, until_ns: int) -> None:
+        """Runs up to a time, without the GIL.
+
+        Raises:
+            ValueError: the time has passed or is after the end, or a congestion control fails.
+        """
+
+    def set_path(self, config: str) -> None:
+        """Replaces a path, as in the configuration of ``simulate``, from now on.
+
+        Raises:
+            ValueError: there is no such path, or a field breaks a rule.
+        """
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """The tables so far, as ``simulate`` returns them."""
+
 def student_t_quantile(share: float, degrees_of_freedom: float) -> float:
     """The value below which Student's t lies with probability ``share`` (0..1).
 

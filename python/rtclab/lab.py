@@ -35,7 +35,7 @@ from rtclab.experiment.results import as_html
 from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
-from rtclab.scenario.load import as_changes, as_time
+from rtclab.scenario.load import Changes, as_changes, as_time
 from rtclab.scenario.units import Bitrate, Duration
 from rtclab.trace import MANIFEST, NS_PER_S, Run, Trace
 
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from rtclab.replays import ArrivalReplay, LogReplay
     from rtclab.report import Plot
 
-Changes = Mapping[str, object] | Sequence[str | Change]
-"""Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 DEFAULT_BACKEND = "sim"
 RUNS = Path("runs")
 INVITE_WAIT = "5 min"

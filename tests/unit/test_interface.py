@@ -20,13 +20,14 @@ from stub_backend import StubBackend
 import rtclab
 from rtclab import backend as backends
 from rtclab import gates, lab, machine, trace_methods
+from rtclab.backend import sim_steps
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
 
 EXAMPLES = [
     test
-    for module in (lab, machine, experiment, results, gates, trace_methods)
+    for module in (lab, machine, experiment, results, gates, trace_methods, sim_steps)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]

@@ -32,6 +32,7 @@ const SIGNALLING_PORT: u16 = 443;
 const CHANNEL: u16 = 0x4000;
 
 /// The capture of a run, and what is needed to read it.
+#[derive(Default)]
 pub struct Captured {
     /// A file in the pcapng format.
     pub pcapng: Vec<u8>,

@@ -4,16 +4,19 @@
 //! that depends on time has three verbs: `handle_…(now, input)`, `poll(now)` and `poll_timeout()`.
 
 pub mod capture;
+pub mod catalogue;
 pub mod cc;
 pub mod ecn;
 pub mod endpoint;
 pub mod event_log;
+pub mod forwarding;
 pub mod ipv4;
 pub mod limits;
 pub mod media;
 pub mod monitor;
 pub mod nat;
 pub mod network;
+pub mod node;
 mod normal;
 pub mod packet;
 pub mod path;

@@ -186,6 +186,17 @@ impl<P> Network<P> {
         &self.nodes
     }
 
+    /// The path of this name.
+    pub fn path(&self, name: &str) -> Option<PathId> {
+        let place = self.paths.iter().position(|path| path.config().name == name)?;
+        Some(PathId(place as u32))
+    }
+
+    /// Names of all paths.
+    pub fn path_names(&self) -> Vec<&str> {
+        self.paths.iter().map(|path| path.config().name.as_str()).collect()
+    }
+
     /// Configuration of a path.
     pub fn path_config(&self, path: PathId) -> &PathConfig {
         self.paths[path.0 as usize].config()

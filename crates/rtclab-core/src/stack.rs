@@ -191,17 +191,3 @@ impl StackProfile {
         ALL.iter().find(|profile| profile.name == name)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cc::ALGORITHMS;
-
-    #[test]
-    fn every_algorithm_names_a_profile_that_exists() {
-        for algorithm in &ALGORITHMS {
-            assert!(StackProfile::named(algorithm.stack).is_some(), "{}", algorithm.name);
-        }
-        assert_eq!(StackProfile::named("chrome-28"), None);
-    }
-}

@@ -103,7 +103,7 @@ pub trait Row {
 }
 
 /// Columns that are filled row by row.
-pub trait RowColumns: Default {
+pub trait RowColumns: Clone + Default {
     /// The type of the rows.
     type Row;
     /// Appends a row.
@@ -129,7 +129,7 @@ macro_rules! row {
         }
 
         /// The columns that hold rows of this type.
-        #[derive(Default)]
+        #[derive(Clone, Default)]
         $visibility struct $columns {
             $($field: Vec<<$cell as $crate::table::Cell>::Stored>,)*
         }
@@ -167,6 +167,13 @@ pub(crate) struct Rows<A: Row, B: Row> {
     name: &'static str,
     first: A::Columns,
     second: B::Columns,
+}
+
+impl<A: Row, B: Row> Clone for Rows<A, B> {
+    fn clone(&self) -> Self {
+        let Rows { name, ref first, ref second } = *self;
+        Rows { name, first: first.clone(), second: second.clone() }
+    }
 }
 
 impl<A: Row, B: Row> Rows<A, B> {

@@ -5,39 +5,54 @@ use crate::units::Time;
 /// Number of parties in a block. Most runs have few parties, and so only one block or two.
 const BLOCK: usize = 8;
 
+/// When a party is due. [`Timeouts`] picks the least one.
+pub(crate) trait Due: Copy + Ord {
+    /// The value of a party that is never due.
+    const NEVER: Self;
+}
+
+impl Due for Time {
+    const NEVER: Self = Time::MAX;
+}
+
+/// A time, and a number that decides between equal times.
+impl Due for (Time, u32) {
+    const NEVER: Self = (Time::MAX, u32::MAX);
+}
+
 /// The next timeout of each of a fixed number of parties; ties go to the lower index.
 ///
 /// A tournament: parties form blocks, and the earliest timeout of each block belongs to a block above, up to a single
 /// block. A block is searched for a new earliest party only when its
 /// earliest one gets a later timeout.
 #[derive(Debug)]
-pub(crate) struct Timeouts {
+pub(crate) struct Timeouts<T = Time> {
     /// Blocks of the parties, blocks of their earliest timeouts, and so on up to the single block, which is `top`;
-    /// `Time::MAX` in unused places.
-    below: Vec<Vec<[Time; BLOCK]>>,
-    top: [Time; BLOCK],
-    earliest: (Time, usize),
+    /// [`Due::NEVER`] in unused places.
+    below: Vec<Vec<[T; BLOCK]>>,
+    top: [T; BLOCK],
+    earliest: (T, usize),
 }
 
-impl Timeouts {
-    pub(crate) fn new(parties: impl ExactSizeIterator<Item = Option<Time>>) -> Self {
-        let mut times: Vec<Time> = parties.map(|timeout| timeout.unwrap_or(Time::MAX)).collect();
+impl<T: Due> Timeouts<T> {
+    pub(crate) fn new(parties: impl ExactSizeIterator<Item = Option<T>>) -> Self {
+        let mut times: Vec<T> = parties.map(|timeout| timeout.unwrap_or(T::NEVER)).collect();
         let mut below = Vec::new();
         while times.len() > BLOCK {
-            times.resize(times.len().next_multiple_of(BLOCK), Time::MAX);
-            let blocks: Vec<[Time; BLOCK]> = times.as_chunks().0.to_vec();
+            times.resize(times.len().next_multiple_of(BLOCK), T::NEVER);
+            let blocks: Vec<[T; BLOCK]> = times.as_chunks().0.to_vec();
             times = blocks.iter().map(|block| earliest_in(block).0).collect();
             below.push(blocks);
         }
-        let mut top = [Time::MAX; BLOCK];
+        let mut top = [T::NEVER; BLOCK];
         top[..times.len()].copy_from_slice(&times);
-        let mut timeouts = Timeouts { below, top, earliest: (Time::MAX, 0) };
+        let mut timeouts = Timeouts { below, top, earliest: (T::NEVER, 0) };
         timeouts.earliest = timeouts.search();
         timeouts
     }
 
-    pub(crate) fn set(&mut self, party: usize, timeout: Option<Time>) {
-        let timeout = timeout.unwrap_or(Time::MAX);
+    pub(crate) fn set(&mut self, party: usize, timeout: Option<T>) {
+        let timeout = timeout.unwrap_or(T::NEVER);
         if timeout == self.of(party) {
             return;
         }
@@ -55,20 +70,19 @@ impl Timeouts {
         }
     }
 
-    /// The timeout of a party; `Time::MAX` if it has none.
-    pub(crate) fn of(&self, party: usize) -> Time {
-        self.below
-            .first()
-            .map_or(self.top[party % BLOCK], |blocks| blocks[party / BLOCK][party % BLOCK])
+    /// The timeout of a party; [`Due::NEVER`] if it has none.
+    pub(crate) fn of(&self, party: usize) -> T {
+        let blocks = self.below.first();
+        blocks.map_or(&self.top, |blocks| &blocks[party / BLOCK])[party % BLOCK]
     }
 
-    /// The party with the earliest timeout, and that timeout; `Time::MAX` if there is none.
-    pub(crate) fn earliest(&self) -> (usize, Time) {
+    /// The party with the earliest timeout, and that timeout; [`Due::NEVER`] if there is none.
+    pub(crate) fn earliest(&self) -> (usize, T) {
         (self.earliest.1, self.earliest.0)
     }
 
     /// Follows the earliest timeout from the single block down to its party.
-    fn search(&self) -> (Time, usize) {
+    fn search(&self) -> (T, usize) {
         let (earliest, mut index) = earliest_in(&self.top);
         for blocks in self.below.iter().rev() {
             index = BLOCK * index + earliest_in(&blocks[index]).1;
@@ -78,7 +92,7 @@ impl Timeouts {
 }
 
 /// The earliest of the timeouts, and the place of the first such.
-fn earliest_in(block: &[Time; BLOCK]) -> (Time, usize) {
+fn earliest_in<T: Due>(block: &[T; BLOCK]) -> (T, usize) {
     let mut earliest = (block[0], 0);
     for (index, at) in block.iter().enumerate() {
         // Without a branch, which no processor could predict.

@@ -1,7 +1,7 @@
 //! Each congestion control alone on a constant link: it converges, does not collapse, and queues no
 //! more than its design allows.
 
-use rtclab_core::cc::ALGORITHMS;
+use rtclab_core::catalogue::Catalogue;
 use rtclab_core::path::{Capacity, Loss};
 use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimConfig, simulate};
@@ -9,7 +9,6 @@ use rtclab_core::units::{Bitrate, Time};
 use support::call;
 
 // `LINK` is not used here.
-#[allow(dead_code)]
 mod support;
 
 /// Length of a call in seconds; figures are from the second half. The slowest growth, 4 % a second at a round
@@ -299,7 +298,9 @@ fn every_option_changes_the_result() {
         seconds(&config)
     };
     // Those of `goog-cc` have a test of their own, with the loops that they need.
-    for algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.name != "goog-cc") {
+    for algorithm in
+        Catalogue::ours().algorithms().iter().filter(|algorithm| algorithm.name != "goog-cc")
+    {
         for option in algorithm.options {
             let [least, most] = [option.bounds.0, option.bounds.1]
                 .map(|value| run(algorithm.name, option.name, value));

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 27] = [
+const ORDER: [&str; 30] = [
     "units",
     "ecn",
     "limits",
     "timeouts",
+    "forwarding",
     "normal",
     "ipv4",
     "pcapng",
@@ -22,14 +23,16 @@ const ORDER: [&str; 27] = [
     "table",
     "event_log",
     "cc",
-    "replay",
     "media",
     "stack",
+    "catalogue",
+    "replay",
     "tcp",
     "udp",
     "turn_tcp",
     "endpoint",
     "signalling",
+    "node",
     "record",
     "monitor",
     "capture",

@@ -1,12 +1,15 @@
 //! A caller's congestion control that fails.
 
+use rtclab_core::catalogue::{Algorithm, Catalogue};
 use rtclab_core::cc::{
-    self, ControlError, Controller, Decision, Estimator, Feedback, Fixed, Halves, Probe,
+    ControlError, Controller, Decision, Estimator, Feedback, Halves, Observation, Probe,
     ReceivedPacket, SenderState,
 };
-use rtclab_core::sim::{SimError, simulate, simulate_with};
+use rtclab_core::record::Column;
+use rtclab_core::sim::{SimConfig, SimError, Simulation, simulate, simulate_with};
+use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Bytes, Time};
-use support::{LINK, call};
+use support::{LINK, call, with_own};
 
 mod support;
 
@@ -33,25 +36,26 @@ impl Controller for Failing {
     }
 }
 
-/// Bob's congestion control is named `fixed`; alice's is unchanged.
+/// A call in which bob's congestion control is the caller's `own`; alice's is unchanged.
+fn call_with_own(seconds: u64) -> SimConfig {
+    let mut config = call(LINK, seconds, 1);
+    config.participants[1].congestion_control.name = "own".to_owned();
+    config
+}
+
 #[test]
 fn a_run_ends_with_the_error_of_a_congestion_control_and_says_whose_it_was_and_when() {
-    let mut config = call(LINK, 5, 1);
-    config.participants[1].congestion_control.name = "fixed".to_owned();
-    let result = simulate_with(&config, &|config, bounds| match config.name.as_str() {
-        "fixed" => Ok((Box::new(Failing), None)),
-        _ => cc::create(config, bounds),
-    });
-    let error = result.err().expect("an error");
+    let catalogue = with_own("chrome-156", |_| (Box::new(Failing), None));
+    let error = simulate_with(&call_with_own(5), &catalogue).err().expect("an error");
     assert_eq!(
         error.to_string(),
-        "congestion control `fixed` of bob on bob->alice failed at 2.500000 s: division by zero"
+        "congestion control `own` of bob on bob->alice failed at 2.500000 s: division by zero"
     );
     assert_eq!(
         error,
         SimError::Control {
             at: END,
-            what: "congestion control `fixed` of bob on bob->alice".to_owned(),
+            what: "congestion control `own` of bob on bob->alice".to_owned(),
             error: ControlError("division by zero".to_owned()),
         }
     );
@@ -59,49 +63,88 @@ fn a_run_ends_with_the_error_of_a_congestion_control_and_says_whose_it_was_and_w
 
 #[test]
 fn a_run_that_ends_before_its_congestion_control_fails_has_no_error() {
-    let mut config = call(LINK, 5, 1);
+    let catalogue = with_own("chrome-156", |_| (Box::new(Failing), None));
+    let mut config = call_with_own(5);
     config.duration_ns = END - Time(1);
-    assert!(simulate_with(&config, &|_, _| Ok((Box::new(Failing), None))).is_ok());
+    assert!(simulate_with(&config, &catalogue).is_ok());
     config.duration_ns = END;
-    assert!(simulate_with(&config, &|_, _| Ok((Box::new(Failing), None))).is_err());
+    assert!(simulate_with(&config, &catalogue).is_err());
 }
 
-/// The congestion control that the caller creates for a name is the one that runs.
+/// A second of packets is about 100 rows, and bob's control fails after 2.5 s.
 #[test]
-fn a_callers_congestion_control_replaces_the_one_in_the_table() {
-    let mut config = call(LINK, 5, 1);
-    let with = |rate: u64| {
-        let create = move |_: &_, _| -> Result<cc::Halves, cc::ConfigError> {
-            Ok((Box::new(Fixed::new(Bitrate::from_kbps(rate))), None))
-        };
-        simulate_with(&config, &create).expect("a run").tables
-    };
-    // NaN differs from itself, so printed tables are compared.
-    let [slow, fast] = [with(300), with(600)].map(|tables| format!("{tables:?}"));
-    assert_ne!(slow, fast);
-    for participant in &mut config.participants {
-        participant.congestion_control.name = "fixed".to_owned();
-        participant.stack = Some("chrome-156".to_owned());
-        participant.video.as_mut().expect("video").max_bps = Bitrate::from_kbps(600);
-    }
-    // `fixed` of the table sends at the encoder's maximum.
-    let table = simulate(&config).expect("a run").tables;
-    let create = |_: &_, _| -> Result<cc::Halves, cc::ConfigError> {
-        Ok((Box::new(Fixed::new(Bitrate::from_kbps(600))), None))
-    };
-    let own = simulate_with(&config, &create).expect("a run").tables;
-    assert_eq!(format!("{table:?}"), format!("{own:?}"));
+fn what_was_recorded_before_a_failure_can_be_read() {
+    let catalogue = with_own("chrome-156", |_| (Box::new(Failing), None));
+    let mut simulation = Simulation::new(&call_with_own(5), &catalogue).expect("a run");
+    let error = simulation.advance(Time::from_secs(5)).expect_err("a failure");
+    assert_eq!(simulation.now(), END);
+    let tables = simulation.result().tables;
+    let packets = tables.iter().find(|table| table.name == "packets").expect("packets");
+    let [(_, Column::Int(sent)), ..] = packets.columns.as_slice() else { panic!("times") };
+    assert!(sent.len() > 200, "{}", sent.len());
+    assert!(sent.iter().all(|at| *at <= END.0 as i64));
+    // It has ended: it cannot go on, and says why again.
+    assert_eq!(simulation.advance(Time::from_secs(5)), Err(error));
 }
 
 /// The error of a call in which bob's congestion control has these halves.
-fn error_of(halves: impl Fn() -> Halves) -> String {
-    let mut config = call(LINK, 5, 1);
-    config.participants[1].congestion_control.name = "fixed".to_owned();
-    let result = simulate_with(&config, &|config, bounds| match config.name.as_str() {
-        "fixed" => Ok(halves()),
-        _ => cc::create(config, bounds),
-    });
-    result.err().expect("an error").to_string()
+fn error_of(halves: impl Fn() -> Halves + Send + Sync + 'static) -> String {
+    let catalogue = with_own("chrome-156", move |_| halves());
+    simulate_with(&call_with_own(5), &catalogue).err().expect("an error").to_string()
+}
+
+#[test]
+fn a_control_that_panics_ends_the_run_by_name() {
+    struct Panicking(&'static str);
+    impl Controller for Panicking {
+        fn on_feedback(&mut self, _now: Time, _feedback: Feedback<'_>) -> Result<(), ControlError> {
+            assert!(self.0 != "on_feedback", "of feedback");
+            Ok(())
+        }
+        fn on_media_limit(&mut self, _now: Time, _max: Bitrate) {
+            assert!(self.0 != "on_media_limit", "of a limit");
+        }
+        fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
+            assert!(self.0 != "on_timeout" || now < END, "of a timeout");
+            Ok(())
+        }
+        fn poll_timeout(&self) -> Option<Time> {
+            (self.0 == "on_timeout").then_some(END)
+        }
+        fn decision(&self) -> Decision {
+            Decision::at(Bitrate::from_kbps(500))
+        }
+        fn observe(&self, _out: &mut Vec<Observation>) {
+            assert!(self.0 != "observe", "of an observation");
+        }
+    }
+    let failure = |method| error_of(move || (Box::new(Panicking(method)), None));
+    let who = "congestion control `own` of bob on bob->alice failed at ";
+    assert_eq!(failure("on_timeout"), format!("{who}2.500000 s: it panicked: of a timeout"));
+    for (method, what) in [("on_feedback", "of feedback"), ("observe", "of an observation")] {
+        let error = failure(method);
+        assert!(error.starts_with(who), "{error}");
+        assert!(error.ends_with(&format!("s: it panicked: {what}")), "{error}");
+    }
+    let catalogue = with_own("chrome-156", |_| panic!("no memory"));
+    let error = simulate_with(&call_with_own(5), &catalogue).err().expect("an error");
+    assert_eq!(
+        error.to_string(),
+        "congestion_control.name: `own` panicked when it was created: no memory"
+    );
+}
+
+#[test]
+fn a_catalogue_has_each_name_once() {
+    let stack = StackProfile::named("chrome-156").expect("a profile");
+    let mut catalogue = Catalogue::ours().clone();
+    let control = |name, stack| Algorithm::new(name, stack, |_, _| (Box::new(Failing), None));
+    let twice = catalogue.add(control("goog-cc", stack)).expect_err("an error");
+    assert!(twice.to_string().starts_with("the catalogue has a congestion control `goog-cc`"));
+    let other = Box::leak(Box::new(StackProfile { plays_audio: false, ..*stack }));
+    let twice = catalogue.add(control("own", other)).expect_err("an error");
+    assert!(twice.to_string().starts_with("the catalogue has another stack profile `chrome-156`"));
+    assert_eq!(catalogue.add(control("own", stack)), Ok(()));
 }
 
 /// A control that always decides the same, and wants a call at the same time and these probes for ever.
@@ -133,10 +176,10 @@ impl Controller for Stubborn {
 #[test]
 fn a_control_that_never_advances_ends_the_run_by_name() {
     let timeout = Some(Time::from_secs(2));
-    let error = error_of(|| (Box::new(Stubborn { timeout, ..CALM }), None));
+    let error = error_of(move || (Box::new(Stubborn { timeout, ..CALM }), None));
     assert_eq!(
         error,
-        "congestion control `fixed` of bob on bob->alice failed at 2.000000 s: it stands still: called 1000 times \
+        "congestion control `own` of bob on bob->alice failed at 2.000000 s: it stands still: called 1000 times \
          now, it wants the next call at 2.000000 s"
     );
     // A promise that was never kept: from the beginning of media on.
@@ -177,7 +220,7 @@ fn a_decision_or_probe_that_no_sender_can_follow_ends_the_run_by_name() {
     let probing =
         |probe| move || -> Halves { (Box::new(Stubborn { probe: Some(probe), ..CALM }), None) };
     let padding_rate = Bitrate(u64::MAX);
-    type Create = Box<dyn Fn() -> Halves>;
+    type Create = Box<dyn Fn() -> Halves + Send + Sync>;
     let cases: [(Create, &str); 6] = [
         (Box::new(decided(with_drop(f64::NAN))), "drop_ratio is NaN; expected 0 to 1"),
         (Box::new(decided(with_drop(1.1))), "drop_ratio is 1.1; expected 0 to 1"),
@@ -199,7 +242,7 @@ fn a_decision_or_probe_that_no_sender_can_follow_ends_the_run_by_name() {
         let error = error_of(halves);
         let (who, what) = error.split_once(" s: ").expect("a time");
         assert!(
-            who.starts_with("congestion control `fixed` of bob on bob->alice failed at "),
+            who.starts_with("congestion control `own` of bob on bob->alice failed at "),
             "{who}"
         );
         assert_eq!(what, expected);
@@ -209,7 +252,7 @@ fn a_decision_or_probe_that_no_sender_can_follow_ends_the_run_by_name() {
 #[test]
 fn rates_and_bursts_without_limit_are_no_error() {
     for stack in ["chrome-27", "chrome-52", "chrome-156"] {
-        let mut config = call(LINK, 3, 1);
+        let mut config = call_with_own(3);
         config.participants.iter_mut().for_each(|own| own.stack = Some(stack.to_owned()));
         let decision = Decision {
             target: Bitrate(u64::MAX),
@@ -218,15 +261,14 @@ fn rates_and_bursts_without_limit_are_no_error() {
             window: Some(Bytes(u64::MAX)),
             ..CALM.decision
         };
-        let run =
-            simulate_with(&config, &|_, _| Ok((Box::new(Stubborn { decision, ..CALM }), None)));
-        assert!(run.is_ok(), "{stack}");
+        let catalogue = with_own(stack, move |_| (Box::new(Stubborn { decision, ..CALM }), None));
+        assert_eq!(simulate_with(&config, &catalogue).err(), None, "{stack}");
     }
 }
 
 #[test]
 fn an_end_that_sends_nothing_is_no_error_with_any_control() {
-    for algorithm in &cc::ALGORITHMS {
+    for algorithm in Catalogue::ours().algorithms() {
         let mut config = call(LINK, 3, 1);
         config.participants[1].video = None;
         for participant in &mut config.participants {

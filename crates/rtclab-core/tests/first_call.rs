@@ -1,15 +1,16 @@
 //! Two participants over one link each: the whole simulator, from bytes to pictures.
 
+use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{
-    self, CongestionControlConfig, ControlError, Controller, Decision, Feedback, Observation,
-    Probe, SenderState, SentPacket,
+    ControlError, Controller, Decision, Feedback, Observation, Probe, RateBounds, SenderState,
+    SentPacket,
 };
 use rtclab_core::media::host::HostConfig;
 use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimResult, simulate, simulate_with};
 use rtclab_core::units::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{LINK, call};
+use support::{LINK, call, with_own};
 
 mod support;
 
@@ -109,15 +110,20 @@ impl Controller for Slow {
 fn a_run_does_not_depend_on_how_fast_the_machine_is() {
     let mut config = call(&LINK.replace("1000000}", "5000000}"), 15, 1);
     config.record = Detail::Seconds;
+    let fast = format!("{:?}", simulate(&config).expect("a run").tables);
+    let goog_cc = config.participants[0].congestion_control.clone();
+    config.participants.iter_mut().for_each(|own| own.congestion_control.name = "own".to_owned());
     let tables = |slow: bool| {
-        let create = move |config: &CongestionControlConfig, bounds| {
-            let (controller, estimator) = cc::create(config, bounds)?;
+        let goog_cc = goog_cc.clone();
+        let create = move |bounds: RateBounds| {
+            let chosen = Catalogue::ours().choose(&goog_cc).expect("a control of ours");
+            let (controller, estimator) = chosen.create(bounds).expect("a control");
             let controller = if slow { Box::new(Slow(controller)) } else { controller };
-            Ok((controller as Box<dyn Controller>, estimator))
+            (controller as Box<dyn Controller>, estimator)
         };
-        format!("{:?}", simulate_with(&config, &create).expect("a run").tables)
+        let catalogue = with_own("chrome-156", create);
+        format!("{:?}", simulate_with(&config, &catalogue).expect("a run").tables)
     };
-    let fast = tables(false);
     assert!(fast == tables(false) && fast == tables(true));
 }
 

@@ -1,6 +1,6 @@
 //! Short runs whose tables have the same bytes on every machine.
 
-use rtclab_core::cc::ALGORITHMS;
+use rtclab_core::catalogue::Catalogue;
 use rtclab_core::record::Column;
 use rtclab_core::sim::{SimResult, simulate};
 use rtclab_core::stack::PROFILES;
@@ -13,8 +13,11 @@ const RENEW: &str = "RTCLAB_RENEW_DIGESTS";
 
 /// A call with this stack and its congestion control, over links with everything that a path models, beside TCP.
 fn run(stack: &str) -> SimResult {
-    let algorithm =
-        ALGORITHMS.iter().find(|it| it.stack == stack).expect("a control of this stack");
+    let algorithm = Catalogue::ours()
+        .algorithms()
+        .iter()
+        .find(|it| it.stack.name == stack)
+        .expect("a control of this stack");
     let mut config = call(LINK, 10, 1);
     let paths = r#"[
         {"name": "alice.up", "capacity": {"kind": "steps", "steps": [[0, 1500000], [5000000000, 700000]]},

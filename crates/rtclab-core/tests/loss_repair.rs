@@ -7,7 +7,6 @@ use rtclab_core::units::Bitrate;
 use support::call;
 
 // `LINK` is not used here.
-#[allow(dead_code)]
 mod support;
 
 /// Length of a call in seconds.

@@ -1,7 +1,8 @@
 //! Python binding of rtclab: conversions and error mapping, no logic.
 
 use pyo3::prelude::*;
-use rtclab_core::cc::{ALGORITHMS, OptionSpec};
+use rtclab_core::catalogue::Catalogue;
+use rtclab_core::cc::OptionSpec;
 
 #[cfg(target_os = "linux")]
 mod emulator;
@@ -11,6 +12,7 @@ mod live_monitor;
 mod monitor;
 mod replay;
 mod sim;
+mod simulation;
 mod statistics;
 
 /// Simulator, monitor and the one quantile that metrics need; on Linux also the emulator.
@@ -18,6 +20,7 @@ mod statistics;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(sim::simulate_captured, m)?)?;
+    m.add_class::<simulation::Simulation>()?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
     m.add_function(wrap_pyfunction!(event_log::event_log, m)?)?;
@@ -30,20 +33,26 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add_class::<emulator::Emulator>()?;
         m.add_class::<live_monitor::LiveMonitor>()?;
     }
-    m.add("CONGESTION_CONTROLS", rtclab_core::cc::NAMES.to_vec())?;
+    m.add("CONGESTION_CONTROLS", congestion_controls())?;
     m.add("CONGESTION_CONTROL_SUMMARIES", congestion_control_summaries())?;
     m.add("CONGESTION_CONTROL_OPTIONS", congestion_control_options())?;
     Ok(())
 }
 
+/// Names of all algorithms.
+fn congestion_controls() -> Vec<&'static str> {
+    Catalogue::ours().algorithms().iter().map(|algorithm| algorithm.name).collect()
+}
+
 /// Algorithm, and what it is in a line.
 fn congestion_control_summaries() -> Vec<(&'static str, &'static str)> {
-    ALGORITHMS.iter().map(|algorithm| (algorithm.name, algorithm.summary)).collect()
+    let algorithms = Catalogue::ours().algorithms().iter();
+    algorithms.map(|algorithm| (algorithm.name, algorithm.summary)).collect()
 }
 
 /// Algorithm, option, meaning, smallest and largest value of every option.
 fn congestion_control_options() -> Vec<(&'static str, &'static str, &'static str, f64, f64)> {
-    let options = ALGORITHMS.iter().flat_map(|algorithm| {
+    let options = Catalogue::ours().algorithms().iter().flat_map(|algorithm| {
         algorithm.options.iter().map(move |OptionSpec { name, meaning, bounds: (min, max) }| {
             (algorithm.name, *name, *meaning, *min, *max)
         })

@@ -5,6 +5,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{CongestionControlConfig, RateBounds, ReceivedPacket};
 use rtclab_core::event_log::EventLog;
 use rtclab_core::packet::Ecn;
@@ -35,7 +36,8 @@ pub(crate) fn replay_log<'py>(
     let sent_ms = sent_ms.as_array().to_vec();
     let replayed = py.detach(|| {
         let log = EventLog::read(content).map_err(|error| error.to_string())?;
-        replay::replay_log(&log, &sent_ms, &config, rate_bounds(bounds))
+        let control = Catalogue::ours().choose(&config).map_err(|error| error.to_string())?;
+        replay::replay_log(&log, &sent_ms, &control, rate_bounds(bounds))
             .map_err(|error| error.to_string())
     });
     let replayed = replayed.map_err(PyValueError::new_err)?;
@@ -62,7 +64,8 @@ pub(crate) fn replay_arrivals<'py>(
     let config = CongestionControlConfig { name: name.to_owned(), options };
     let packets = received(packets)?;
     let replayed = py.detach(|| {
-        replay::replay_arrivals(&packets, rtt_ns.map(Time), &config, rate_bounds(bounds))
+        let control = Catalogue::ours().choose(&config).map_err(|error| error.to_string())?;
+        replay::replay_arrivals(&packets, rtt_ns.map(Time), &control, rate_bounds(bounds))
             .map_err(|error| error.to_string())
     });
     to_dict(py, replayed.map_err(PyValueError::new_err)?)

@@ -43,7 +43,7 @@ fn run<T: Send>(
     .map_err(PyValueError::new_err)
 }
 
-fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {
     let SimResult { texts, tables } = result;
     let out = PyDict::new(py);
     for table in tables {

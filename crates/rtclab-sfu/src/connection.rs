@@ -2,21 +2,25 @@
 
 use crate::forwarded::Forwarded;
 use crate::keyframe::starts_keyframe;
-use crate::layers::UP_FACTOR;
 use crate::message::Statistics;
 use crate::outbox::Outbox;
 use crate::publication::{Publication, Received};
+use rtclab_core::forwarding::ForwardedStream;
+use rtclab_core::forwarding::layers;
+use rtclab_core::forwarding::numbering::{ClockReport, Numbers, ReceivedNumbers};
+use rtclab_core::units::{Bitrate, Bytes, RemoteTime, Time};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-use str0m::bwe::{Bitrate, BweKind};
+use std::time::{Duration, Instant, SystemTime};
+use str0m::bwe::{self, BweKind};
 use str0m::change::SdpOffer;
+use str0m::format::Codec;
 use str0m::media::{KeyframeRequestKind, MediaAdded, Rid};
 use str0m::net::{Protocol, Receive};
-use str0m::rtp::RtpPacket;
+use str0m::rtp::{RtpPacket, Vp8Descriptor};
 use str0m::{Candidate, Event, Input, Output, Rtc, RtcError};
 
 /// Estimate before the first feedback (libwebrtc, `BitrateConstraints::start_bitrate_bps`).
-const START_BPS: u64 = 300_000;
+const START: Bitrate = Bitrate::from_kbps(300);
 /// How long sent packets are kept for retransmission. This and their number are str0m's defaults.
 const STORED_FOR: Duration = Duration::from_secs(3);
 const STORED_PACKETS: usize = 2000;
@@ -32,33 +36,33 @@ const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 /// Most timeouts of a connection that are handled at the same instant.
 const MAX_TIMEOUTS_AT_ONCE: usize = 100;
 const BREAK: Duration = Duration::from_millis(1);
-
-/// What happened on a connection that concerns another one.
-#[derive(Debug)]
-pub(crate) enum Happened {
-    /// A publisher sent a packet.
-    Received(Box<Received>),
-    /// A subscriber needs a key frame.
-    NeedsKeyframe,
-}
+const FROM_1900_TO_1970: Duration = Duration::from_secs(2_208_988_800);
 
 /// One peer connection.
 pub(crate) struct Connection {
     rtc: Rtc,
+    /// When the server began. Times of packets count from then.
+    epoch: Instant,
     timeout: Instant,
     /// The connection whose media this one wants; `None` publishes.
     pub(crate) forwards: Option<u64>,
     pub(crate) publication: Publication,
     forwarded: Vec<Forwarded>,
-    happened: Vec<Happened>,
-    estimate_bps: Option<u64>,
+    /// Packets that came and that no subscriber has been sent yet.
+    pub(crate) received: Vec<Received>,
+    needs_keyframe: bool,
+    estimate: Option<Bitrate>,
     rtt_s: Option<f64>,
+    /// How often it was asked whether a datagram is its own, or driven.
+    #[cfg(test)]
+    pub(crate) visits: std::cell::Cell<u64>,
 }
 
 impl Connection {
     pub(crate) fn new(
         address: SocketAddr,
         forwards: Option<u64>,
+        epoch: Instant,
         now: Instant,
     ) -> Result<Self, RtcError> {
         let config = Rtc::builder()
@@ -66,18 +70,22 @@ impl Connection {
             // Pages find the server at the address in its answer. It need not look for them.
             .set_ice_lite(true)
             .set_stats_interval(Some(STATISTICS_INTERVAL))
-            .enable_bwe(forwards.map(|_| Bitrate::bps(START_BPS)));
+            .enable_bwe(forwards.map(|_| bwe::Bitrate::bps(START.bps())));
         let mut rtc = config.build(now);
         rtc.add_local_candidate(Candidate::host(address, "udp")?);
         Ok(Self {
             rtc,
+            epoch,
             timeout: now,
             forwards,
             publication: Publication::default(),
             forwarded: Vec::new(),
-            happened: Vec::new(),
-            estimate_bps: None,
+            received: Vec::new(),
+            needs_keyframe: false,
+            estimate: None,
             rtt_s: None,
+            #[cfg(test)]
+            visits: Default::default(),
         })
     }
 
@@ -91,8 +99,14 @@ impl Connection {
             .map_err(|error| format!("cannot accept the offer: {error}"))
     }
 
+    /// Its name in ICE, which the answer to the last offer has told the page.
+    pub(crate) fn name(&mut self) -> String {
+        self.rtc.direct_api().local_ice_credentials().ufrag
+    }
+
     /// Whether a datagram belongs to this connection.
     pub(crate) fn accepts(&self, datagram: &Input) -> bool {
+        self.count_visit();
         self.rtc.accepts(datagram)
     }
 
@@ -109,16 +123,34 @@ impl Connection {
 
     /// When [`Connection::drive`] must be called.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        self.timeout
+        self.publication.poll_timeout().map_or(self.timeout, |at| at.min(self.timeout))
     }
 
-    /// What happened since the last call.
-    pub(crate) fn take_happened(&mut self) -> Vec<Happened> {
-        std::mem::take(&mut self.happened)
+    /// Whether the subscriber has come to need a key frame since the last call.
+    pub(crate) fn take_needs_keyframe(&mut self) -> bool {
+        std::mem::take(&mut self.needs_keyframe)
+    }
+
+    fn count_visit(&self) {
+        #[cfg(test)]
+        self.visits.update(|visits| visits + 1);
     }
 
     /// Sends what is due, and handles what happened. To be called after everything that changes the state.
     pub(crate) fn drive(&mut self, now: Instant, outbox: &mut Outbox) -> Result<(), RtcError> {
+        self.count_visit();
+        self.catch_up(now, outbox)?;
+        while let Some((mid, rid)) = self.publication.poll_keyframe(now) {
+            if let Some(stream) = self.rtc.direct_api().stream_rx_by_mid(mid, rid) {
+                stream.request_keyframe(KeyframeRequestKind::Pli);
+            }
+            self.rtc.handle_input(Input::Timeout(now))?;
+            self.catch_up(now, outbox)?;
+        }
+        Ok(())
+    }
+
+    fn catch_up(&mut self, now: Instant, outbox: &mut Outbox) -> Result<(), RtcError> {
         for _ in 0..MAX_TIMEOUTS_AT_ONCE {
             self.timeout = self.drain(outbox)?;
             if self.timeout > now {
@@ -135,7 +167,7 @@ impl Connection {
             match self.rtc.poll_output()? {
                 Output::Timeout(at) => return Ok(at),
                 Output::Transmit(transmit) => {
-                    outbox.datagrams.push((transmit.destination, transmit.contents.to_vec()));
+                    outbox.datagrams.push((transmit.destination, transmit.contents.into()));
                 }
                 Output::Event(event) => self.handle_event(event),
             }
@@ -145,15 +177,13 @@ impl Connection {
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::MediaAdded(media) => self.add_media(&media),
-            Event::Connected | Event::KeyframeRequest(_) => {
-                self.happened.push(Happened::NeedsKeyframe)
-            }
+            Event::Connected | Event::KeyframeRequest(_) => self.needs_keyframe = true,
             Event::RtpPacket(packet) => {
                 let received = self.classify(packet);
-                self.happened.extend(received.map(|it| Happened::Received(Box::new(it))));
+                self.received.extend(received);
             }
             Event::EgressBitrateEstimate(BweKind::Twcc { estimate, .. }) => {
-                self.estimate_bps = Some(estimate.as_u64());
+                self.estimate = Some(Bitrate(estimate.as_u64()));
             }
             Event::MediaEgressStats(statistics) => {
                 self.rtt_s = statistics.rtt.map(|rtt| rtt.as_secs_f64()).or(self.rtt_s);
@@ -182,10 +212,14 @@ impl Connection {
         let stream = direct.stream_rx(&packet.header.ssrc)?;
         let (mid, rid) = (stream.mid(), stream.rid());
         let kind = self.rtc.media(mid)?.kind();
-        let starts_keyframe = starts_keyframe(params.spec().codec, &packet.payload);
+        let codec = params.spec().codec;
+        let starts_keyframe = starts_keyframe(codec, &packet.payload);
         let bytes = packet.header.header_len + packet.payload.len();
-        self.publication.count(mid, rid, bytes, starts_keyframe);
-        Some(Received { kind, rid, params, starts_keyframe, packet })
+        self.publication.count(mid, rid, Bytes(bytes as u64), starts_keyframe);
+        let has_numbers = rid.is_some() && codec == Codec::Vp8;
+        let vp8 = has_numbers.then(|| Vp8Descriptor::parse(&packet.payload).ok()).flatten();
+        let numbers = numbers(&packet, vp8.as_ref(), self.epoch);
+        Some(Received { kind, rid, params, starts_keyframe, packet, numbers, vp8 })
     }
 
     /// Forwards a packet of the publication that this connection wants.
@@ -215,37 +249,24 @@ impl Connection {
         self.drive(now, outbox)
     }
 
-    /// Asks the publisher for the key frames that subscribers need.
-    pub(crate) fn request_keyframes(
-        &mut self,
-        now: Instant,
-        outbox: &mut Outbox,
-    ) -> Result<(), RtcError> {
-        for (mid, rid) in self.publication.keyframes_due(now) {
-            if let Some(stream) = self.rtc.direct_api().stream_rx_by_mid(mid, rid) {
-                stream.request_keyframe(KeyframeRequestKind::Pli);
-            }
-            self.rtc.handle_input(Input::Timeout(now))?;
-            self.drive(now, outbox)?;
-        }
-        Ok(())
-    }
-
     /// Chooses the layer, and sets what the estimator looks for: the rate at which the highest layer is
     /// chosen. Returns whether a key frame is needed for a switch.
-    pub(crate) fn choose_layer(&mut self, layers: &[(Rid, Option<f64>)], single_bps: f64) -> bool {
-        let highest_bps = layers.iter().rev().find_map(|&(_, rate)| rate).unwrap_or(0.0);
-        let desired_bps = UP_FACTOR * (single_bps + highest_bps);
-        self.rtc.bwe().set_desired_bitrate(Bitrate::bps(desired_bps as u64));
-        let budget_bps = self.estimate_bps.unwrap_or(START_BPS) as f64 - single_bps;
+    pub(crate) fn choose_layer(
+        &mut self,
+        layers: &[(Rid, Option<Bitrate>)],
+        single: Bitrate,
+    ) -> bool {
+        let desired = layers::desired(layers, single);
+        self.rtc.bwe().set_desired_bitrate(bwe::Bitrate::bps(desired.bps()));
+        let budget = layers::budget(self.estimate.unwrap_or(START), single);
         let Some(video) = self.video_mut() else { return false };
-        video.choose(layers, budget_bps);
+        video.choose(layers, budget);
         video.is_switching()
     }
 
     /// The layer that needs a key frame; `None` without simulcast.
     pub(crate) fn wanted_layer(&self) -> Option<Rid> {
-        self.video().and_then(Forwarded::target)
+        self.video().and_then(ForwardedStream::target)
     }
 
     /// What the server knows about it, under its number.
@@ -253,19 +274,43 @@ impl Connection {
         Statistics {
             at_ms,
             connection,
-            estimate_bps: self.estimate_bps,
-            layer: self.video().and_then(Forwarded::layer).map(|rid| rid.to_string()),
+            estimate_bps: self.estimate.map(Bitrate::bps),
+            layer: self.video().and_then(ForwardedStream::layer).map(|rid| rid.to_string()),
             rtt_s: self.rtt_s,
         }
     }
 
-    fn video(&self) -> Option<&Forwarded> {
-        self.forwarded.iter().find(|it| it.kind.is_video())
+    fn video(&self) -> Option<&ForwardedStream<Rid>> {
+        self.forwarded.iter().find(|it| it.kind.is_video()).map(|it| &it.stream)
     }
 
-    fn video_mut(&mut self) -> Option<&mut Forwarded> {
-        self.forwarded.iter_mut().find(|it| it.kind.is_video())
+    fn video_mut(&mut self) -> Option<&mut ForwardedStream<Rid>> {
+        self.forwarded.iter_mut().find(|it| it.kind.is_video()).map(|it| &mut it.stream)
     }
+}
+
+/// The numbers of a packet, in the form that core takes.
+fn numbers(packet: &RtpPacket, vp8: Option<&Vp8Descriptor>, epoch: Instant) -> ReceivedNumbers {
+    let at = packet.timestamp.saturating_duration_since(epoch);
+    ReceivedNumbers {
+        numbers: Numbers {
+            seq: *packet.seq_no,
+            timestamp: packet.header.timestamp,
+            picture: vp8.and_then(Vp8Descriptor::picture_id),
+            tl0: vp8.and_then(Vp8Descriptor::tl0_pic_idx),
+        },
+        at: Time(at.as_nanos() as u64),
+        clock: packet.last_sender_info.map(|report| ClockReport {
+            at: since_1900(report.ntp_time),
+            timestamp: report.rtp_time.numer() as u32,
+        }),
+    }
+}
+
+/// The time of a sender's clock, which begins in 1900 (RFC 3550, 4).
+fn since_1900(at: SystemTime) -> RemoteTime {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH - FROM_1900_TO_1970);
+    RemoteTime(Time(since.unwrap_or_default().as_nanos() as u64))
 }
 
 /// A datagram in the form that str0m takes; `None` if it belongs to no protocol of WebRTC.

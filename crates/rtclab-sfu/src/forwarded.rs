@@ -1,69 +1,30 @@
 //! A medium that a subscriber receives.
 
-use crate::layers;
-use crate::numbering::Numbering;
 use crate::publication::Received;
-use str0m::format::{Codec, PayloadParams};
+use rtclab_core::forwarding::ForwardedStream;
+use rtclab_core::forwarding::numbering::Numbers;
 use str0m::media::{MediaKind, Mid, Pt, Rid};
-use str0m::rtp::{ExtensionValues, RtpWrite};
+use str0m::rtp::{ExtensionValues, RtpWrite, Vp8Descriptor, Vp8Patch};
 
-/// Numbers the packets of a medium and, with simulcast, chooses the layer.
+/// Makes the packets of a medium.
 #[derive(Debug)]
 pub(crate) struct Forwarded {
     /// The medium of the subscriber's connection.
     pub(crate) mid: Mid,
     pub(crate) kind: MediaKind,
-    /// The layer that is forwarded.
-    layer: Option<Rid>,
-    /// The layer that will be forwarded from its next key frame.
-    target: Option<Rid>,
-    numbering: Option<Numbering>,
+    pub(crate) stream: ForwardedStream<Rid>,
 }
 
 impl Forwarded {
     pub(crate) fn new(mid: Mid, kind: MediaKind) -> Self {
-        Self { mid, kind, layer: None, target: None, numbering: None }
-    }
-
-    /// The layer that is forwarded; `None` without simulcast.
-    pub(crate) fn layer(&self) -> Option<Rid> {
-        self.layer
-    }
-
-    /// The layer that is wanted; `None` without simulcast.
-    pub(crate) fn target(&self) -> Option<Rid> {
-        self.target
-    }
-
-    /// Whether it waits for a key frame in order to switch.
-    pub(crate) fn is_switching(&self) -> bool {
-        self.layer != self.target
-    }
-
-    /// Chooses among the publisher's layers, which may be none.
-    pub(crate) fn choose(&mut self, layers: &[(Rid, Option<f64>)], budget_bps: f64) {
-        let rates_bps: Vec<_> = layers.iter().map(|&(_, rate)| rate).collect();
-        let current = layers.iter().position(|&(rid, _)| Some(rid) == self.layer);
-        if let Some(index) = layers::choose(&rates_bps, current, budget_bps) {
-            self.target = Some(layers[index].0);
-        }
+        Self { mid, kind, stream: ForwardedStream::default() }
     }
 
     /// Makes the packet to send of a received one; `None` if the subscriber does not get this packet.
     pub(crate) fn write(&mut self, received: &Received, pt: Pt) -> Option<RtpWrite> {
+        let numbers =
+            self.stream.forward(received.rid, received.starts_keyframe, &received.numbers)?;
         let packet = &received.packet;
-        let is_vp8 = received.rid.is_some() && is_vp8(&received.params);
-        if received.rid != self.layer {
-            if received.rid != self.target || !received.starts_keyframe {
-                return None;
-            }
-            self.layer = received.rid;
-            if let Some(numbering) = &mut self.numbering {
-                numbering.switch(packet, is_vp8);
-            }
-        }
-        let numbering = self.numbering.get_or_insert_with(|| Numbering::new(packet));
-        let numbers = numbering.apply(packet, is_vp8)?;
         // These three are about the publisher's connection; the subscriber's has its own.
         let extensions = ExtensionValues {
             mid: None,
@@ -74,7 +35,7 @@ impl Forwarded {
         let write = RtpWrite::new(
             pt,
             numbers.seq.into(),
-            numbers.time,
+            numbers.timestamp,
             packet.timestamp,
             std::sync::Arc::clone(&packet.payload),
         )
@@ -82,13 +43,21 @@ impl Forwarded {
         .ext_vals(extensions)
         .csrc(&packet.header.csrc[..packet.header.csrc_count])
         .nackable(received.kind == MediaKind::Video);
-        Some(match numbers.vp8 {
+        Some(match received.vp8.and_then(|vp8| patch(&vp8, &numbers)) {
             Some(patch) => write.vp8_patch(patch),
             None => write,
         })
     }
 }
 
-fn is_vp8(params: &PayloadParams) -> bool {
-    params.spec().codec == Codec::Vp8
+/// What changes in a payload of VP8.
+fn patch(vp8: &Vp8Descriptor, numbers: &Numbers) -> Option<Vp8Patch> {
+    let mut patch = vp8.patch();
+    if let Some(picture) = numbers.picture {
+        patch = patch.picture_id(picture);
+    }
+    if let Some(tl0) = numbers.tl0 {
+        patch = patch.tl0_pic_idx(tl0);
+    }
+    patch.build().ok()
 }

@@ -43,35 +43,36 @@ fn h264_parameters(payload: &[u8]) -> bool {
 /// Requests for key frames of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct KeyframeRequests {
-    wanted: bool,
+    /// When the publisher is to be asked, if somebody needs a key frame.
+    due: Option<Instant>,
     asked_at: Option<Instant>,
 }
 
 impl KeyframeRequests {
     /// Somebody needs a key frame.
-    pub(crate) fn want(&mut self) {
-        self.wanted = true;
-    }
-
-    /// Whether somebody needs a key frame that has not been asked for.
-    pub(crate) fn wanted(&self) -> bool {
-        self.wanted
+    pub(crate) fn want(&mut self, now: Instant) {
+        let earliest = self.asked_at.map_or(now, |asked| now.max(asked + MIN_INTERVAL));
+        self.due.get_or_insert(earliest);
     }
 
     /// A key frame came.
     pub(crate) fn arrived(&mut self) {
-        self.wanted = false;
+        self.due = None;
+    }
+
+    /// When [`KeyframeRequests::poll`] must be called.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.due
     }
 
     /// Whether the publisher is to be asked now. If so, it counts as asked.
     pub(crate) fn poll(&mut self, now: Instant) -> bool {
-        let due = self.asked_at.is_none_or(|asked| now >= asked + MIN_INTERVAL);
-        if !(self.wanted && due) {
-            return false;
+        let asks = self.due.is_some_and(|due| due <= now);
+        if asks {
+            self.due = None;
+            self.asked_at = Some(now);
         }
-        self.wanted = false;
-        self.asked_at = Some(now);
-        true
+        asks
     }
 }
 
@@ -84,18 +85,21 @@ mod tests {
         let start = Instant::now();
         let mut requests = KeyframeRequests::default();
         let asked = (0..1000).filter(|&ms| {
-            requests.want();
-            requests.poll(start + Duration::from_millis(ms))
+            let now = start + Duration::from_millis(ms);
+            requests.want(now);
+            requests.poll(now)
         });
         assert_eq!(asked.collect::<Vec<_>>(), [0, 500]);
     }
 
     #[test]
     fn a_key_frame_fulfils_the_wishes_before_it() {
-        let mut requests = KeyframeRequests::default();
-        requests.want();
+        let (mut requests, now) = (KeyframeRequests::default(), Instant::now());
+        requests.want(now);
+        assert_eq!(requests.poll_timeout(), Some(now));
         requests.arrived();
-        assert!(!requests.poll(Instant::now()));
+        assert_eq!(requests.poll_timeout(), None);
+        assert!(!requests.poll(now));
     }
 
     #[test]

@@ -8,43 +8,33 @@
 //! [`server::Server`] does no I/O and reads no clock. The threads here wait for it: one for datagrams, one
 //! for lines, and the main thread, which hands both to the server and wakes it at its timeouts. Datagrams
 //! wait in a channel instead of a socket with a read timeout, because the kernel rounds such a timeout to
-//! its tick. The channel is bounded; the server says how many datagrams it dropped.
+//! its tick. The channel is bounded; the server says how many datagrams it dropped. [`rtclab_core::forwarding`]
+//! knows which layer a subscriber gets, and how the packets are numbered.
 
 mod connection;
 mod forwarded;
+mod inbox;
 mod keyframe;
-mod layers;
 mod message;
-mod numbering;
 mod outbox;
 mod publication;
 mod server;
 mod sources;
 mod timeouts;
 
+use inbox::{DatagramSender, Input};
 use outbox::Outbox;
 use server::Server;
 use std::io::{BufRead, Write};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 const USAGE: &str = "usage: rtclab-sfu --listen ADDRESS";
 const MAX_DATAGRAM_BYTES: usize = 2000;
-/// Inputs that wait for the main thread. In a call of 32 people that send 500 kbit/s, these are the datagrams of
-/// 100 ms. More are dropped: senders must see an overload as loss, not as a delay that grows for ever.
-const MAX_WAITING: usize = 2048;
-
-enum Input {
-    Line(String),
-    Datagram(Instant, SocketAddr, Vec<u8>),
-    Failed(String),
-    End,
-}
 
 fn main() -> ExitCode {
     match address(std::env::args().skip(1)).and_then(serve) {
@@ -70,12 +60,10 @@ fn serve(address: IpAddr) -> Result<(), String> {
         .map_err(|error| format!("cannot bind a UDP socket on {address}: {error}"))?;
     let local = socket.local_addr().map_err(|error| error.to_string())?;
     let socket = Arc::new(socket);
-    let (sender, inputs) = mpsc::sync_channel(MAX_WAITING);
-    let dropped = Arc::new(AtomicU64::new(0));
-    let (lines, datagrams) = (sender.clone(), sender);
-    let (receiving, counting) = (Arc::clone(&socket), Arc::clone(&dropped));
+    let receiving = Arc::clone(&socket);
+    let (inbox, lines, datagrams) = inbox::inbox();
     thread::spawn(move || read_lines(&lines));
-    thread::spawn(move || read_datagrams(&receiving, &datagrams, &counting));
+    thread::spawn(move || read_datagrams(&receiving, &datagrams));
 
     let mut server = Server::new(local, Instant::now());
     let mut outbox = Outbox::default();
@@ -83,16 +71,17 @@ fn serve(address: IpAddr) -> Result<(), String> {
     loop {
         write(&socket, &mut outbox)?;
         let wait = server.poll_timeout().saturating_duration_since(Instant::now());
-        match inputs.recv_timeout(wait) {
+        match inbox.receive(wait) {
             Ok(Input::Line(line)) => server.handle_line(Instant::now(), &line, &mut outbox),
             Ok(Input::Datagram(at, source, bytes)) => {
                 server.handle_datagram(at, source, &bytes, &mut outbox);
+                inbox.recycle(bytes);
             }
             Ok(Input::Failed(reason)) => return Err(reason),
             Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        server.count_dropped(dropped.swap(0, Ordering::Relaxed));
+        server.count_dropped(inbox.take_dropped());
         server.handle_timeout(Instant::now(), unix_ms(), &mut outbox);
     }
 }
@@ -126,67 +115,25 @@ fn read_lines(inputs: &SyncSender<Input>) {
     let _ = inputs.send(Input::End);
 }
 
-fn read_datagrams(socket: &UdpSocket, inputs: &SyncSender<Input>, dropped: &AtomicU64) {
-    let mut buffer = [0; MAX_DATAGRAM_BYTES];
+fn read_datagrams(socket: &UdpSocket, datagrams: &DatagramSender) {
+    let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
     loop {
         match socket.recv_from(&mut buffer) {
             Ok((size, source)) => {
-                let bytes = buffer[..size].to_vec();
-                if !offer(inputs, Input::Datagram(Instant::now(), source, bytes), dropped) {
-                    return;
+                buffer.truncate(size);
+                match datagrams.send(Instant::now(), source, buffer) {
+                    Some(next) => buffer = next,
+                    None => return,
                 }
+                buffer.resize(MAX_DATAGRAM_BYTES, 0);
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                let reason = format!("cannot read the UDP socket: {error}");
-                let _ = inputs.send(Input::Failed(reason));
-                return;
-            }
+            Err(error) => return datagrams.fail(format!("cannot read the UDP socket: {error}")),
         }
-    }
-}
-
-/// Puts a datagram into the channel, or drops and counts it if the channel is full. Returns whether the main
-/// thread is still there.
-fn offer(inputs: &SyncSender<Input>, datagram: Input, dropped: &AtomicU64) -> bool {
-    match inputs.try_send(datagram) {
-        Ok(()) => true,
-        Err(TrySendError::Full(_)) => {
-            dropped.fetch_add(1, Ordering::Relaxed);
-            true
-        }
-        Err(TrySendError::Disconnected(_)) => false,
     }
 }
 
 fn unix_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datagrams_beyond_the_bound_are_dropped_and_counted() {
-        let (sender, inputs) = mpsc::sync_channel(2);
-        let dropped = AtomicU64::new(0);
-        let datagram = |n| {
-            let source = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
-            Input::Datagram(Instant::now(), source, vec![n])
-        };
-        assert!((0..5).all(|n| offer(&sender, datagram(n), &dropped)));
-        assert_eq!(dropped.load(Ordering::Relaxed), 3);
-        let kept: Vec<u8> = inputs
-            .try_iter()
-            .map(|input| match input {
-                Input::Datagram(_, _, bytes) => bytes[0],
-                _ => unreachable!("only datagrams were sent"),
-            })
-            .collect();
-        assert_eq!(kept, [0, 1], "the oldest are kept");
-        drop(inputs);
-        assert!(!offer(&sender, datagram(0), &dropped));
-    }
 }

@@ -1,11 +1,13 @@
 //! The streams that a publisher sends: what they carry, and when they need a key frame.
 
 use crate::keyframe::KeyframeRequests;
-use crate::layers::RateMeter;
+use rtclab_core::forwarding::layers::RateMeter;
+use rtclab_core::forwarding::numbering::ReceivedNumbers;
+use rtclab_core::units::{Bitrate, Bytes};
 use std::time::Instant;
 use str0m::format::PayloadParams;
 use str0m::media::{MediaAdded, MediaKind, Mid, Rid};
-use str0m::rtp::RtpPacket;
+use str0m::rtp::{RtpPacket, Vp8Descriptor};
 
 /// A packet of a publication, for its subscribers.
 #[derive(Debug)]
@@ -16,6 +18,9 @@ pub(crate) struct Received {
     pub(crate) params: PayloadParams,
     pub(crate) starts_keyframe: bool,
     pub(crate) packet: RtpPacket,
+    pub(crate) numbers: ReceivedNumbers,
+    /// Where the numbers of a picture are in the payload. Only with simulcast, because other numbers stay as they are.
+    pub(crate) vp8: Option<Vp8Descriptor>,
 }
 
 /// One stream: a medium, or a simulcast layer of it.
@@ -50,19 +55,13 @@ impl Publication {
     }
 
     /// Counts a packet of a stream.
-    pub(crate) fn count(
-        &mut self,
-        mid: Mid,
-        rid: Option<Rid>,
-        bytes: usize,
-        starts_keyframe: bool,
-    ) {
+    pub(crate) fn count(&mut self, mid: Mid, rid: Option<Rid>, size: Bytes, starts_keyframe: bool) {
         let Some(stream) =
             self.streams.iter_mut().find(|stream| stream.mid == mid && stream.rid == rid)
         else {
             return;
         };
-        stream.rate.add(bytes);
+        stream.rate.add(size);
         if starts_keyframe {
             stream.keyframes.arrived();
         }
@@ -73,41 +72,35 @@ impl Publication {
         self.streams.iter_mut().for_each(|stream| stream.rate.tick());
     }
 
-    /// The video's simulcast layers with their rates in bit/s; empty without simulcast.
-    pub(crate) fn layers(&self) -> Vec<(Rid, Option<f64>)> {
+    /// The video's simulcast layers with their rates; empty without simulcast.
+    pub(crate) fn layers(&self) -> Vec<(Rid, Option<Bitrate>)> {
         let video = self.streams.iter().filter(|stream| stream.kind == MediaKind::Video);
-        video.filter_map(|stream| Some((stream.rid?, stream.rate.bps()))).collect()
+        video.filter_map(|stream| Some((stream.rid?, stream.rate.rate()))).collect()
     }
 
-    /// Rate in bit/s of everything that is not simulcast.
-    pub(crate) fn single_bps(&self) -> f64 {
-        self.streams
-            .iter()
-            .filter(|stream| stream.rid.is_none())
-            .filter_map(|stream| stream.rate.bps())
-            .sum()
-    }
-
-    /// Whether a stream waits for a key frame that its sender has not been asked for.
-    pub(crate) fn wants_keyframes(&self) -> bool {
-        self.streams.iter().any(|stream| stream.keyframes.wanted())
+    /// Rate of everything that is not simulcast.
+    pub(crate) fn single(&self) -> Bitrate {
+        let streams = self.streams.iter().filter(|stream| stream.rid.is_none());
+        Bitrate(streams.filter_map(|stream| stream.rate.rate()).map(Bitrate::bps).sum())
     }
 
     /// A subscriber needs a key frame of the video, or of a layer of it.
-    pub(crate) fn want_keyframe(&mut self, rid: Option<Rid>) {
+    pub(crate) fn want_keyframe(&mut self, rid: Option<Rid>, now: Instant) {
         for stream in &mut self.streams {
             if stream.kind == MediaKind::Video && stream.rid == rid {
-                stream.keyframes.want();
+                stream.keyframes.want(now);
             }
         }
     }
 
-    /// The streams whose sender is to be asked for a key frame now.
-    pub(crate) fn keyframes_due(&mut self, now: Instant) -> Vec<(Mid, Option<Rid>)> {
-        let due = self
-            .streams
-            .iter_mut()
-            .filter_map(|stream| stream.keyframes.poll(now).then_some((stream.mid, stream.rid)));
-        due.collect()
+    /// When [`Publication::poll_keyframe`] must be called.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.streams.iter().filter_map(|stream| stream.keyframes.poll_timeout()).min()
+    }
+
+    /// A stream whose sender is to be asked for a key frame now.
+    pub(crate) fn poll_keyframe(&mut self, now: Instant) -> Option<(Mid, Option<Rid>)> {
+        let due = self.streams.iter_mut().find_map(|it| it.keyframes.poll(now).then_some(&*it));
+        due.map(|stream| (stream.mid, stream.rid))
     }
 }

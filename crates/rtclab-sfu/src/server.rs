@@ -1,18 +1,20 @@
 //! All connections, and what they have to do with each other.
 
-use crate::connection::{Connection, Happened, datagram};
-use crate::layers::TICKS_PER_S;
+use crate::connection::{Connection, datagram};
 use crate::message::{self, Description, Request};
 use crate::outbox::Outbox;
+use crate::publication::Received;
 use crate::sources::Sources;
 use crate::timeouts::Timeouts;
+use rtclab_core::forwarding::layers;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use str0m::media::Rid;
 use str0m::{Input, RtcError};
 
-const TICK: Duration = Duration::from_millis(1000 / TICKS_PER_S);
+const TICK: Duration = Duration::from_nanos(layers::TICK.as_nanos());
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The forwarding server without its sockets and clocks.
@@ -23,8 +25,7 @@ pub(crate) struct Server {
     timeouts: Timeouts,
     /// Subscriptions by the publication that they forward.
     subscriptions: BTreeMap<u64, BTreeSet<u64>>,
-    /// Publications whose sender is still to be asked for a key frame.
-    wanting: BTreeSet<u64>,
+    began: Instant,
     next_tick: Instant,
     next_statistics: Instant,
     /// Number of datagrams dropped since the last statistics.
@@ -39,7 +40,7 @@ impl Server {
             sources: Sources::default(),
             timeouts: Timeouts::default(),
             subscriptions: BTreeMap::new(),
-            wanting: BTreeSet::new(),
+            began: now,
             next_tick: now + TICK,
             next_statistics: now + STATISTICS_INTERVAL,
             dropped: 0,
@@ -82,7 +83,7 @@ impl Server {
         let connection = match self.connections.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let connection = Connection::new(self.address, forwards, now);
+                let connection = Connection::new(self.address, forwards, self.began, now);
                 let connection = connection.map_err(|error| error.to_string())?;
                 if let Some(publication) = forwards {
                     self.subscriptions.entry(publication).or_default().insert(id);
@@ -91,6 +92,7 @@ impl Server {
             }
         };
         let answer = connection.accept(&description.sdp)?;
+        self.sources.name(id, &connection.name());
         outbox.messages.push(message::answer(id, &answer));
         connection.drive(now, outbox).map_err(|error| error.to_string())
     }
@@ -106,7 +108,7 @@ impl Server {
         let Some(receive) = datagram(source, self.address, bytes) else { return };
         let input = Input::Receive(at, receive);
         let Self { sources, connections, .. } = self;
-        let found = sources.find(source, connections.keys().copied(), |id| {
+        let found = sources.find(source, bytes, |id| {
             connections.get(&id).is_some_and(|connection| connection.accepts(&input))
         });
         if let Some(id) = found {
@@ -127,21 +129,13 @@ impl Server {
 
     /// Does what is due at `now`, which is `unix_ms` in Unix time.
     pub(crate) fn handle_timeout(&mut self, now: Instant, unix_ms: u64, outbox: &mut Outbox) {
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.choose_layers(now);
+        }
         while let Some(id) = self.timeouts.pop_due(now) {
             self.act(id, now, outbox, |connection, outbox| connection.drive(now, outbox));
         }
-        if now >= self.next_tick {
-            self.next_tick = now + TICK;
-            self.choose_layers();
-        }
-        for id in self.wanting.clone() {
-            self.act(id, now, outbox, |connection, outbox| {
-                connection.request_keyframes(now, outbox)
-            });
-        }
-        self.wanting.retain(|id| {
-            self.connections.get(id).is_some_and(|it| it.publication.wants_keyframes())
-        });
         if now >= self.next_statistics {
             self.next_statistics += STATISTICS_INTERVAL;
             if self.dropped > 0 {
@@ -167,75 +161,72 @@ impl Server {
         self.settle(id, result, now, outbox);
     }
 
-    fn choose_layers(&mut self) {
+    fn choose_layers(&mut self, now: Instant) {
         self.connections.values_mut().for_each(|connection| connection.publication.tick());
         let rates: BTreeMap<u64, _> = self
             .connections
             .iter()
             .map(|(&id, connection)| {
-                (id, (connection.publication.layers(), connection.publication.single_bps()))
+                (id, (connection.publication.layers(), connection.publication.single()))
             })
             .collect();
         let mut needed = Vec::new();
         for connection in self.connections.values_mut() {
             let Some(publisher) = connection.forwards else { continue };
-            let Some((layers, single_bps)) = rates.get(&publisher) else { continue };
-            if connection.choose_layer(layers, *single_bps) {
+            let Some((layers, single)) = rates.get(&publisher) else { continue };
+            if connection.choose_layer(layers, *single) {
                 needed.push((publisher, connection.wanted_layer()));
             }
         }
         for (publisher, rid) in needed {
-            self.want_keyframe(publisher, rid);
+            self.want_keyframe(publisher, rid, now);
         }
     }
 
-    fn want_keyframe(&mut self, publisher: u64, rid: Option<str0m::media::Rid>) {
+    fn want_keyframe(&mut self, publisher: u64, rid: Option<Rid>, now: Instant) {
         if let Some(connection) = self.connections.get_mut(&publisher) {
-            connection.publication.want_keyframe(rid);
-            self.wanting.insert(publisher);
+            connection.publication.want_keyframe(rid, now);
+            self.timeouts.set(publisher, Some(connection.poll_timeout()));
         }
     }
 
     /// Passes on what happened on a connection: packets to subscribers, requests to the publisher. Ends it if it
     /// failed.
     fn settle(&mut self, id: u64, result: Result<(), String>, now: Instant, outbox: &mut Outbox) {
-        let mut happened: VecDeque<(u64, Happened)> = VecDeque::new();
-        self.collect(id, result, &mut happened, outbox);
-        while let Some((id, event)) = happened.pop_front() {
-            match event {
-                Happened::NeedsKeyframe => {
-                    let Some(connection) = self.connections.get(&id) else { continue };
-                    let Some(publisher) = connection.forwards else { continue };
-                    self.want_keyframe(publisher, connection.wanted_layer());
-                }
-                Happened::Received(received) => {
-                    for subscription in self.subscriptions.get(&id).cloned().unwrap_or_default() {
-                        let Some(connection) = self.connections.get_mut(&subscription) else {
-                            continue;
-                        };
-                        let result = connection.forward(&received, now, outbox);
-                        let result = result.map_err(|error| error.to_string());
-                        self.collect(subscription, result, &mut happened, outbox);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes what happened on a connection and its next timeout. Ends it if it failed.
-    fn collect(
-        &mut self,
-        id: u64,
-        result: Result<(), String>,
-        into: &mut VecDeque<(u64, Happened)>,
-        outbox: &mut Outbox,
-    ) {
         if let Err(reason) = result {
             self.remove(id);
             outbox.messages.push(message::error(Some(id), &reason));
-        } else if let Some(connection) = self.connections.get_mut(&id) {
-            self.timeouts.set(id, Some(connection.poll_timeout()));
-            into.extend(connection.take_happened().into_iter().map(|event| (id, event)));
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        self.timeouts.set(id, Some(connection.poll_timeout()));
+        let needs_keyframe = connection.take_needs_keyframe();
+        let (publisher, layer) = (connection.forwards, connection.wanted_layer());
+        let mut received = std::mem::take(&mut connection.received);
+        if let Some(publisher) = publisher.filter(|_| needs_keyframe) {
+            self.want_keyframe(publisher, layer, now);
+        }
+        for packet in received.drain(..) {
+            self.forward(id, &packet, now, outbox);
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            // It is empty, and keeps its memory for the next packets.
+            connection.received = received;
+        }
+    }
+
+    /// Forwards a packet of a publication to its subscribers.
+    fn forward(&mut self, id: u64, packet: &Received, now: Instant, outbox: &mut Outbox) {
+        let mut failed = Vec::new();
+        for &subscription in self.subscriptions.get(&id).into_iter().flatten() {
+            let Some(connection) = self.connections.get_mut(&subscription) else { continue };
+            match connection.forward(packet, now, outbox) {
+                Ok(()) => self.timeouts.set(subscription, Some(connection.poll_timeout())),
+                Err(error) => failed.push((subscription, error.to_string())),
+            }
+        }
+        for (subscription, reason) in failed {
+            self.settle(subscription, Err(reason), now, outbox);
         }
     }
 

@@ -20,6 +20,8 @@ _NO_NAME = Problem(
 )
 IN_PYTHON = "set"
 """The origin, in errors, of changes that were passed as a dict."""
+Changes = Mapping[str, object] | Sequence[str | Change]
+"""Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
 
 
 @cache
@@ -36,7 +38,7 @@ def shipped() -> dict[str, Path]:
     return {name: file for name, file in files.items() if not is_profile(layers.parsed(file, str(file)))}
 
 
-def load(name_or_path: str | Path, overrides: Sequence[str | Change] | Mapping[str, object] = ()) -> Layered:
+def load(name_or_path: str | Path, overrides: Changes = ()) -> Layered:
     """Reads a scenario's files and applies ``overrides``, without validation; see :meth:`Scenario.load`.
 
     Raises:
@@ -61,9 +63,7 @@ def files_of(name_or_path: str | Path) -> tuple[Path, ...]:
     return layers.read(file, origin).files
 
 
-def changed(
-    data: dict[str, Any], origin: str, overrides: Sequence[str | Change] | Mapping[str, object]
-) -> Layered:
+def changed(data: dict[str, Any], origin: str, overrides: Changes) -> Layered:
     """Applies ``overrides`` to a scenario's tables, without validation. Errors begin with ``origin``.
 
     Raises:
@@ -72,13 +72,13 @@ def changed(
     return _apply(Layered(data, dict.fromkeys(data, origin), origin), overrides)
 
 
-def _apply(layered: Layered, overrides: Sequence[str | Change] | Mapping[str, object]) -> Layered:
+def _apply(layered: Layered, overrides: Changes) -> Layered:
     for change in as_changes(overrides):
         layered.apply(change)
     return layered
 
 
-def as_changes(overrides: Sequence[str | Change] | Mapping[str, object]) -> list[Change]:
+def as_changes(overrides: Changes) -> list[Change]:
     """The changes as a list. They may be given as a dict, as texts of ``--set``, or as :class:`Change`."""
     if isinstance(overrides, Mapping):
         return [Change(field, value, IN_PYTHON) for field, value in overrides.items()]

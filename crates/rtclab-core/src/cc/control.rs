@@ -1,5 +1,6 @@
 //! The two halves of a congestion control, and the values that pass between them and an endpoint.
 
+use super::external::DecisionRequest;
 use crate::packet::{Ecn, Kind};
 use crate::rtp::AbsSendTime;
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
@@ -266,9 +267,30 @@ pub trait Controller: Send {
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
+    /// The first of its timeouts that can change the decision or want a probe, if nothing else happens before it.
+    ///
+    /// A sender may pass over the timeouts before, whatever its own state is then, if it calls
+    /// [`Controller::catch_up`] before every other method.
+    fn next_effect(&mut self) -> Option<Time> {
+        self.poll_timeout()
+    }
+    /// Makes up for the timeouts before `now` that came before [`Controller::next_effect`].
+    fn catch_up(&mut self, _now: Time) {}
     /// A probe to send now.
     fn poll_probe(&mut self) -> Option<Probe> {
         None
+    }
+    /// A request for a decision that is made outside of the run, such as [`External`](super::External) makes. It is asked
+    /// for after feedback and timeouts.
+    fn poll_request(&mut self, _now: Time) -> Option<Box<DecisionRequest>> {
+        None
+    }
+    /// The answer to a request.
+    ///
+    /// # Errors
+    /// The congestion control cannot continue, or it has not asked.
+    fn handle_decision(&mut self, _now: Time, _decision: Decision) -> Result<(), ControlError> {
+        Err(ControlError("it was given a decision that it has not asked for".to_owned()))
     }
     /// What the sender should do, as of the last call.
     fn decision(&self) -> Decision;

@@ -1,19 +1,20 @@
-//! Congestion control: its two halves, and the table of algorithms.
+//! Congestion control: its two halves, and the algorithms.
 //!
 //! A sender half ([`Controller`]) turns feedback into a [`Decision`]; a receiver half
-//! ([`Estimator`]) turns arrivals into a REMB. An algorithm is a line in [`ALGORITHMS`] and one file.
-//! What else a browser did in the same year is its [`StackProfile`](crate::stack::StackProfile).
+//! ([`Estimator`]) turns arrivals into a REMB. An algorithm is one file, and an entry in the
+//! [`Catalogue`](crate::catalogue::Catalogue). What else a browser did in the same year is its [`StackProfile`](crate::stack::StackProfile).
 
 mod control;
-mod dynamic_alpha;
+pub(crate) mod dynamic_alpha;
+mod external;
 mod fixed;
-mod gcc_2016;
-mod goog_cc;
+pub(crate) mod gcc_2016;
+pub(crate) mod goog_cc;
+mod guarded;
 mod loss_based;
 mod options;
 mod receive_side;
-mod rrtcc_2013;
-mod table;
+pub(crate) mod rrtcc_2013;
 mod tfrc;
 
 pub(crate) use control::{CallsAtOnce, MAX_CALLS_AT_ONCE, probes};
@@ -21,9 +22,22 @@ pub use control::{
     ControlError, Controller, Decision, Estimator, Feedback, Halves, Observation, PacketReport,
     Probe, RateBounds, ReceivedPacket, SenderState, SentPacket,
 };
+pub use external::{DecisionRequest, External, ReportRow, SentRow, SummaryRow};
 pub use fixed::Fixed;
 pub use goog_cc::GoogCc;
-pub use options::OptionSpec;
-pub use table::{
-    ALGORITHMS, Algorithm, ConfigError, CongestionControlConfig, NAMES, check, create,
-};
+pub(crate) use guarded::{Guarded, message_of};
+pub use options::{OptionSpec, Options};
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which congestion control a participant uses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CongestionControlConfig {
+    /// A name in the [`Catalogue`](crate::catalogue::Catalogue).
+    pub name: String,
+    /// Options of the algorithm.
+    #[serde(default)]
+    pub options: BTreeMap<String, f64>,
+}

@@ -15,16 +15,16 @@ pub struct OptionSpec {
 
 /// Values given for options. An option that is not given keeps the algorithm's original behaviour.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options<'a>(pub(crate) &'a BTreeMap<String, f64>);
+pub struct Options<'a>(pub(crate) &'a BTreeMap<String, f64>);
 
 impl Options<'_> {
     /// The value, if given.
-    pub(crate) fn get(&self, name: &str) -> Option<f64> {
+    pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).copied()
     }
 
     /// Whether it is given and not zero.
-    pub(crate) fn is_on(&self, name: &str) -> bool {
+    pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value != 0.0)
     }
 }

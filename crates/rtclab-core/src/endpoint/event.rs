@@ -1,7 +1,7 @@
 //! Events of an endpoint: for the record, or because the endpoint needs something from its driver.
 
 use super::statistics::Statistics;
-use crate::cc::{ControlError, Observation};
+use crate::cc::{ControlError, DecisionRequest, Observation};
 use crate::media::playout::Rendered;
 use crate::packet::Signal;
 use crate::units::Time;
@@ -52,8 +52,19 @@ pub enum Event {
     },
     /// Something to tell the other end over signalling; see [`Peer::handle_signal`](super::Peer::handle_signal).
     Signal(Signal),
+    /// The receiver of a forwarder has not received these packets of a media stream; answer with
+    /// [`Forwarder::retransmit`](super::Forwarder::retransmit).
+    PacketsRequested {
+        /// SSRC of the stream.
+        ssrc: u32,
+        /// Sequence numbers of the packets.
+        lost: Vec<u16>,
+    },
     /// A forwarder needs a key frame from the source of its media.
     KeyFrameRequested,
+    /// The congestion control asks for a decision; answer with
+    /// [`Peer::handle_decision`](super::Peer::handle_decision).
+    DecisionRequested(Box<DecisionRequest>),
     /// The congestion control cannot continue.
     Failed(ControlError),
 }

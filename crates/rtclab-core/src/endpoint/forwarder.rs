@@ -3,18 +3,19 @@
 
 use super::config::{Addresses, Session, StreamConfig};
 use super::event::Event;
+use super::fan_out::{FanOut, Forwarded, Stored};
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Past, Rtcp, Rtp, RtpPayload, Signal, Transmit, VideoPart,
+    Address, Content, Datagram, Ecn, Kind, Past, Rtcp, Rtp, RtpPayload, Signal, Transmit,
 };
-use crate::rtp::rtcp::{NtpTime, SenderReport};
-use crate::rtp::{AbsSendTime, RtcpPacket, RtpHeader, SeqUnwrapper};
+use crate::rtp::rtcp::{Nack, NtpTime, SenderReport};
+use crate::rtp::{AbsSendTime, RtcpPacket, RtpHeader};
 use crate::units::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-/// How long packets are kept for retransmission (Janus, `ice.c`, DEFAULT_MAX_NACK_QUEUE).
-const STORED_FOR: Time = Time::from_secs(1);
+/// When more packets than this were sent again, those that are not kept any more are forgotten.
+const MOST_RESENT: usize = 64;
 /// Interval of sender reports.
 const REPORT_INTERVAL: Time = Time::from_secs(1);
 
@@ -46,20 +47,22 @@ pub struct Forwarder {
     config: ForwarderConfig,
     setup: Setup,
     begun: bool,
-    streams: Vec<Forwarded>,
+    streams: Vec<Received>,
+    /// When it forwarded its first packet. What arrived before is unknown to its receiver.
+    since: Option<Time>,
     next_transport_seq: u16,
     next_report: Option<Time>,
     outbox: Outbox,
     events: VecDeque<Event>,
 }
 
-/// A stream that is forwarded.
-struct Forwarded {
+/// A stream as one receiver gets it.
+struct Received {
     config: StreamConfig,
-    /// Packets of video; audio is not retransmitted.
-    store: Store,
     next_repair_seq: u16,
     sent: Option<Sent>,
+    /// When packets were sent again last, by the sequence number of the original.
+    resent: BTreeMap<u16, Time>,
 }
 
 /// Contents of the next sender report.
@@ -70,62 +73,19 @@ struct Sent {
     octets: u32,
 }
 
-/// What is needed to retransmit a video packet.
-struct Stored {
-    at: Time,
-    last_sent: Time,
-    /// Whether it was sent more than once.
-    resent: bool,
-    header: RtpHeader,
-    part: VideoPart,
-}
-
-/// Packets of one stream kept for retransmission, by sequence number; `None` for those not yet arrived.
-#[derive(Default)]
-struct Store {
-    unwrapper: SeqUnwrapper,
-    first: i64,
-    packets: VecDeque<Option<Stored>>,
-}
-
-impl Store {
-    fn find(&mut self, seq: u16) -> Option<&mut Stored> {
-        let index = usize::try_from(self.unwrapper.peek(seq) - self.first).ok()?;
-        self.packets.get_mut(index)?.as_mut()
-    }
-
-    fn insert(&mut self, now: Time, header: RtpHeader, part: VideoPart) {
-        let old = |stored: &Stored| stored.at + STORED_FOR < now;
-        while self.packets.front().is_some_and(|stored| stored.as_ref().is_none_or(old)) {
-            self.packets.pop_front();
-            self.first += 1;
-        }
-        let seq = self.unwrapper.unwrap(header.seq);
-        if self.packets.is_empty() {
-            self.first = seq;
-        }
-        // A packet older than all stored ones is too late to be requested.
-        let Ok(index) = usize::try_from(seq - self.first) else { return };
-        while self.packets.len() <= index {
-            self.packets.push_back(None);
-        }
-        let stored = Stored { at: now, last_sent: now, resent: false, header, part };
-        self.packets[index] = Some(stored);
-    }
-}
-
 impl Forwarder {
     /// Creates a forwarder whose connection has not started.
     pub fn new(config: ForwarderConfig) -> Self {
-        let forwarded = |config: &StreamConfig| Forwarded {
+        let received = |config: &StreamConfig| Received {
             config: *config,
-            store: Store::default(),
             next_repair_seq: 1,
             sent: None,
+            resent: BTreeMap::new(),
         };
         Forwarder {
             setup: Setup::new(&config.session, config.addresses.relay.is_some()),
-            streams: config.streams.iter().map(forwarded).collect(),
+            streams: config.streams.iter().map(received).collect(),
+            since: None,
             begun: false,
             next_transport_seq: 0,
             next_report: None,
@@ -133,6 +93,11 @@ impl Forwarder {
             events: VecDeque::new(),
             config,
         }
+    }
+
+    /// Streams of the original sender.
+    pub fn streams(&self) -> &[StreamConfig] {
+        &self.config.streams
     }
 
     /// What it does with RTCP.
@@ -178,7 +143,7 @@ impl Forwarder {
         }
         match &datagram.content {
             Content::Rtcp(rtcp) if self.config.forwarding == Forwarding::Terminating => {
-                return self.on_rtcp(now, rtcp);
+                return self.on_rtcp(rtcp);
             }
             Content::Rtp(_)
             | Content::Rtcp(_)
@@ -222,57 +187,37 @@ impl Forwarder {
         }
     }
 
-    /// Forwards what arrived at another end of this node, with what happened to it since its sender sent it.
-    pub fn forward(&mut self, now: Time, past: Past, datagram: &Datagram) {
+    /// Passes on, unchanged, what arrived at another end of this node. It belongs to a switching MCU.
+    pub fn switch(&mut self, now: Time, past: Past, datagram: &Datagram) {
+        if self.is_connected() && now < self.config.session.end {
+            self.outbox.forward(past, datagram.clone());
+        }
+    }
+
+    /// Forwards media that arrived at another end of this node, with what happened to it since its sender sent it.
+    pub fn forward(&mut self, now: Time, past: Past, forwarded: &Forwarded) {
         if !self.is_connected() || now >= self.config.session.end {
             return;
         }
-        match (self.config.forwarding, &datagram.content) {
-            (Forwarding::Switching, _) => self.outbox.forward(past, datagram.clone()),
-            (Forwarding::Terminating, Content::Rtp(packet)) => {
-                self.forward_media(now, past, packet);
-            }
-            (Forwarding::Terminating, _) => {}
-        }
-    }
-
-    fn is_connected(&self) -> bool {
-        self.setup.step == Step::DtlsConnected
-    }
-
-    fn forward_media(&mut self, now: Time, past: Past, packet: &Rtp) {
-        if packet.kind == Kind::Padding {
+        let since = *self.since.get_or_insert(now);
+        let Forwarded { packet, stream, known, repairs } = forwarded;
+        let is_known = known.is_some_and(|at| at >= since);
+        if is_known && *repairs {
             return;
         }
-        let ssrc = packet.header.ssrc;
-        let of = |stream: &&mut Forwarded| {
-            let StreamConfig { ssrc: media, repair_ssrc, .. } = stream.config;
-            ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
-        };
-        let Some(stream) = self.streams.iter_mut().find(of) else {
-            return self.send(now, past, packet.clone());
-        };
-        let packet = match &packet.payload {
-            RtpPayload::Rtx { .. } => match stream.as_original(packet) {
-                Some(original) => original,
-                None => return,
-            },
-            _ => packet.clone(),
-        };
-        // A retransmission with the original sequence number may be a copy of a stored packet.
-        let is_copy = packet.kind == Kind::Rtx && stream.store.find(packet.header.seq).is_some();
-        if matches!(packet.payload, RtpPayload::Video(_) | RtpPayload::Audio { .. }) && !is_copy {
-            let sent = stream.sent.get_or_insert_default();
+        let is_copy = is_known && packet.kind == Kind::Rtx;
+        let counts = matches!(packet.payload, RtpPayload::Video(_) | RtpPayload::Audio { .. });
+        if let Some(stream) = stream.filter(|_| counts && !is_copy) {
+            let sent = self.streams[stream].sent.get_or_insert_default();
             sent.timestamp = packet.header.timestamp;
             sent.packets = sent.packets.wrapping_add(1);
             sent.octets = sent.octets.wrapping_add(packet.payload_bytes() as u32);
         }
-        if let RtpPayload::Video(part) = packet.payload
-            && !is_copy
-        {
-            stream.store.insert(now, packet.header, part);
-        }
-        self.send(now, past, packet);
+        self.send(now, past, packet.clone());
+    }
+
+    fn is_connected(&self) -> bool {
+        self.setup.step == Step::DtlsConnected
     }
 
     /// Sends a packet with what belongs to this transport and not to the one that it came over: the next
@@ -294,13 +239,12 @@ impl Forwarder {
         self.outbox.forward(past, datagram);
     }
 
-    fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) {
+    fn on_rtcp(&mut self, rtcp: &Rtcp) {
         for packet in rtcp.packets.iter() {
             match packet {
-                RtcpPacket::Nack(nack) => {
-                    for &seq in &nack.lost {
-                        self.retransmit(now, nack.media_ssrc, seq);
-                    }
+                RtcpPacket::Nack(Nack { media_ssrc, lost, .. }) => {
+                    let (ssrc, lost) = (*media_ssrc, lost.clone());
+                    self.events.push_back(Event::PacketsRequested { ssrc, lost });
                 }
                 RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
                     self.events.push_back(Event::KeyFrameRequested);
@@ -310,11 +254,20 @@ impl Forwarder {
         }
     }
 
-    fn retransmit(&mut self, now: Time, ssrc: u32, seq: u16) {
+    /// Answers an [`Event::PacketsRequested`] with packets of the streams that it forwards.
+    pub fn retransmit(&mut self, now: Time, fan_out: &FanOut, ssrc: u32, lost: &[u16]) {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
-        let stream = self.streams.iter_mut().find(|stream| stream.config.ssrc == ssrc);
-        if let Some(packet) = stream.and_then(|stream| stream.retransmission(now, seq, rtt)) {
-            self.send(now, Past::new(now), packet);
+        for &seq in lost {
+            let Some((stream, stored)) = fan_out.find(ssrc, seq) else { continue };
+            // What came before the receiver was not sent to it.
+            if self.since.is_none_or(|since| stored.at < since) {
+                continue;
+            }
+            let received = &mut self.streams[stream];
+            if let Some(packet) = received.retransmission(now, seq, rtt, &stored) {
+                received.forget(|seq| fan_out.find(ssrc, seq).is_none());
+                self.send(now, Past::new(now), packet);
+            }
         }
     }
 
@@ -335,32 +288,25 @@ impl Forwarder {
     }
 }
 
-impl Forwarded {
-    /// The original of a retransmission; `None` if it has already arrived.
-    fn as_original(&mut self, packet: &Rtp) -> Option<Rtp> {
-        let RtpPayload::Rtx { original_seq, part } = packet.payload else { return None };
-        if self.store.find(original_seq).is_some() {
-            return None;
+impl Received {
+    /// Forgets packets that are not kept any more, now and then.
+    fn forget(&mut self, is_gone: impl Fn(u16) -> bool) {
+        if self.resent.len() > MOST_RESENT {
+            self.resent.retain(|seq, _| !is_gone(*seq));
         }
-        let header = RtpHeader {
-            payload_type: self.config.repair.video_payload_type(),
-            ssrc: self.config.ssrc,
-            seq: original_seq,
-            ..packet.header
-        };
-        Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video })
     }
 
     /// The retransmission of a requested packet, unless it was sent a moment ago; see
     /// [`Repair::resend_pause`](crate::media::repair::Repair::resend_pause).
-    fn retransmission(&mut self, now: Time, seq: u16, rtt: Time) -> Option<Rtp> {
+    fn retransmission(&mut self, now: Time, seq: u16, rtt: Time, stored: &Stored) -> Option<Rtp> {
         let repair = self.config.repair;
-        let stored = self.store.find(seq)?;
-        if now < stored.last_sent + repair.resend_pause(rtt, stored.resent) {
+        let resent = self.resent.get(&seq).copied().filter(|at| *at >= stored.at);
+        let last_sent = resent.unwrap_or(stored.at);
+        if now < last_sent + repair.resend_pause(rtt, resent.is_some()) {
             return None;
         }
-        (stored.last_sent, stored.resent) = (now, true);
-        let (header, part) = (stored.header, stored.part);
+        self.resent.insert(seq, now);
+        let &Stored { header, part, .. } = stored;
         if repair.on_original_ssrc() {
             return Some(Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Rtx });
         }

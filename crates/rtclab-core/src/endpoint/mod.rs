@@ -7,6 +7,7 @@
 
 mod config;
 mod event;
+mod fan_out;
 mod format;
 mod forwarder;
 mod inbound;
@@ -18,7 +19,7 @@ mod statistics;
 mod stats;
 mod turn;
 
-use crate::cc::{ControlError, Halves};
+use crate::cc::{ControlError, Decision, Halves};
 use crate::packet::{Address, Content, Datagram, Signal, Transmit};
 use crate::units::Time;
 use inbound::Receiver;
@@ -31,6 +32,7 @@ use std::collections::VecDeque;
 
 pub use config::{Addresses, AudioConfig, Direction, Media, Negotiation, Session, StreamConfig};
 pub use event::Event;
+pub use fan_out::{FanOut, Forwarded};
 pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
 pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
@@ -202,7 +204,7 @@ impl Peer {
             return;
         }
         let result = self.on_timeout(now);
-        self.end_on_error(result);
+        self.finish(now, result);
     }
 
     /// Handles a datagram from the far end, a server or a relay.
@@ -211,13 +213,23 @@ impl Peer {
             return;
         }
         let result = self.on_datagram(now, from, datagram);
-        self.end_on_error(result);
+        self.finish(now, result);
     }
 
     /// Sets when the picture of an [`Event::EncodeRequested`] will be encoded.
     pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.sender.handle_encoded(stream, ready);
         self.timers.sender = self.sender.poll_timeout();
+    }
+
+    /// Answers an [`Event::DecisionRequested`].
+    pub fn handle_decision(&mut self, now: Time, decision: Decision) {
+        if self.left || now >= self.config.session.end {
+            return;
+        }
+        let result = self.sender.handle_decision(now, decision);
+        self.timers.sender = self.sender.poll_timeout();
+        self.finish(now, result);
     }
 
     /// Sets the time from which on there are pictures to compose; [`Time::MAX`] if there are none.
@@ -238,7 +250,7 @@ impl Peer {
         }
         self.setup.on_signal(now, signal, &mut self.outbox);
         let result = self.after_setup(now);
-        self.end_on_error(result);
+        self.finish(now, result);
     }
 
     /// Requests key frames from the far end on behalf of someone its media is forwarded to.
@@ -260,6 +272,7 @@ impl Peer {
 
     fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
         if now >= self.config.session.end {
+            self.sender.catch_up(now);
             self.report_statistics(now);
             self.left = true;
             self.events.push_back(Event::Left);
@@ -302,6 +315,7 @@ impl Peer {
             self.events.push_back(Event::FirstFrame);
         }
         if self.timers.statistics <= now {
+            self.sender.catch_up(now + Time(1));
             self.report_statistics(now);
         }
         Ok(())
@@ -428,10 +442,13 @@ impl Peer {
         self.events.push_back(Event::Observed { sender: false, values });
     }
 
-    fn end_on_error(&mut self, result: Result<(), ControlError>) {
+    /// Hands on what the congestion control asks for, or ends on its error.
+    fn finish(&mut self, now: Time, result: Result<(), ControlError>) {
         if let Err(error) = result {
             self.left = true;
             self.events.push_back(Event::Failed(error));
+        } else if let Some(request) = self.sender.poll_request(now) {
+            self.events.push_back(Event::DecisionRequested(request));
         }
     }
 }

@@ -27,6 +27,7 @@ const FIRST_AUDIO_REPORT: Time = Time::from_millis(2_500);
 
 impl Peer {
     pub(super) fn on_rtcp(&mut self, now: Time, rtcp: &Rtcp) -> Result<(), ControlError> {
+        self.sender.catch_up(now);
         for packet in rtcp.packets.iter() {
             match packet {
                 RtcpPacket::SenderReport(report) => {

@@ -13,7 +13,7 @@ use crate::media::codec::Codec;
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
-use crate::packet::{Described, Kind, Rtp};
+use crate::packet::{Described, Kind, Past, Rtp};
 use crate::rtp::RtcpPacket;
 use crate::stack::StackProfile;
 use crate::units::Bitrate;
@@ -99,24 +99,57 @@ impl End for Peer {
     }
 }
 
-impl End for Forwarder {
+/// A forwarder, and the media that it forwards.
+struct ForwardingEnd {
+    forwarder: Forwarder,
+    fan_out: FanOut,
+    now: Time,
+}
+
+impl ForwardingEnd {
+    fn new(config: ForwarderConfig) -> Self {
+        let fan_out = FanOut::new(&config.streams);
+        ForwardingEnd { forwarder: Forwarder::new(config), fan_out, now: Time::ZERO }
+    }
+
+    /// Forwards what arrives at the node.
+    fn forward(&mut self, now: Time, past: Past, datagram: &Datagram) {
+        match (self.forwarder.forwarding(), &datagram.content) {
+            (Forwarding::Switching, _) => self.forwarder.switch(now, past, datagram),
+            (Forwarding::Terminating, Content::Rtp(packet)) => {
+                if let Some(forwarded) = self.fan_out.take(now, packet) {
+                    self.forwarder.forward(now, past, &forwarded);
+                }
+            }
+            (Forwarding::Terminating, _) => {}
+        }
+    }
+}
+
+impl End for ForwardingEnd {
     fn handle_signal(&mut self, now: Time, signal: Signal) {
-        self.handle_signal(now, signal);
+        self.forwarder.handle_signal(now, signal);
     }
     fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
-        self.handle_datagram(now, from, datagram);
+        self.now = now;
+        self.forwarder.handle_datagram(now, from, datagram);
     }
     fn handle_timeout(&mut self, now: Time) {
-        self.handle_timeout(now);
+        self.forwarder.handle_timeout(now);
     }
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        self.poll_transmit(now)
+        self.forwarder.poll_transmit(now)
     }
     fn poll_event(&mut self) -> Option<Event> {
-        self.poll_event()
+        let event = self.forwarder.poll_event()?;
+        if let Event::PacketsRequested { ssrc, lost } = event {
+            self.forwarder.retransmit(self.now, &self.fan_out, ssrc, &lost);
+            return self.poll_event();
+        }
+        Some(event)
     }
     fn poll_timeout(&self) -> Option<Time> {
-        self.poll_timeout()
+        self.forwarder.poll_timeout()
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::grid::{RepeatingTask, Timers};
 use crate::units::Time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// When a receiver repeats a request, and when it gives up.
@@ -67,8 +67,9 @@ const INTERVAL: Time = Time::from_millis(20);
 /// An abandoned packet that arrives this far behind the newest counts as a duplicate.
 const HISTORY: i64 = 4_096;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Missing {
+    seq: i64,
     requests: u32,
     asked: Time,
 }
@@ -94,7 +95,8 @@ pub struct Nack {
     first: i64,
     /// Packets from before the first that arrived.
     early: Vec<i64>,
-    missing: BTreeMap<i64, Missing>,
+    /// In order.
+    missing: VecDeque<Missing>,
     /// Packets given up, but still of use if they arrive.
     abandoned: VecDeque<i64>,
     task: RepeatingTask,
@@ -114,7 +116,7 @@ impl Nack {
             highest: None,
             first: 0,
             early: Vec::new(),
-            missing: BTreeMap::new(),
+            missing: VecDeque::new(),
             abandoned: VecDeque::new(),
             task: timers.task(INTERVAL),
             next_check: None,
@@ -144,9 +146,7 @@ impl Nack {
         if seq > highest + 1 {
             self.on_gap(now, highest + 1..seq);
         }
-        if self.missing.first_key_value().is_some_and(|(&old, _)| old < seq - self.rules.max_age) {
-            self.forget_before(seq - self.rules.max_age);
-        }
+        self.forget_before(seq - self.rules.max_age);
         if self.missing.len() > self.rules.max_missing {
             self.missing.clear();
             self.gap.clear();
@@ -167,20 +167,21 @@ impl Nack {
 
     /// Forgets missing packets before `seq`.
     pub fn forget_before(&mut self, seq: i64) {
-        if !self.missing.is_empty() {
-            self.missing = self.missing.split_off(&seq);
+        while self.missing.front().is_some_and(|missing| missing.seq < seq) {
+            self.missing.pop_front();
         }
     }
 
     fn on_gap(&mut self, now: Time, lost: Range<i64>) {
         match self.rules.checks {
             Checks::FromGap => {
-                self.missing.extend(lost.map(|lost| (lost, Missing::default())));
+                let unasked = |seq| Missing { seq, requests: 0, asked: Time::ZERO };
+                self.missing.extend(lost.map(unasked));
                 self.next_check = Some(now);
             }
             Checks::OnGrid => {
-                let requested = Missing { requests: 1, asked: now };
-                self.missing.extend(lost.clone().map(|lost| (lost, requested)));
+                let requested = |seq| Missing { seq, requests: 1, asked: now };
+                self.missing.extend(lost.clone().map(requested));
                 self.gap.extend(lost);
                 self.new_gap = Some(now);
                 if self.next_check.is_none_or(|at| at <= now) {
@@ -216,17 +217,17 @@ impl Nack {
         let NackRules { repeat_round_trips, repeat_extra, max_requests, .. } = self.rules;
         let pause = Time((rtt.0 as f64 * repeat_round_trips) as u64) + repeat_extra;
         let abandoned = &mut self.abandoned;
-        self.missing.retain(|seq, missing| {
+        self.missing.retain_mut(|missing| {
             if missing.requests > 0 && (!checks_all || now < missing.asked + pause) {
                 return true;
             }
             if missing.requests >= max_requests {
-                abandoned.push_back(*seq);
+                abandoned.push_back(missing.seq);
                 return false;
             }
             missing.requests += 1;
             missing.asked = now;
-            out.push(*seq);
+            out.push(missing.seq);
             true
         });
         while abandoned.len() > MAX_ABANDONED {
@@ -235,7 +236,8 @@ impl Nack {
     }
 
     fn fill(&mut self, seq: i64, highest: i64) -> Arrival {
-        if let Some(missing) = self.missing.remove(&seq) {
+        let place = self.missing.binary_search_by_key(&seq, |missing| missing.seq);
+        if let Some(missing) = place.ok().and_then(|place| self.missing.remove(place)) {
             return Arrival::Filled { requested: missing.requests > 0 };
         }
         let is_early = self.rules.checks == Checks::OnGrid && seq < self.first;

@@ -65,7 +65,7 @@ row! {
 }
 
 /// Number of packets by delay. Its size depends on the number of different delays and not on the longest.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Histogram {
     /// Packets with a delay of less than [`NEAR_BINS`] bins.
     near: Vec<u32>,
@@ -165,6 +165,7 @@ impl Second {
 }
 
 /// Counts of one flow.
+#[derive(Clone)]
 pub(super) struct Flow {
     pub(super) text: Text,
     begin: Option<Time>,

@@ -163,6 +163,7 @@ row! {
 }
 
 /// Collects everything that is observed.
+#[derive(Clone)]
 pub struct Recorder {
     detail: Detail,
     texts: Texts,
@@ -223,6 +224,11 @@ impl Recorder {
     /// The code of a text. A new text is added to the list.
     pub fn text(&mut self, text: &str) -> Text {
         self.texts.code(text)
+    }
+
+    /// The name of a flow.
+    pub fn flow_name(&self, flow: FlowId) -> &str {
+        &self.texts.list[self.flow_text(flow).0 as usize]
     }
 
     /// Records that a packet enters the network. Returns `None` if the packet belongs to no flow.
@@ -294,7 +300,9 @@ impl Recorder {
             | Event::FrameRendered { .. }
             | Event::Composed { .. }
             | Event::KeyFrameRequested
+            | Event::PacketsRequested { .. }
             | Event::Signal(_)
+            | Event::DecisionRequested(_)
             | Event::Failed(_) => {}
         }
     }

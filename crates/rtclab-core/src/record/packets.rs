@@ -21,7 +21,7 @@ row! {
 }
 
 /// The table `packets`: each packet as it is sent, and its fate.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Packets {
     rows: PacketColumns,
     delivered: Vec<i64>,

@@ -1,9 +1,8 @@
 //! Replay of the packets that arrived at a receiver.
 
 use super::{ReplayError, Replayed, ValueRow, finish};
-use crate::cc::{
-    self, CallsAtOnce, CongestionControlConfig, Estimator, Observation, RateBounds, ReceivedPacket,
-};
+use crate::catalogue::Choice;
+use crate::cc::{CallsAtOnce, Estimator, Observation, RateBounds, ReceivedPacket};
 use crate::table::{Table, Texts, row};
 use crate::units::{Bitrate, Time};
 
@@ -26,12 +25,11 @@ row! {
 pub fn replay_arrivals(
     packets: &[ReceivedPacket],
     rtt: Option<Time>,
-    config: &CongestionControlConfig,
+    control: &Choice<'_>,
     bounds: RateBounds,
 ) -> Result<Replayed, ReplayError> {
-    let algorithm = cc::check(config).map_err(ReplayError::Config)?;
-    let (_, estimator) = cc::create(config, bounds).map_err(ReplayError::Config)?;
-    let estimator = estimator.ok_or(ReplayError::NoEstimator(algorithm.name))?;
+    let (_, estimator) = control.create(bounds).map_err(ReplayError::Config)?;
+    let estimator = estimator.ok_or(ReplayError::NoEstimator(control.algorithm.name))?;
     let mut receiver = Receiver::new(estimator);
     if let (Some(rtt), Some(first)) = (rtt, packets.first()) {
         receiver.estimator.on_rtt(first.at, rtt);

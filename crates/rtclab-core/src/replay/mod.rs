@@ -13,9 +13,10 @@ mod tests;
 
 pub use arrivals::replay_arrivals;
 
+use crate::catalogue::{Choice, ConfigError};
 use crate::cc::{
-    self, CallsAtOnce, ConfigError, CongestionControlConfig, ControlError, Controller, Feedback,
-    Observation, PacketReport, Probe, RateBounds, ReceivedPacket, SenderState,
+    self, CallsAtOnce, ControlError, Controller, Feedback, Observation, PacketReport, Probe,
+    RateBounds, ReceivedPacket, SenderState,
 };
 use crate::event_log::EventLog;
 use crate::packet::{Ecn, Kind};
@@ -42,9 +43,9 @@ const PROBE_RATIO: f64 = 1.5;
 pub enum ReplayError {
     /// The log lacks something. The text says what.
     Log(&'static str),
-    /// The algorithm or its options are invalid.
+    /// The algorithm cannot be created.
     Config(ConfigError),
-    /// The algorithm has no half of this kind.
+    /// The algorithm of this name has no half of this kind.
     NoEstimator(&'static str),
     /// The algorithm failed at this time of the log.
     Control(Time, ControlError),
@@ -128,12 +129,12 @@ pub struct Replayed {
 pub fn replay_log(
     log: &EventLog,
     sent_ms: &[i64],
-    config: &CongestionControlConfig,
+    control: &Choice<'_>,
     bounds: RateBounds,
 ) -> Result<Replayed, ReplayError> {
     let inputs = Inputs::read(log, sent_ms)?;
     let bounds = RateBounds { has_video: inputs.has_video, ..bounds };
-    let mut replay = Replay::new(config, bounds)?;
+    let mut replay = Replay::new(control, bounds)?;
     replay.record(Time::ZERO)?;
     for event in &inputs.events {
         replay.advance(event.at)?;
@@ -156,10 +157,10 @@ pub fn replay_log(
 }
 
 fn halves(
-    config: &CongestionControlConfig,
+    control: &Choice<'_>,
     bounds: RateBounds,
 ) -> Result<(Box<dyn Controller>, Option<Receiving>), ReplayError> {
-    let (controller, estimator) = cc::create(config, bounds).map_err(ReplayError::Config)?;
+    let (controller, estimator) = control.create(bounds).map_err(ReplayError::Config)?;
     let receiving = estimator.map(|estimator| Receiving {
         receiver: Receiver::new(estimator),
         sent: BTreeMap::new(),
@@ -222,7 +223,7 @@ impl Receiving {
 }
 
 struct Replay<'a> {
-    config: &'a CongestionControlConfig,
+    control: &'a Choice<'a>,
     bounds: RateBounds,
     controller: Box<dyn Controller>,
     receiving: Option<Receiving>,
@@ -240,10 +241,10 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(config: &'a CongestionControlConfig, bounds: RateBounds) -> Result<Self, ReplayError> {
-        let (controller, receiving) = halves(config, bounds)?;
+    fn new(control: &'a Choice<'a>, bounds: RateBounds) -> Result<Self, ReplayError> {
+        let (controller, receiving) = halves(control, bounds)?;
         Ok(Replay {
-            config,
+            control,
             bounds,
             controller,
             receiving,
@@ -323,7 +324,7 @@ impl<'a> Replay<'a> {
                 self.controller.on_feedback(now, Feedback::Remb(*rate)).map_err(failed)?;
             }
             What::Route => {
-                (self.controller, self.receiving) = halves(self.config, self.bounds)?;
+                (self.controller, self.receiving) = halves(self.control, self.bounds)?;
                 self.history = History::default();
                 self.wanted_since = self.wanted.len();
             }

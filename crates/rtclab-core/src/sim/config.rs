@@ -1,6 +1,7 @@
 //! Configuration of a run, as it is handed over in JSON.
 
-use crate::cc::{ConfigError, CongestionControlConfig, ControlError};
+use crate::catalogue::ConfigError;
+use crate::cc::{CongestionControlConfig, ControlError};
 use crate::endpoint::AudioConfig;
 use crate::limits::{self, Checked, FieldError, within};
 use crate::media::encoder::VideoConfig;
@@ -140,7 +141,7 @@ const MOST_CONNECTIONS: usize = 100_000;
 
 impl SimConfig {
     /// Checks all fields except those of the network, which [`Network::new`](crate::network::Network::new) checks,
-    /// and of congestion controls, which [`cc::check`](crate::cc::check) does.
+    /// and of congestion controls, which [`Catalogue::choose`](crate::catalogue::Catalogue::choose) does.
     ///
     /// # Errors
     /// A field breaks a rule; the error names it.
@@ -223,6 +224,22 @@ pub enum SimError {
         /// When it wants the next call.
         next: Time,
     },
+    /// A run cannot be advanced to this time.
+    Advance {
+        /// The time.
+        until: Time,
+        /// Up to when the run has come.
+        now: Time,
+        /// When it ends.
+        end: Time,
+    },
+    /// A congestion control has asked for a decision and nobody has answered.
+    Undecided {
+        /// When it asked.
+        at: Time,
+        /// The congestion control, its participant and its flow.
+        what: String,
+    },
     /// A congestion control failed during the run.
     Control {
         /// Time of the failure.
@@ -247,6 +264,13 @@ impl fmt::Display for SimError {
                     "{what} stands still at {at}: it wants the next call at {next}, without end"
                 )
             }
+            SimError::Advance { until, now, end } => {
+                write!(f, "the run cannot advance to {until}; expected {now} to its end at {end}")
+            }
+            SimError::Undecided { at, what } => write!(
+                f,
+                "{what} asked for a decision at {at}, and nobody has answered\n  hint: it is made for runs that are stepped"
+            ),
             SimError::Control { at, what, error } => write!(f, "{what} failed at {at}: {error}"),
         }
     }

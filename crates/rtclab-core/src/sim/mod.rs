@@ -1,32 +1,26 @@
-//! The event loop in virtual time, which drives the endpoints.
+//! The event loop in virtual time: network, nodes and record.
 
 mod build;
+mod compositions;
 mod config;
-mod ends;
 mod links;
-mod mixing;
 mod moment;
-mod nats;
 
 use crate::capture::{Capture, Captured, Passing};
-use crate::cc::{self, ConfigError, CongestionControlConfig, Halves, RateBounds};
-use crate::endpoint::{self, Forwarding};
-use crate::media::host::Host;
-use crate::media::playout::Rendered;
+use crate::catalogue::Catalogue;
+use crate::cc::{Decision, DecisionRequest};
+use crate::endpoint;
 use crate::network::NodeId;
-use crate::packet::{Address, Content, Datagram, Via};
-use crate::record::{FlowId, Recorder, Source, Table};
-use crate::signalling;
+use crate::node::{self, Node, Received};
+use crate::path::PathConfig;
+use crate::record::{Detail, FlowId, Recorder, Source, Table};
 use crate::table::Text;
-use crate::tcp;
 use crate::timeouts::Timeouts;
 use crate::turn_tcp::Carried;
 use crate::units::Time;
-use ends::{End, Event};
+use compositions::{Compositions, Picture};
 use links::{Arrival, FlightId, Links};
-use mixing::Mixer;
 use moment::Moment;
-use nats::Nats;
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
 
@@ -38,29 +32,23 @@ pub struct SimResult {
     pub tables: Vec<Table>,
 }
 
-/// Creates both halves of a congestion control for given rate bounds.
-pub type CreateControl<'a> =
-    dyn Fn(&CongestionControlConfig, RateBounds) -> Result<Halves, ConfigError> + 'a;
-
 /// Runs a scenario in virtual time. The same configuration gives the same result, byte for byte.
 ///
 /// # Errors
-/// See [`SimError`]. None of [`cc::ALGORITHMS`] fails once the run has started.
+/// See [`SimError`]. None of the congestion controls of [`Catalogue::ours`] fails once the run has started.
 pub fn simulate(config: &SimConfig) -> Result<SimResult, SimError> {
-    simulate_with(config, &cc::create)
+    simulate_with(config, Catalogue::ours())
 }
 
-/// Runs a scenario with the caller's congestion controls.
+/// Runs a scenario with the congestion controls of a catalogue.
 ///
 /// # Errors
 /// See [`SimError`].
-pub fn simulate_with(
-    config: &SimConfig,
-    create: &CreateControl<'_>,
-) -> Result<SimResult, SimError> {
-    let (mut simulation, _) = build::simulation(config, create)?;
-    simulation.run(config.duration_ns)?;
-    Ok(simulation.finish(config.duration_ns))
+pub fn simulate_with(config: &SimConfig, catalogue: &Catalogue) -> Result<SimResult, SimError> {
+    let mut simulation = Simulation::new(config, catalogue)?;
+    simulation.advance(config.duration_ns)?;
+    simulation.expect_no_requests()?;
+    Ok(simulation.finish())
 }
 
 /// Runs a scenario as [`simulate`] does, and captures every packet at every port that it passes.
@@ -68,17 +56,53 @@ pub fn simulate_with(
 /// # Errors
 /// See [`SimError`].
 pub fn simulate_captured(config: &SimConfig) -> Result<(SimResult, Captured), SimError> {
-    let (mut simulation, descriptions) = build::simulation(config, &cc::create)?;
-    let ends: Vec<NodeId> = simulation.places.iter().map(|place| place.node).collect();
-    let mut capture = Capture::new(&config.network.nodes, &ends, &descriptions);
-    simulation.capture = Some(&mut capture);
-    simulation.run(config.duration_ns)?;
-    let result = simulation.finish(config.duration_ns);
-    Ok((result, capture.finish()))
+    let mut simulation = Simulation::captured(config, Catalogue::ours())?;
+    simulation.advance(config.duration_ns)?;
+    let capture = simulation.capture.take();
+    Ok((simulation.finish(), capture.map(Capture::finish).unwrap_or_default()))
 }
 
-/// What the driver knows about an end.
-struct Place {
+/// A request of a congestion control for a decision, made at an end of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingRequest {
+    /// The number of the end, for [`Simulation::decide`].
+    pub end: u32,
+    /// The participant or server at the end.
+    pub participant: String,
+    /// The flow that it sends.
+    pub flow: String,
+    /// The request.
+    pub request: Box<DecisionRequest>,
+}
+
+/// Number of an end of a connection in a run, and its port. The two ends of a connection have adjacent numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct EndId(u32);
+
+impl EndId {
+    /// The end of the side that offers, or of the other one, of the connection with this index.
+    fn of(connection: usize, offers: bool) -> Self {
+        EndId(2 * connection as u32 + u32::from(!offers))
+    }
+
+    /// The other end of the connection.
+    fn far(self) -> Self {
+        EndId(self.0 ^ 1)
+    }
+
+    /// Index of the connection.
+    fn connection(self) -> usize {
+        self.0 as usize / 2
+    }
+
+    /// Whether this is the end of the side that offers.
+    fn offers(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+}
+
+/// What the record knows of an end.
+struct EndRecord {
     /// Its node.
     node: NodeId,
     /// The flow that it sends.
@@ -87,90 +111,207 @@ struct Place {
     data_flow: FlowId,
     /// The participant or server that its events are recorded for; `None` if they are not recorded.
     source: Option<Source>,
+    /// Name of the participant or server; empty if it is none.
+    participant: String,
     /// Congestion control, participant and flow, for errors.
     control: String,
     /// Whose end it is, for errors: participant and flow, or a node.
     owner: String,
-    /// Index of the end whose media this one forwards.
-    media_from: Option<usize>,
-    /// Indices of the ends that forward what this one receives.
-    media_to: Vec<usize>,
-    /// Index of the page that this end of a call belongs to; `None` for an end at the signalling server.
-    page: Option<usize>,
-    /// Index of this end's TCP connection with its TURN relay, if it has one. The next index is the relay's end.
-    turn: Option<usize>,
 }
 
-/// A machine that takes time for encoding.
-struct Machine {
-    /// Its node.
-    node: NodeId,
-    /// Name of the participant or server.
-    name: Text,
-    /// Its processor.
-    host: Host,
-}
-
-struct Simulation<'a> {
+/// A run that can be stepped. Whatever the steps, it ends with the same bytes as a run in one go.
+pub struct Simulation {
+    duration: Time,
+    /// Up to when it has run.
+    now: Time,
+    /// Time of the last event.
+    last: Time,
+    moment: Moment,
     links: Links,
-    /// Indexed by the port of their address.
-    ends: Vec<End>,
-    places: Vec<Place>,
-    timeouts: Timeouts,
-    /// Machines that take time for encoding.
-    machines: Vec<Machine>,
-    mixer: Mixer,
-    nats: Nats,
-    /// Index of the signalling server, if calls have pages.
-    signalling: Option<usize>,
+    /// Indexed by [`NodeId`].
+    nodes: Vec<Node>,
+    /// When each node is due, and the port of its end that is. Of ends that are due at the same time, the one with the
+    /// lowest port comes first, whatever its node.
+    timeouts: Timeouts<(Time, u32)>,
+    /// Indexed by port.
+    ends: Vec<EndRecord>,
+    /// Nodes that take time for encoding, and the names of their participants or servers.
+    machines: Vec<(NodeId, Text)>,
+    compositions: Compositions,
     recorder: Recorder,
-    capture: Option<&'a mut Capture>,
+    capture: Option<Capture>,
+    /// Requests for decisions that have not been answered.
+    requests: Vec<PendingRequest>,
     failure: Option<SimError>,
 }
 
-impl Simulation<'_> {
-    fn run(&mut self, duration: Time) -> Result<(), SimError> {
-        let mut last = Time::ZERO;
-        let mut moment = Moment::default();
+impl Simulation {
+    /// Prepares a run with the congestion controls of a catalogue.
+    ///
+    /// # Errors
+    /// The configuration is invalid; see [`SimError`].
+    pub fn new(config: &SimConfig, catalogue: &Catalogue) -> Result<Self, SimError> {
+        Ok(build::simulation(config, catalogue)?.0)
+    }
+
+    /// Prepares a run that captures every packet at every port that it passes.
+    fn captured(config: &SimConfig, catalogue: &Catalogue) -> Result<Self, SimError> {
+        let (mut simulation, descriptions) = build::simulation(config, catalogue)?;
+        let ends: Vec<NodeId> = simulation.ends.iter().map(|end| end.node).collect();
+        simulation.capture = Some(Capture::new(&config.network.nodes, &ends, &descriptions));
+        Ok(simulation)
+    }
+
+    /// Up to when it has run.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When it ends.
+    pub fn duration(&self) -> Time {
+        self.duration
+    }
+
+    /// Runs up to a time, and everything that happens at that time. If congestion controls ask for decisions, it stops at
+    /// the end of that moment; see [`Simulation::requests`].
+    ///
+    /// # Errors
+    /// `until` is before [`Simulation::now`] or after the end; a request has not been answered; or the run failed, now or
+    /// before. What was recorded until then can still be read.
+    pub fn advance(&mut self, until: Time) -> Result<(), SimError> {
+        let (now, end) = (self.now, self.duration);
+        if !(now..=end).contains(&until) {
+            return Err(SimError::Advance { until, now, end });
+        }
+        self.expect_no_requests()?;
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let result = self.run(until);
+        self.failure = result.clone().err();
+        result
+    }
+
+    fn run(&mut self, until: Time) -> Result<(), SimError> {
         loop {
             let network = self.links.network.poll_timeout().unwrap_or(Time::MAX);
-            let (index, timeout) = self.timeouts.earliest();
+            let (index, (timeout, _)) = self.timeouts.earliest();
             // An end may report a timeout that has already passed.
-            let now = network.min(timeout).max(last);
-            if now > duration {
+            let now = network.min(timeout).max(self.last);
+            if now > self.last && !self.requests.is_empty() {
+                self.now = self.last;
                 return Ok(());
             }
-            last = now;
-            moment.begin(now);
+            if now > until {
+                self.now = until;
+                return Ok(());
+            }
+            self.last = now;
+            self.moment.begin(now);
             if network <= timeout {
                 while let Some(arrival) = self.links.poll(now) {
                     self.handle_arrival(arrival);
-                    if !moment.count_arrival() {
+                    if !self.moment.count_arrival() {
                         let what = "network".to_owned();
                         return Err(SimError::Standstill { at: now, what, next: network });
                     }
                 }
             } else {
-                if !moment.count_timeout(self.ends.len()) {
-                    let what =
-                        format!("{} of {}", self.ends[index].due(), self.places[index].owner);
-                    return Err(SimError::Standstill { at: now, what, next: timeout });
+                if !self.moment.count_timeout(self.ends.len()) {
+                    return Err(self.standstill(now, index));
                 }
-                self.ends[index].handle_timeout(now);
+                self.nodes[index].handle_timeout(now);
                 self.drain(now, index);
             }
             if let Some(failure) = self.failure.take() {
+                self.now = now;
                 return Err(failure);
             }
         }
     }
 
-    fn finish(mut self, duration: Time) -> SimResult {
-        for machine in &self.machines {
-            self.recorder.load(machine.name, machine.host.busy(), duration);
+    /// Requests for decisions, which are to be answered before the run goes on.
+    pub fn requests(&self) -> &[PendingRequest] {
+        &self.requests
+    }
+
+    /// Answers the request of an end.
+    ///
+    /// # Errors
+    /// The end has not asked, or its congestion control fails.
+    pub fn decide(&mut self, end: u32, decision: Decision) -> Result<(), SimError> {
+        let place = self.requests.iter().position(|request| request.end == end);
+        let place = place.ok_or_else(|| {
+            let asked: Vec<u32> = self.requests.iter().map(|request| request.end).collect();
+            SimError::Unknown(format!(
+                "end {end} has not asked for a decision; expected one of {asked:?}"
+            ))
+        })?;
+        self.requests.remove(place);
+        let node = self.ends[end as usize].node.0 as usize;
+        self.nodes[node].handle_decision(self.now, end, decision);
+        self.drain(self.now, node);
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn expect_no_requests(&self) -> Result<(), SimError> {
+        match self.requests.first() {
+            Some(first) => Err(SimError::Undecided {
+                at: self.now,
+                what: self.ends[first.end as usize].control.clone(),
+            }),
+            None => Ok(()),
         }
-        let (texts, tables) = self.recorder.finish(duration);
+    }
+
+    /// Replaces the configuration of a path from now on.
+    ///
+    /// # Errors
+    /// There is no path of this name, or a field breaks a rule.
+    pub fn set_path(&mut self, config: PathConfig) -> Result<(), SimError> {
+        config.check().map_err(SimError::Field)?;
+        let network = &mut self.links.network;
+        let path = network.path(&config.name).ok_or_else(|| {
+            let known = network.path_names().join("`, `");
+            SimError::Unknown(format!("no path `{}`; expected one of `{known}`", config.name))
+        })?;
+        network.set_config(self.now, path, config);
+        Ok(())
+    }
+
+    /// The configuration of a path as it is now; `None` if there is no path of this name.
+    pub fn path(&self, name: &str) -> Option<&PathConfig> {
+        let network = &self.links.network;
+        network.path(name).map(|path| network.path_config(path))
+    }
+
+    /// The tables so far.
+    pub fn result(&self) -> SimResult {
+        self.result_of(self.recorder.clone())
+    }
+
+    /// The tables at the end.
+    pub fn finish(mut self) -> SimResult {
+        let empty = Recorder::new(Detail::Seconds, &[], &[]);
+        let recorder = std::mem::replace(&mut self.recorder, empty);
+        self.result_of(recorder)
+    }
+
+    fn result_of(&self, mut recorder: Recorder) -> SimResult {
+        for (node, name) in &self.machines {
+            if let Some(host) = self.nodes[node.0 as usize].host() {
+                recorder.load(*name, host.busy(), self.now);
+            }
+        }
+        let (texts, tables) = recorder.finish(self.now);
         SimResult { texts, tables }
+    }
+
+    fn standstill(&self, at: Time, node: usize) -> SimError {
+        let (port, part) = self.nodes[node].due().unwrap_or((0, "node"));
+        let what = format!("{part} of {}", self.ends[port as usize].owner);
+        let next = self.nodes[node].poll_timeout().unwrap_or(at);
+        SimError::Standstill { at, what, next }
     }
 
     fn handle_arrival(&mut self, arrival: Arrival) {
@@ -182,7 +323,6 @@ impl Simulation<'_> {
                     capture.delivered(at, flight.passing());
                 }
                 self.receive(at, id);
-                self.links.end(id);
             }
             Arrival::Passed(at, node, id) => {
                 if let Some(capture) = &mut self.capture
@@ -204,10 +344,10 @@ impl Simulation<'_> {
     /// Passes a datagram on from a server or relay.
     fn pass(&mut self, now: Time, node: NodeId, id: FlightId) {
         let Some(flight) = self.links.flight(id) else { return };
-        if let Some(turn) = self.places[flight.to.port as usize].turn
-            && is_relayed(flight.via, &flight.datagram)
-        {
-            return self.carry(now, turn + 1, id);
+        let relay = &self.nodes[node.0 as usize];
+        if let Some(stream) = relay.stream_to(flight.to, flight.via, &flight.datagram) {
+            self.carry(now, node, stream, id);
+            return self.drain(now, node.0 as usize);
         }
         if let Some(capture) = &mut self.capture {
             capture.forwarded(now, node, flight.passing());
@@ -216,216 +356,94 @@ impl Simulation<'_> {
     }
 
     /// Sends a datagram over the TCP connection between a client and its relay.
-    fn carry(&mut self, now: Time, turn: usize, id: FlightId) {
-        if let End::Turn(stream) = &mut self.ends[turn]
-            && let Some(flight) = self.links.flight(id)
-            && !stream.send(flight.wire_size, id)
-        {
+    fn carry(&mut self, now: Time, node: NodeId, stream: u32, id: FlightId) {
+        let Some(flight) = self.links.flight(id) else { return };
+        if !self.nodes[node.0 as usize].carry(now, stream, flight.wire_size, id) {
             self.links.end(id);
         }
-        self.drain(now, turn);
     }
 
     /// Handles a datagram that came out of the TCP connection between a client and its relay.
-    fn handle_carried(&mut self, now: Time, index: usize, Carried { datagram, queued }: Carried) {
+    fn handle_carried(&mut self, now: Time, node: NodeId, stream: u32, carried: Carried) {
+        let Carried { datagram, queued } = carried;
         self.links.add_queued(datagram, queued);
-        match &self.ends[index] {
-            End::Turn(stream) if stream.is_client() => {
-                self.receive(now, datagram);
-                self.links.end(datagram);
-            }
-            _ => self.pass(now, self.places[index].node, datagram),
+        match self.nodes[node.0 as usize].is_client(stream) {
+            true => self.receive(now, datagram),
+            false => self.pass(now, node, datagram),
         }
     }
 
+    /// Hands a datagram to its node, and ends its flight.
     fn receive(&mut self, now: Time, id: FlightId) {
         let Some(flight) = self.links.flight(id) else { return };
         // A packet is delivered when it has left the last path, as in a live call. A NAT may then filter it.
         if let Some(record) = flight.record {
             self.recorder.delivered(now, record, flight.wire_size, flight.past.queued);
         }
-        let Some(index) = self.nats.receive(flight.from, flight.to, flight.via, &flight.datagram)
-        else {
-            return;
-        };
-        let end = &mut self.ends[index];
-        end.handle_datagram(now, flight.from, &flight.datagram, flight.past.queued);
-        let passes = passes_on(end, &flight.datagram);
-        self.drain(now, index);
-        if !passes {
-            return;
-        }
-        // RTCP of a receiver goes back to the source of its media. Media, and RTCP of its sender, goes to all
-        // ends that forward it.
-        match self.places[index].media_from {
-            Some(source) => self.forward(now, source, id),
-            None => {
-                for i in 0..self.places[index].media_to.len() {
-                    self.forward(now, self.places[index].media_to[i], id);
-                }
-            }
-        }
+        let (from, to, via, past) = (flight.from, flight.to, flight.via, flight.past);
+        let received = Received { from, via, past, datagram: &flight.datagram };
+        let node = to.node.0 as usize;
+        self.nodes[node].handle_datagram(now, to.port, &received);
+        self.links.end(id);
+        self.drain(now, node);
     }
 
-    fn forward(&mut self, now: Time, index: usize, id: FlightId) {
-        if let End::Forwarder(forwarder) = &mut self.ends[index]
-            && let Some(flight) = self.links.flight(id)
+    /// Takes all events and datagrams from a node.
+    fn drain(&mut self, now: Time, node: usize) {
+        while let Some(event) = self.nodes[node].poll_event() {
+            self.handle_event(now, node, event);
+        }
+        while let Some(node::Departing { end, from, stream, transmit }) =
+            self.nodes[node].poll_transmit(now)
         {
-            forwarder.forward(now, flight.past, &flight.datagram);
-            self.drain(now, index);
-        }
-    }
-
-    /// Takes all events and datagrams from an end.
-    fn drain(&mut self, now: Time, index: usize) {
-        if self.ends[index].is_pending() {
-            self.take_all(now, index);
-        }
-        self.timeouts.set(index, self.ends[index].poll_timeout());
-    }
-
-    fn take_all(&mut self, now: Time, index: usize) {
-        while let Some(event) = self.ends[index].poll_event() {
-            match event {
-                Event::Endpoint(event) => self.handle_event(now, index, event),
-                Event::Signalling(event) => self.handle_signalling(now, index, event),
-                Event::Tcp(tcp::Event::Statistics(figures)) => {
-                    self.recorder.tcp(now, self.places[index].data_flow, figures);
-                }
-                Event::Carried(carried) => self.handle_carried(now, index, carried),
-            }
-        }
-        let Place { node, flow, turn, .. } = self.places[index];
-        let inside = Address { node, port: index as u32 };
-        while let Some(transmit) = self.ends[index].poll_transmit(now) {
-            if let Some(turn) = turn
-                && is_relayed(transmit.via, &transmit.datagram)
-            {
-                let record = self.recorder.sent(flow, &transmit);
-                let id = self.links.hold(inside, transmit, record);
-                self.carry(now, turn, id);
+            let record = self.recorder.sent(self.ends[end as usize].flow, &transmit);
+            if let Some(stream) = stream {
+                let id = self.links.hold(from, transmit, record);
+                self.carry(now, from.node, stream, id);
                 continue;
             }
-            let Some(from) = self.nats.send(inside, &transmit) else { continue };
-            let record = self.recorder.sent(flow, &transmit);
             if let Some(capture) = &mut self.capture {
                 capture.sent(now, Passing::sent(from, &transmit));
             }
             self.links.launch(now, from, transmit, record);
         }
+        self.timeouts.set(node, self.nodes[node].next());
     }
 
-    /// Handles an event of a page or the signalling server.
-    fn handle_signalling(&mut self, now: Time, index: usize, event: signalling::Event) {
+    fn handle_event(&mut self, now: Time, node: usize, event: node::Event) {
         match event {
-            signalling::Event::Present(pages) => {
-                for end in 0..self.places.len() {
-                    // The two ends of a connection have adjacent numbers.
-                    let far = self.places.get(end ^ 1).and_then(|place| place.page);
-                    let is_present = far.is_none_or(|page| pages.contains(&(page as u32)));
-                    if self.places[end].page == Some(index) && is_present {
-                        self.ends[end].handle_present(now);
-                        self.drain(now, end);
-                    }
-                }
+            node::Event::Tcp(port, figures) => {
+                self.recorder.tcp(now, self.ends[port as usize].data_flow, figures);
             }
-            signalling::Event::Signal(signal) => {
-                let end = signal.to as usize;
-                if let Some(of) = self.ends.get_mut(end) {
-                    of.handle_signal(now, signal);
-                    self.drain(now, end);
-                }
+            node::Event::Carried(stream, carried) => {
+                self.handle_carried(now, NodeId(node as u32), stream, carried);
             }
+            node::Event::Composed { end, at, of } => self.compositions.composed(end, at, &of),
+            node::Event::Endpoint(port, event) => self.record(now, EndId(port), event),
         }
     }
 
-    fn handle_event(&mut self, now: Time, index: usize, event: endpoint::Event) {
-        match event {
-            endpoint::Event::EncodeRequested { stream, pixels } => {
-                let ready = self.host(index).map_or(now, |host| host.encode(now, pixels));
-                if let End::Peer(peer) = &mut self.ends[index] {
-                    peer.handle_encoded(stream, ready);
-                }
-            }
-            endpoint::Event::FrameRendered { ssrc, frame } => self.show(now, index, ssrc, &frame),
-            endpoint::Event::Composed { at } => self.mixer.compose(index, at),
-            endpoint::Event::Left => {
-                for end in self.mixer.leave(index) {
-                    self.set_pictures_from(end, Time::MAX);
-                }
-                self.record(now, index, event);
-            }
-            endpoint::Event::KeyFrameRequested => {
-                let Some(source) = self.places[index].media_from else { return };
-                if let End::Peer(peer) = &mut self.ends[source] {
-                    peer.request_key_frame(now);
-                    self.drain(now, source);
-                }
-            }
-            endpoint::Event::Signal(signal) => {
-                let Some(to) = self.places[index].page.or(self.signalling) else { return };
-                match &mut self.ends[to] {
-                    End::Page(page) => page.send(signal),
-                    End::Signalling(server) => server.send(now, signal),
-                    _ => {}
-                }
-                self.drain(now, to);
-            }
-            endpoint::Event::Failed(error) => {
-                let what = self.places[index].control.clone();
+    fn record(&mut self, now: Time, end: EndId, event: endpoint::Event) {
+        let EndRecord { source, control, .. } = &self.ends[end.0 as usize];
+        match (event, source) {
+            (endpoint::Event::Failed(error), _) => {
+                let what = control.clone();
                 self.failure.get_or_insert(SimError::Control { at: now, what, error });
             }
-            event => self.record(now, index, event),
+            (endpoint::Event::FrameRendered { ssrc, frame }, Some(source)) => {
+                let picture = self.compositions.shown(end.far().0, source.captured(&frame));
+                let captured = picture.map(|Picture { captured, .. }| captured);
+                self.recorder.frame(source, ssrc, &frame, captured);
+                self.compositions.decoded(end.0, picture);
+            }
+            (endpoint::Event::DecisionRequested(request), _) => {
+                let EndRecord { participant, flow, .. } = &self.ends[end.0 as usize];
+                let (participant, flow) = (participant.clone(), self.recorder.flow_name(*flow));
+                let flow = flow.to_owned();
+                self.requests.push(PendingRequest { end: end.0, participant, flow, request });
+            }
+            (event, Some(source)) => self.recorder.event(now, source, event),
+            (_, None) => {}
         }
-    }
-
-    /// The processor of the machine at which an end is.
-    fn host(&mut self, index: usize) -> Option<&mut Host> {
-        let node = self.places[index].node;
-        let machine = self.machines.iter_mut().find(|machine| machine.node == node)?;
-        Some(&mut machine.host)
-    }
-
-    /// An end shows a picture, or a server that mixes decodes it.
-    fn show(&mut self, now: Time, index: usize, ssrc: u32, frame: &Rendered) {
-        let (width, height) = frame.resolution;
-        let pixels = u32::from(width) * u32::from(height);
-        let ready = self.host(index).map_or(now, |host| host.decode(now, pixels));
-        let Some(source) = self.places[index].source else { return };
-        // The two ends of a connection have adjacent numbers.
-        let picture = self.mixer.shown(index ^ 1, source.captured(frame));
-        self.recorder.frame(&source, ssrc, frame, picture.map(|picture| picture.captured));
-        let Some(picture) = picture else { return };
-        for end in self.mixer.decode(index, now, ready, picture) {
-            self.set_pictures_from(end, ready);
-        }
-    }
-
-    fn set_pictures_from(&mut self, index: usize, at: Time) {
-        if let End::Peer(peer) = &mut self.ends[index] {
-            peer.set_pictures_from(at);
-        }
-    }
-
-    fn record(&mut self, now: Time, index: usize, event: endpoint::Event) {
-        if let Some(source) = &self.places[index].source {
-            self.recorder.event(now, source, event);
-        }
-    }
-}
-
-/// Whether a datagram passes a TURN relay, or is part of the exchange with it.
-fn is_relayed(via: Via, datagram: &Datagram) -> bool {
-    matches!(via, Via::Relay(_)) || matches!(datagram.content, Content::Allocation(_))
-}
-
-/// Whether a datagram that arrived at an end is handed to the ends that forward it.
-fn passes_on(end: &End, datagram: &Datagram) -> bool {
-    match (end, &datagram.content) {
-        (End::Peer(peer), Content::Rtp(_)) => peer.decrypts(),
-        (End::Forwarder(forwarder), Content::Rtp(_) | Content::Rtcp(_)) => {
-            forwarder.forwarding() == Forwarding::Switching
-        }
-        _ => false,
     }
 }

@@ -1,6 +1,10 @@
-//! A scenario for tests and benches.
+//! A scenario for tests and benches, and a catalogue with one more control.
+#![allow(dead_code)] // every test file uses a part
 
+use rtclab_core::catalogue::{Algorithm, Catalogue};
+use rtclab_core::cc::{Halves, RateBounds};
 use rtclab_core::sim::SimConfig;
+use rtclab_core::stack::StackProfile;
 
 /// A two-way call of 640x480 at 30/s over access links with the given up paths.
 pub(crate) fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
@@ -47,3 +51,15 @@ pub(crate) fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
 /// 1 Mbit/s, 25 ms of delay and a queue of 300 ms on each uplink; downlinks are unlimited.
 pub(crate) const LINK: &str = r#""capacity": {"kind": "constant", "bps": 1000000},
     "queue": {"kind": "time", "limit": 300000000}, "delay": {"kind": "constant", "ns": 25000000}"#;
+
+/// The controls of rtclab and one more, `own`, which runs in the stack of this name.
+pub(crate) fn with_own(
+    stack: &str,
+    create: impl Fn(RateBounds) -> Halves + Send + Sync + 'static,
+) -> Catalogue {
+    let stack = StackProfile::named(stack).expect("a profile of ours");
+    let mut catalogue = Catalogue::ours().clone();
+    let own = Algorithm::new("own", stack, move |bounds, _| create(bounds));
+    catalogue.add(own).expect("a new name");
+    catalogue
+}

@@ -3,6 +3,7 @@
 use super::*;
 use serde_json::Value;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use str0m::change::{SdpAnswer, SdpPendingOffer};
 use str0m::format::Codec;
@@ -336,17 +337,18 @@ struct Meeting {
     messages: Vec<Value>,
 }
 
-const PEOPLE: u64 = 12;
-
 impl Meeting {
-    fn new() -> Self {
+    /// A meeting in which all connections are up.
+    fn new(people: u64) -> Self {
         let now = Instant::now();
         let server = Server::new(port(1), now);
         let mut meeting = Self { now, server, clients: Vec::new(), messages: Vec::new() };
-        (0..PEOPLE).for_each(|_| meeting.add(None));
-        for from in 0..PEOPLE {
-            (1..PEOPLE).for_each(|_| meeting.add(Some(from)));
+        (0..people).for_each(|_| meeting.add(None));
+        for from in 0..people {
+            (1..people).for_each(|_| meeting.add(Some(from)));
         }
+        meeting.run(Duration::from_millis(500));
+        assert!(meeting.clients.iter().all(|client| client.rtc.is_connected()));
         meeting
     }
 
@@ -383,15 +385,19 @@ impl Meeting {
                 if outbox.datagrams.is_empty() {
                     break;
                 }
-                for (destination, bytes) in outbox.datagrams.drain(..) {
-                    let client = &mut self.clients[usize::from(destination.port()) - 2];
-                    let contents = bytes.as_slice().try_into().expect("a datagram of WebRTC");
-                    let receive =
-                        Receive { proto: Protocol::Udp, source: port(1), destination, contents };
-                    client.input(Input::Receive(self.now, receive));
-                }
+                self.deliver(&mut outbox);
             }
             self.messages.extend(outbox.messages);
+        }
+    }
+
+    /// Hands the server's datagrams to the clients.
+    fn deliver(&mut self, outbox: &mut Outbox) {
+        for (destination, bytes) in outbox.datagrams.drain(..) {
+            let client = &mut self.clients[usize::from(destination.port()) - 2];
+            let contents = bytes.as_slice().try_into().expect("a datagram of WebRTC");
+            let receive = Receive { proto: Protocol::Udp, source: port(1), destination, contents };
+            client.input(Input::Receive(self.now, receive));
         }
     }
 
@@ -411,9 +417,8 @@ impl Meeting {
 
 #[test]
 fn everybody_of_12_people_gets_every_packet_of_everybody_else() {
-    let mut meeting = Meeting::new();
-    meeting.run(Duration::from_millis(500));
-    assert!(meeting.clients.iter().all(|client| client.rtc.is_connected()));
+    const PEOPLE: u64 = 12;
+    let mut meeting = Meeting::new(PEOPLE);
     for seq in 0..3 {
         (0..PEOPLE).for_each(|publisher| meeting.publish(publisher, seq));
         meeting.run(Duration::from_millis(30));
@@ -427,6 +432,114 @@ fn everybody_of_12_people_gets_every_packet_of_everybody_else() {
         }
     }
     assert_eq!(meeting.messages, Vec::<Value>::new(), "no error");
+}
+
+impl Meeting {
+    /// Passes a datagram to the server, and returns how often the server visited which connections.
+    fn visits(&mut self, source: SocketAddr, bytes: &[u8], outbox: &mut Outbox) -> Vec<(u64, u64)> {
+        self.server.connections.values().for_each(|it| it.visits.set(0));
+        self.server.handle_datagram(self.now, source, bytes, outbox);
+        let all = self.server.connections.iter().map(|(&id, it)| (id, it.visits.get()));
+        all.filter(|&(_, visits)| visits > 0).collect()
+    }
+}
+
+/// Set-up takes long, so one test asks all questions: what does the server visit for media, for feedback, for a new
+/// address and for a stranger?
+#[test]
+fn a_datagram_visits_only_connections_that_it_concerns_among_1024() {
+    const PEOPLE: u64 = 32;
+    let mut meeting = Meeting::new(PEOPLE);
+    assert_eq!(meeting.server.connections.len(), 1024);
+    let mut outbox = Outbox::default();
+    for publisher in 0..PEOPLE {
+        meeting.publish(publisher, 0);
+        let client = &mut meeting.clients[publisher as usize];
+        let (source, sent) = (client.address, std::mem::take(&mut client.sent));
+        assert_eq!(sent.len(), 1);
+        // The publication is asked and driven, each of its subscriptions is driven.
+        let first = PEOPLE + (PEOPLE - 1) * publisher;
+        let subscriptions = (first..first + PEOPLE - 1).map(|subscription| (subscription, 1));
+        let expected: Vec<_> = std::iter::once((publisher, 2)).chain(subscriptions).collect();
+        assert_eq!(meeting.visits(source, &sent[0], &mut outbox), expected);
+    }
+    meeting.deliver(&mut outbox);
+    assert!(meeting.clients[PEOPLE as usize..].iter().all(|client| client.packets.len() == 1));
+
+    meeting.now += Duration::from_secs(1);
+    for id in PEOPLE..1024 {
+        let client = &mut meeting.clients[id as usize];
+        client.input(Input::Timeout(meeting.now));
+        let (source, sent) = (client.address, std::mem::take(&mut client.sent));
+        assert!(!sent.is_empty(), "feedback is due");
+        for bytes in sent {
+            assert_eq!(meeting.visits(source, &bytes, &mut outbox), [(id, 2)]);
+        }
+    }
+
+    meeting.add(None);
+    let client = &mut meeting.clients[1024];
+    client.input(Input::Timeout(meeting.now));
+    let (source, check) = (client.address, client.sent[0].clone());
+    assert_eq!(meeting.visits(source, &check, &mut outbox), [(1024, 2)]);
+    for stranger in [&[0x80, 96, 0, 0][..], &[22, 0, 0, 0], &check[..20]] {
+        assert_eq!(meeting.visits(port(9999), stranger, &mut outbox), []);
+    }
+}
+
+impl Meeting {
+    /// Lets the server handle all datagrams of the clients, as the main loop does, and returns their number and how
+    /// long it took. Clients get what the server sends.
+    fn serve(&mut self) -> (u32, Duration) {
+        let Self { now, server, clients, .. } = self;
+        let sent = clients.iter_mut().map(|client| (client.address, client.sent.split_off(0)));
+        let sent: Vec<_> = sent.collect();
+        let mut outbox = Outbox::default();
+        let begin = Instant::now();
+        for (source, datagrams) in &sent {
+            for bytes in datagrams {
+                server.handle_datagram(*now, *source, bytes, &mut outbox);
+                server.handle_timeout(*now, 0, &mut outbox);
+            }
+        }
+        let took = begin.elapsed();
+        self.deliver(&mut outbox);
+        (sent.iter().map(|(_, datagrams)| datagrams.len() as u32).sum(), took)
+    }
+}
+
+/// `cargo test --profile server -p rtclab-sfu -- --ignored --nocapture how_long`
+#[test]
+#[ignore = "measures and asserts nothing"]
+fn how_long_the_server_takes_for_a_datagram() {
+    for people in [4, 12, 32] {
+        let mut meeting = Meeting::new(people);
+        // The least of many rounds, because a busy machine interrupts some of them.
+        let (mut copy, mut feedback) = (Duration::MAX, Duration::MAX);
+        for seq in 0..300 {
+            meeting.run(Duration::from_millis(20));
+            (0..people).for_each(|publisher| meeting.publish(publisher, seq));
+            let (datagrams, took) = meeting.serve();
+            copy = copy.min(took / (datagrams * (people as u32 - 1)));
+            meeting.now += Duration::from_millis(100);
+            meeting.server.handle_timeout(meeting.now, 0, &mut Outbox::default());
+            for client in &mut meeting.clients {
+                client.input(Input::Timeout(meeting.now));
+            }
+            let (datagrams, took) = meeting.serve();
+            feedback = feedback.min(took / datagrams);
+        }
+        let (begin, now) = (Instant::now(), meeting.now);
+        for _ in 0..1000 {
+            let datagram = [0x80, 96, 0, 0];
+            meeting.server.handle_datagram(now, port(9999), &datagram, &mut Outbox::default());
+        }
+        let stranger = begin.elapsed() / 1000;
+        println!(
+            "{people} people: {copy:?} for a copy of a packet, {feedback:?} for feedback, \
+             {stranger:?} for a datagram from an unknown address"
+        );
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use super::arithmetic::SECOND;
 use super::inter_arrival::InterArrival;
 use super::packet::PacketResult;
 use super::rate_control::RateControl;
-use super::trendline::{Trendline, TrendlineConfig, Usage};
+use super::trendline::{Trendline, TrendlineConfig};
+use crate::cc::receive_side::state::Usage;
 
 /// Groups and trend start anew after this long without reports.
 const SILENCE: i64 = 2 * SECOND;

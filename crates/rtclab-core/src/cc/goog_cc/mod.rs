@@ -23,17 +23,18 @@ mod send_side;
 mod throughput;
 mod trendline;
 
-pub(super) use options::OPTIONS;
-pub(super) use remb::create as create_remb;
+pub(crate) use options::OPTIONS;
+pub(crate) use remb::create as create_remb;
 
 use super::control::{
     ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, Probe,
     RateBounds, SenderState, SentPacket,
 };
 use super::options::Options;
+use super::receive_side::state::Usage;
 use crate::units::{Bitrate, Bytes, Time};
 use alr::Alr;
-use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands};
+use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands, time};
 use delay_based::DelayBased;
 use loss_based::LossState;
 use options::GoogCcConfig;
@@ -46,7 +47,6 @@ use rate_control::MIN_RATE;
 use send_side::SendSide;
 use std::collections::VecDeque;
 use throughput::Throughput;
-use trendline::Usage;
 
 /// libwebrtc, `GoogCcNetworkControllerFactory::GetProcessInterval`.
 const PROCESS_INTERVAL: Time = Time::from_millis(25);
@@ -112,6 +112,8 @@ pub struct GoogCc {
     /// Probes given out lately, whose packets are recognised by their identifiers.
     given_out: VecDeque<Probe>,
     next_process: Time,
+    /// Whether updates change nothing before the next packet, feedback or probe, once that was asked.
+    settled: Option<bool>,
     is_started: bool,
     has_sent: bool,
     has_feedback: bool,
@@ -128,7 +130,7 @@ pub struct GoogCc {
 }
 
 /// Creates the sender half; there is no receiver half.
-pub(super) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
+pub(crate) fn create(bounds: RateBounds, options: Options<'_>) -> Halves {
     (Box::new(GoogCc::with(bounds, GoogCcConfig::new(options))), None)
 }
 
@@ -150,9 +152,10 @@ impl GoogCc {
             prober: ProbeController::new(config.probes),
             window: Window::new(config.pushback),
             pushback: Pushback::new(config.pushback),
-            probes: VecDeque::with_capacity(REMEMBERED_PROBES),
-            given_out: VecDeque::with_capacity(REMEMBERED_PROBES + 1),
+            probes: VecDeque::new(),
+            given_out: VecDeque::new(),
             next_process: Time::ZERO,
+            settled: None,
             is_started: false,
             has_sent: false,
             has_feedback: false,
@@ -280,26 +283,45 @@ impl GoogCc {
         self.pushback.set_window(self.window_bytes);
     }
 
-    /// Tells encoders, pacer and prober what changed.
-    fn notify(&mut self, now: i64) {
+    /// Tells encoders, pacer and prober what changed, and returns whether anything did.
+    fn notify(&mut self, now: i64) -> bool {
         let target = self.send_side.target();
         let pushed = self.pushback.update(target).max(self.streams.min);
-        let notified = Notified {
-            target,
-            pushed,
-            loss_state: self.send_side.loss_state(),
-            fraction_lost: self.send_side.fraction_lost(),
-            rtt: self.send_side.rtt(),
-            in_alr: self.alr.started().is_some(),
-        };
+        let notified = self.notification(target, pushed);
         if self.notified.replace(notified) == Some(notified) {
-            return;
+            return false;
         }
         self.alr.set_target(target);
         self.decision.target = bitrate(target);
         self.decision.drop_ratio = (target - pushed) as f64 / target as f64;
         self.prober.set_estimate(now, target, self.cause(), &mut self.probes);
         self.set_pacing(target, pushed);
+        true
+    }
+
+    fn notification(&self, target: i64, pushed: i64) -> Notified {
+        Notified {
+            target,
+            pushed,
+            loss_state: self.send_side.loss_state(),
+            fraction_lost: self.send_side.fraction_lost(),
+            rtt: self.send_side.rtt(),
+            in_alr: self.alr.started().is_some(),
+        }
+    }
+
+    /// Whether no update changes the decision before the next packet, feedback or probe.
+    fn is_settled(&self) -> bool {
+        let target = self.send_side.target();
+        self.notified == Some(self.notification(target, target.max(self.streams.min)))
+            && self.send_side.is_settled()
+            && self.stays_settled()
+    }
+
+    /// The same, if it was so before a packet left and nothing was to be told then.
+    fn stays_settled(&self) -> bool {
+        let least = self.window.least(self.send_side.target());
+        self.pushback.is_settled(least) && !self.send_side.rtt_above_limit()
     }
 
     /// What limits the target, for the prober.
@@ -350,11 +372,14 @@ impl Controller for GoogCc {
         }
         self.send_side.on_sent(at);
         self.pushback.set_outstanding(bytes(packet.in_flight));
-        self.notify(at);
+        let changed = self.notify(at);
+        self.settled =
+            self.settled.filter(|settled| *settled && !changed).map(|_| self.stays_settled());
         Ok(())
     }
 
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
+        self.settled = None;
         let now = micros(now);
         match feedback {
             Feedback::Packets { reports, in_flight, .. } => {
@@ -377,6 +402,7 @@ impl Controller for GoogCc {
     }
 
     fn on_timeout(&mut self, now: Time, _sender: &SenderState) -> Result<(), ControlError> {
+        self.settled = None;
         self.next_process = now + PROCESS_INTERVAL;
         let now = micros(now);
         let is_first = !std::mem::replace(&mut self.is_started, true);
@@ -399,6 +425,28 @@ impl Controller for GoogCc {
 
     fn poll_timeout(&self) -> Option<Time> {
         Some(self.next_process)
+    }
+
+    fn next_effect(&mut self) -> Option<Time> {
+        let settled = self.settled.unwrap_or_else(|| self.is_settled());
+        self.settled = Some(settled);
+        if !settled {
+            return Some(self.next_process);
+        }
+        let probe = time(self.prober.next_probe(self.alr.started())?);
+        let skipped = probe.saturating_sub(self.next_process).0.div_ceil(PROCESS_INTERVAL.0);
+        Some(self.next_process + Time(skipped * PROCESS_INTERVAL.0))
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        let end = match self.next_process < now {
+            true => self.next_effect().map_or(now, |change| change.min(now)),
+            false => return,
+        };
+        while self.next_process < end {
+            self.process(micros(self.next_process));
+            self.next_process += PROCESS_INTERVAL;
+        }
     }
 
     fn poll_probe(&mut self) -> Option<Probe> {

@@ -267,6 +267,12 @@ impl ProbeController {
         }
     }
 
+    /// The earliest time of the next regular probe if nothing else happens before.
+    pub(super) fn next_probe(&self, alr_start: Option<i64>) -> Option<i64> {
+        let start = alr_start.filter(|_| self.alr_probing && self.has_feedback)?;
+        Some(self.last_probe?.max(start) + self.config.alr_interval)
+    }
+
     /// Every 25 ms: results are no longer waited for, and regular probes are sent.
     pub(super) fn process(&mut self, now: i64, out: &mut VecDeque<Probe>) {
         let waited = self.last_probe.is_none_or(|last| now - last > self.config.wait);

@@ -71,6 +71,12 @@ impl Window {
         self.window = Some(mean.max(self.config.min_window));
         self.window
     }
+
+    /// The least that the window becomes while the target and the round-trip times stay the same.
+    pub(super) fn least(&self, target: i64) -> Option<i64> {
+        let end = bytes_in(target, self.smallest_ms? * MS + self.config.queue);
+        Some(self.window.map_or(end, |window| window.min(end)).max(self.config.min_window))
+    }
 }
 
 /// Lowers the rate while more than the window is in flight.
@@ -110,6 +116,12 @@ impl Pushback {
         };
         let pushed = truncated(target as f64 * self.ratio);
         if pushed < self.min_rate { target.min(self.min_rate) } else { pushed }
+    }
+
+    /// Whether every further step leaves the target as it is, unless more is in flight or the window becomes smaller
+    /// than `least`.
+    pub(super) fn is_settled(&self, least: Option<i64>) -> bool {
+        self.ratio == 1.0 && least.is_none_or(|window| self.outstanding <= window)
     }
 
     /// Rate to which the target is lowered, as a fraction of it.

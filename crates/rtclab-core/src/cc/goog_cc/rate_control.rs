@@ -4,7 +4,7 @@
 
 use super::arithmetic::{KBPS, MS, SECOND, bytes_in, rate_of, scale, truncated};
 use super::link_capacity::LinkCapacity;
-use super::trendline::Usage;
+use crate::cc::receive_side::state::Usage;
 
 /// libwebrtc's minimum of every rate (`remote_bitrate_estimator/include/bwe_defines.h`).
 pub(super) const MIN_RATE: i64 = 5 * KBPS;

@@ -15,7 +15,6 @@ use super::GoogCc;
 use super::arithmetic::{MS, bitrate, bps, micros};
 use super::options::GoogCcConfig;
 use super::rate_control::RateControl;
-use super::trendline;
 use crate::cc::control::{
     ControlError, Controller, Decision, Estimator, Feedback, Halves, Observation, Probe,
     RateBounds, ReceivedPacket, SenderState,
@@ -52,7 +51,7 @@ const RTT_INTERVAL: Time = Time::from_secs(1);
 const RTT_WEIGHT: f64 = 0.3;
 
 /// Creates both halves.
-pub(in crate::cc) fn create(bounds: RateBounds) -> Halves {
+pub(crate) fn create(bounds: RateBounds) -> Halves {
     // Without transport-wide numbers audio has no part in the target (`audio_send_stream.cc`).
     let bounds = RateBounds { audio: Bitrate::ZERO, ..bounds };
     let sender = RembSender { inner: GoogCc::with(bounds, GoogCcConfig::default()), remb: None };
@@ -89,6 +88,14 @@ impl Controller for RembSender {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.inner.poll_timeout()
+    }
+
+    fn next_effect(&mut self) -> Option<Time> {
+        self.inner.next_effect()
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        self.inner.catch_up(now);
     }
 
     fn poll_probe(&mut self) -> Option<Probe> {
@@ -187,11 +194,7 @@ impl RembReceiver {
     }
 
     fn update(&mut self, now: Time) {
-        let usage = match self.detector.usage() {
-            Usage::Normal => trendline::Usage::Normal,
-            Usage::Over => trendline::Usage::Over,
-            Usage::Under => trendline::Usage::Under,
-        };
+        let usage = self.detector.usage();
         self.incoming_bps = self.incoming.bps(now);
         if self.control.update(micros(now), usage, self.incoming_bps.map(|bps| bps as i64)) {
             self.last_update = Some(now);

@@ -19,6 +19,9 @@ const HISTORY_PRECISION: i64 = MS;
 const MIN_PACKETS: u64 = 20;
 /// A report of loss counts for this long.
 const LOSS_REPORT_LIFE: i64 = 6 * SECOND;
+/// Fraction of lost packets up to which the target grows, and up to which it does not fall.
+const LOW_LOSS: f32 = 0.02;
+const HIGH_LOSS: f32 = 0.1;
 /// Time between two decreases, besides a round-trip time (kBweDecreaseInterval).
 const DECREASE_INTERVAL: i64 = 300 * MS;
 
@@ -83,6 +86,12 @@ struct ReportedLoss {
     used: bool,
 }
 
+impl ReportedLoss {
+    fn loss(self) -> f32 {
+        f32::from(self.fraction) / 256.0
+    }
+}
+
 /// The combination of all limits.
 #[derive(Clone, Debug)]
 pub(super) struct SendSide {
@@ -113,7 +122,7 @@ impl SendSide {
             loss_based,
             loss_state: LossState::DelayBased,
             reported: ReportedLoss::default(),
-            history: VecDeque::with_capacity(64),
+            history: VecDeque::new(),
             last_decrease: None,
             rtt: 0,
             current: 0,
@@ -212,19 +221,18 @@ impl SendSide {
             return self.back_off(now);
         }
         if self.starts(now) {
-            let finite = |limit: i64| if limit == INFINITE { 0 } else { limit };
-            let rate = self.current.max(finite(self.receiver_limit)).max(finite(self.delay_limit));
+            let rate = self.raised();
             if rate != self.current {
                 self.history.clear();
                 self.history.push_back((now, self.current));
                 return self.set_current(rate);
             }
         }
-        self.update_history(now);
         if self.loss_based.is_ready() {
             self.loss_state = self.loss_based.state();
             return self.set_current(self.loss_based.result());
         }
+        self.update_history(now);
         match self.reported.updated {
             Some(updated) if now - updated < LOSS_REPORT_LIFE => self.follow_reported_loss(now),
             _ => self.set_current(self.current),
@@ -271,11 +279,44 @@ impl SendSide {
         self.set_current(self.current);
     }
 
+    /// Whether further updates leave target and loss state as they are, whenever they come, as long as feedback does not
+    /// stay away.
+    pub(super) fn is_settled(&self) -> bool {
+        if self.may_start() && self.raised() != self.current {
+            return false;
+        }
+        if self.loss_based.is_ready() {
+            return self.loss_state == self.loss_based.state()
+                && self.bounded(self.loss_based.result()) == self.current;
+        }
+        if self.bounded(self.current) != self.current {
+            return false;
+        }
+        match self.reported {
+            ReportedLoss { updated: None, .. } => true,
+            // The rate grows from its smallest value of the last second. Only the receiver's limit may hide it.
+            reported if reported.loss() <= LOW_LOSS => {
+                self.receiver_limit <= self.current.min(self.bounded(self.grown()))
+            }
+            reported => reported.loss() <= HIGH_LOSS || reported.used,
+        }
+    }
+
     /// Whether other limits may raise the target, because neither loss nor a loss-based estimate exists yet.
     fn starts(&self, now: i64) -> bool {
         let start_phase = 2 * SECOND;
         let early = self.reported.first.is_none_or(|first| now - first < start_phase);
-        early && self.reported.fraction == 0 && !self.loss_based.is_ready_at_start()
+        early && self.may_start()
+    }
+
+    fn may_start(&self) -> bool {
+        self.reported.fraction == 0 && !self.loss_based.is_ready_at_start()
+    }
+
+    /// The rate, raised to the other limits.
+    fn raised(&self) -> i64 {
+        let finite = |limit: i64| if limit == INFINITE { 0 } else { limit };
+        self.current.max(finite(self.receiver_limit)).max(finite(self.delay_limit))
     }
 
     fn update_history(&mut self, now: i64) {
@@ -291,12 +332,13 @@ impl SendSide {
 
     /// The rule of 2011: grow below 2 % of loss, fall above 10 %.
     fn follow_reported_loss(&mut self, now: i64) {
-        let loss = f32::from(self.reported.fraction) / 256.0;
+        let loss = self.reported.loss();
         let since_decrease = self.last_decrease.map_or(INFINITE, |last| now - last);
-        let rate = if loss <= 0.02 {
-            let smallest = self.history.front().map_or(self.current, |(_, rate)| *rate);
-            (smallest as f64 * 1.08 + 0.5) as i64 + KBPS
-        } else if loss <= 0.1 || self.reported.used || since_decrease < DECREASE_INTERVAL + self.rtt
+        let rate = if loss <= LOW_LOSS {
+            self.grown()
+        } else if loss <= HIGH_LOSS
+            || self.reported.used
+            || since_decrease < DECREASE_INTERVAL + self.rtt
         {
             self.current
         } else {
@@ -307,8 +349,18 @@ impl SendSide {
         self.set_current(rate);
     }
 
+    /// The smallest rate of the last second and 8 %.
+    fn grown(&self) -> i64 {
+        let smallest = self.history.front().map_or(self.current, |(_, rate)| *rate);
+        (smallest as f64 * 1.08 + 0.5) as i64 + KBPS
+    }
+
     fn set_current(&mut self, rate: i64) {
-        self.current = rate.min(self.delay_limit).min(self.max).max(self.min);
+        self.current = self.bounded(rate);
+    }
+
+    fn bounded(&self, rate: i64) -> i64 {
+        rate.min(self.delay_limit).min(self.max).max(self.min)
     }
 }
 

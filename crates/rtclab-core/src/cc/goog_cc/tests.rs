@@ -1,6 +1,7 @@
 //! The whole control: alone, over a link, and beside the published port.
 
 mod differential;
+mod lazy;
 
 use super::*;
 use crate::packet::{Ecn, Kind};

@@ -48,7 +48,7 @@ impl Throughput {
     /// Starts without packets.
     pub(super) fn new() -> Self {
         Throughput {
-            window: VecDeque::with_capacity(MAX_PACKETS + 1),
+            window: VecDeque::new(),
             size: 0,
             reordered: 0,
             gaps: Some((0, 0)),

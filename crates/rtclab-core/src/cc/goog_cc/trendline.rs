@@ -4,6 +4,7 @@
 
 use super::arithmetic::{MS, thousands};
 use super::inter_arrival::Deltas;
+use crate::cc::receive_side::state::Usage;
 
 /// Deltas count up to this many.
 const MAX_DELTAS: u32 = 1_000;
@@ -19,18 +20,6 @@ const MAX_ADAPT_MS: f64 = 15.0;
 const MAX_STEP_MS: i64 = 100;
 /// Bounds of the threshold, in ms.
 const THRESHOLD_MS: (f64, f64) = (6.0, 600.0);
-
-/// What the detector concludes from the trend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Usage {
-    /// The queue neither grows nor shrinks.
-    #[default]
-    Normal,
-    /// The queue shrinks.
-    Under,
-    /// The queue grows.
-    Over,
-}
 
 /// Constants of the trend and of the detector.
 #[derive(Clone, Copy, Debug, PartialEq)]

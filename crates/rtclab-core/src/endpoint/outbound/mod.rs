@@ -14,7 +14,8 @@ use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{
-    self, CallsAtOnce, ControlError, Controller, Decision, Feedback, PacketReport, SenderState,
+    self, CallsAtOnce, ControlError, Controller, Decision, DecisionRequest, Feedback, PacketReport,
+    SenderState,
 };
 use crate::media::microphone::Microphone;
 use crate::media::pacer::{MediaPacket, Pacer, Release};
@@ -162,6 +163,8 @@ pub(super) struct Sender {
     /// When there are pictures to encode.
     pictures_from: Time,
     pub(super) controller: Box<dyn Controller>,
+    /// When the controller is called next, as of the last [`Sender::poll_timeout`].
+    control: Time,
     /// The controller's decision as of its last call.
     decision: Decision,
     calls: CallsAtOnce,
@@ -181,6 +184,8 @@ pub(super) struct Sender {
     pub(super) rtt: Option<Time>,
     started: bool,
     reports: Vec<PacketReport>,
+    /// Whether the control has had feedback or a timeout since it could ask for a decision.
+    may_ask: bool,
     /// The most that all video streams can use, as the control knows it.
     media_limit: Bitrate,
     /// Packets lost and expected in receiver reports that have not changed the protection yet.
@@ -207,6 +212,7 @@ impl Sender {
             composes: config.composes,
             pictures_from: if config.composes { Time::MAX } else { Time::ZERO },
             controller,
+            control: Time::MAX,
             decision,
             calls: CallsAtOnce::default(),
             history: TransportHistory::default(),
@@ -223,6 +229,7 @@ impl Sender {
             rtt: None,
             started: false,
             reports: Vec::new(),
+            may_ask: false,
             media_limit: config.sends.bounds().max,
             unreported: (0, 0),
             reported_loss: 0.0,
@@ -241,6 +248,7 @@ impl Sender {
             })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
+        self.may_ask = true;
         self.apply_decision(now)
     }
 
@@ -265,13 +273,29 @@ impl Sender {
         self.streams.iter().any(of)
     }
 
-    pub(super) fn poll_timeout(&self) -> Time {
+    pub(super) fn poll_timeout(&mut self) -> Time {
         if !self.started {
             return Time::MAX;
         }
-        let control =
-            or_never(self.pacer.poll_timeout()).min(or_never(self.controller.poll_timeout()));
-        self.streams.iter().map(OutboundStream::poll_timeout).fold(control, Time::min)
+        // Without streams nothing ever waits in the pacer.
+        let pacer = match self.streams.is_empty() {
+            true => Time::MAX,
+            false => or_never(self.pacer.poll_timeout()),
+        };
+        self.control = or_never(match self.stack.retransmission {
+            // The share of repair takes effect at each of the control's timeouts.
+            Retransmission::Until2024 => self.controller.poll_timeout(),
+            Retransmission::Today => self.controller.next_effect(),
+        });
+        let first = pacer.min(self.control);
+        self.streams.iter().map(OutboundStream::poll_timeout).fold(first, Time::min)
+    }
+
+    /// Makes up for the control's timeouts before `now`, which were passed over.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        if self.started {
+            self.controller.catch_up(now);
+        }
     }
 
     pub(super) fn handle_timeout(
@@ -283,7 +307,8 @@ impl Sender {
         if !self.started {
             return Ok(());
         }
-        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
+        if self.control <= now {
+            self.controller.catch_up(now);
             let state = SenderState {
                 queued: self.pacer.queued(),
                 in_flight: self.history.in_flight(),
@@ -291,8 +316,11 @@ impl Sender {
                 application_limited: !std::mem::take(&mut self.waited),
             };
             self.controller.on_timeout(now, &state)?;
+            self.may_ask = true;
             self.calls.count(now, self.controller.poll_timeout())?;
             self.apply_decision(now)?;
+        } else {
+            self.controller.catch_up(now + Time(1));
         }
         for index in 0..self.streams.len() {
             let stream = &self.streams[index];
@@ -329,6 +357,7 @@ impl Sender {
         feedback: Feedback<'_>,
     ) -> Result<(), ControlError> {
         self.controller.on_feedback(now, feedback)?;
+        self.may_ask = true;
         if self.stack.retransmission == Retransmission::Today
             && matches!(feedback, Feedback::ReceiverReport { .. })
         {
@@ -430,6 +459,20 @@ impl Sender {
                 video.encoder.request_key_frame();
             }
         }
+    }
+
+    /// What the congestion control asks to be decided outside, after feedback or a timeout.
+    pub(super) fn poll_request(&mut self, now: Time) -> Option<Box<DecisionRequest>> {
+        std::mem::take(&mut self.may_ask).then(|| self.controller.poll_request(now)).flatten()
+    }
+
+    pub(super) fn handle_decision(
+        &mut self,
+        now: Time,
+        decision: Decision,
+    ) -> Result<(), ControlError> {
+        self.controller.handle_decision(now, decision)?;
+        self.apply_decision(now)
     }
 
     /// Rate that the congestion control allows.

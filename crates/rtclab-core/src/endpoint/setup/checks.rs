@@ -3,11 +3,10 @@
 //! Source: libwebrtc, `p2p/base/p2p_constants.h`, `basic_ice_controller.cc`, `connection.cc` (2026); Chromium,
 //! `timer_based_tick_provider.h`.
 
+use crate::media::grid::{Grid, PERIOD};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Chromium moves the delayed tasks of its network thread up to the next point of a grid of 64 Hz.
-const GRID: Time = Time::from_micros(15_625);
 /// How long after its point of the grid a task runs, so that a multiple of the grid waits one point more.
 const LATENESS: Time = Time::from_micros(100);
 /// Interval of checks while the pair is weak: not yet answered, or checked fewer than [`FAST_CHECKS`] times.
@@ -30,8 +29,8 @@ const MAX_PENDING: usize = 64;
 
 /// The checks that one side sends.
 pub(super) struct Checks {
-    /// Position of the grid on the clock of the run.
-    phase: Time,
+    /// The points at which the network thread runs its delayed tasks.
+    grid: Grid,
     next: Option<Time>,
     sent: u32,
     answered: u32,
@@ -48,7 +47,7 @@ impl Checks {
     /// Creates checks that have not begun. `phase` is where between 0 and 1 the grid lies.
     pub(super) fn new(phase: f64) -> Self {
         Checks {
-            phase: Time::from_secs_f64(GRID.as_secs_f64() * phase),
+            grid: Grid::through(Time::from_secs_f64(PERIOD.as_secs_f64() * phase)),
             next: None,
             sent: 0,
             answered: 0,
@@ -93,7 +92,7 @@ impl Checks {
         }
         let is_weak = self.answered == 0 || self.sent < FAST_CHECKS;
         let wait = if is_weak { WEAK_INTERVAL } else { LOOK_INTERVAL };
-        self.next = Some(self.grid_after(now + wait));
+        self.next = Some(self.grid.at_or_after(now + wait + LATENESS));
         let is_due = is_weak || now >= self.last_sent + self.interval(now);
         if !is_due {
             return None;
@@ -128,10 +127,6 @@ impl Checks {
             true => STABLE_INTERVAL,
             false => STABILISING_INTERVAL,
         }
-    }
-
-    fn grid_after(&self, at: Time) -> Time {
-        (at + LATENESS).saturating_sub(self.phase).ceil_to(GRID) + self.phase
     }
 }
 

@@ -1,7 +1,7 @@
 //! An end that forwards what another end at its node receives.
 
 use super::*;
-use crate::packet::{Ecn, Past, Rtcp, RtpPayload, VideoPart, payload_type};
+use crate::packet::{Ecn, Rtcp, RtpPayload, VideoPart, payload_type};
 use crate::rtp::rtcp::{FullIntraRequest, Nack, PictureLossIndication, SenderReport};
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader};
 
@@ -15,17 +15,17 @@ const ALICE_AUDIO: u32 = 1_003;
 const PAYLOAD: u32 = 504;
 
 /// A forwarder in alice's place, for a stream that carol sends, and bob, who watches it.
-fn pair(forwarding: Forwarding, repair: Repair) -> Pair<Forwarder, Peer> {
+fn pair(forwarding: Forwarding, repair: Repair) -> Pair<ForwardingEnd, Peer> {
     let streams = vec![video(ALICE_VIDEO, repair), audio(ALICE_AUDIO)];
     let [_, b] = configs("chrome-156", [streams.clone(), vec![]]);
     let (addresses, session) = (addresses(ALICE), session(ALICE));
-    let forwarder = Forwarder::new(ForwarderConfig { addresses, session, forwarding, streams });
+    let forwarder = ForwardingEnd::new(ForwarderConfig { addresses, session, forwarding, streams });
     let mut pair = Pair::of(forwarder, Peer::new(b, fixed(500)));
     pair.run(CONNECTED);
     pair
 }
 
-impl Pair<Forwarder, Peer> {
+impl Pair<ForwardingEnd, Peer> {
     /// A datagram from carol arrives at the forwarder's node.
     fn forward(&mut self, at: Time, datagram: &Datagram) {
         self.run(at);
@@ -102,7 +102,7 @@ fn numbered(mut packet: Rtp, transport_seq: u16) -> Rtp {
 }
 
 /// RTP that the forwarder has sent.
-fn forwarded(pair: &Pair<Forwarder, Peer>) -> Vec<Rtp> {
+fn forwarded(pair: &Pair<ForwardingEnd, Peer>) -> Vec<Rtp> {
     pair.sent_by(ALICE).filter_map(|sent| sent.rtp().cloned()).collect()
 }
 
@@ -138,7 +138,7 @@ fn nothing_is_forwarded_before_the_connection_is_established_or_after_its_end() 
         session.end = Time::from_secs(1);
         let config = ForwarderConfig { addresses, session, forwarding, streams };
         let [_, b] = configs("chrome-156", [config.streams.clone(), vec![]]);
-        let mut pair = Pair::of(Forwarder::new(config), Peer::new(b, fixed(500)));
+        let mut pair = Pair::of(ForwardingEnd::new(config), Peer::new(b, fixed(500)));
         // Connected after six delays.
         pair.forward(DELAY * 6 - Time(1), &datagram(picture(10)));
         assert_eq!(forwarded(&pair).len(), 0);

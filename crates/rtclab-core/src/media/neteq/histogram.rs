@@ -10,6 +10,8 @@ const START_WEIGHT: f64 = 2.0;
 /// Shares of values in buckets, which add up to one.
 pub(super) struct Histogram {
     shares: [f64; BUCKETS],
+    /// Buckets up to the last one that was ever used.
+    used: usize,
     /// What remains of a share when a value is added, in the long run.
     forget: f64,
     added: u32,
@@ -17,7 +19,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn new(forget: f64) -> Self {
-        Histogram { shares: [0.0; BUCKETS], forget, added: 0 }
+        Histogram { shares: [0.0; BUCKETS], used: 0, forget, added: 0 }
     }
 
     /// Adds a value; values beyond the last bucket are ignored.
@@ -26,7 +28,8 @@ impl Histogram {
             return;
         }
         let kept = (1.0 - START_WEIGHT / f64::from(self.added + 1)).clamp(0.0, self.forget);
-        self.shares.iter_mut().for_each(|share| *share *= kept);
+        self.used = self.used.max(bucket + 1);
+        self.shares[..self.used].iter_mut().for_each(|share| *share *= kept);
         self.shares[bucket] += 1.0 - kept;
         self.added = self.added.saturating_add(1);
     }
@@ -36,10 +39,10 @@ impl Histogram {
         self.beyond().position(|beyond| beyond <= 1.0 - share).unwrap_or(BUCKETS - 1)
     }
 
-    /// For each bucket, the share of the values beyond it.
+    /// For each bucket up to the last one used, the share of the values beyond it.
     pub(super) fn beyond(&self) -> impl Iterator<Item = f64> {
         let mut left = 1.0;
-        self.shares.iter().map(move |share| {
+        self.shares[..self.used].iter().map(move |share| {
             left -= share;
             left
         })

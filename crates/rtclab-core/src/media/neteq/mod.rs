@@ -16,7 +16,7 @@ use crate::units::Time;
 use arrivals::Arrivals;
 use delay::DelayManager;
 use sound::Sound;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// Samples in a millisecond: Opus is decoded at 48 kHz.
 const PER_MS: i64 = 48;
@@ -65,6 +65,8 @@ pub struct NetEqStats {
 /// A frame of sound in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waiting {
+    /// RTP timestamp.
+    timestamp: i64,
     /// Tick of its arrival.
     since: u64,
     /// Whether it is a copy of lower quality from the packet behind it.
@@ -93,8 +95,8 @@ enum Operation {
 pub struct NetEq {
     /// Samples in a packet.
     frame: i64,
-    /// Packets that wait, by RTP timestamp.
-    buffer: BTreeMap<i64, Waiting>,
+    /// Packets that wait, in order of their timestamps.
+    buffer: VecDeque<Waiting>,
     arrivals: Arrivals,
     delays: DelayManager,
     /// Lower bound of the target, such as for lip synchronisation, in ms.
@@ -127,7 +129,7 @@ impl NetEq {
     pub fn new(frame: Time) -> Self {
         NetEq {
             frame: (frame.0 / 1_000) as i64 * PER_MS / 1_000,
-            buffer: BTreeMap::new(),
+            buffer: VecDeque::new(),
             arrivals: Arrivals::default(),
             delays: DelayManager::new(),
             min_delay_ms: 0,
@@ -190,10 +192,16 @@ impl NetEq {
         if self.end.is_some_and(|end| timestamp < end) {
             return;
         }
-        let new = Waiting { since: self.ticks, is_copy };
-        let kept = self.buffer.entry(timestamp).or_insert(new);
-        if kept.is_copy && !is_copy {
-            *kept = new;
+        let new = Waiting { timestamp, since: self.ticks, is_copy };
+        // Most packets are the last ones.
+        let before = self.buffer.iter().rposition(|waiting| waiting.timestamp <= timestamp);
+        match before.and_then(|before| self.buffer.get_mut(before)) {
+            Some(same) if same.timestamp == timestamp => {
+                if same.is_copy && !is_copy {
+                    *same = new;
+                }
+            }
+            _ => self.buffer.insert(before.map_or(0, |before| before + 1), new),
         }
     }
 
@@ -217,8 +225,8 @@ impl NetEq {
     fn tick(&mut self) {
         self.ticks += 1;
         let Some(end) = self.end else { return self.start() };
-        while self.buffer.first_key_value().is_some_and(|(first, _)| *first < end) {
-            self.buffer.pop_first();
+        while self.buffer.front().is_some_and(|first| first.timestamp < end) {
+            self.buffer.pop_front();
         }
         let operation = self.decide(end);
         self.perform(operation, end);
@@ -227,8 +235,8 @@ impl NetEq {
 
     /// Plays the first packet.
     fn start(&mut self) {
-        let Some((&first, _)) = self.buffer.first_key_value() else { return };
-        self.end = Some(first);
+        let Some(first) = self.buffer.front() else { return };
+        self.end = Some(first.timestamp);
         self.extract(OUTPUT);
         self.output();
     }
@@ -240,7 +248,9 @@ impl NetEq {
         if self.mode != Mode::Expand {
             self.filter_level();
         }
-        let Some((&next, _)) = self.buffer.first_key_value() else { return Operation::Expand };
+        let Some(next) = self.buffer.front().map(|next| next.timestamp) else {
+            return Operation::Expand;
+        };
         if self.must_wait() {
             return Operation::Expand;
         }
@@ -261,8 +271,8 @@ impl NetEq {
 
     /// Samples from the first packet to the end of the last.
     fn span(&self) -> i64 {
-        match (self.buffer.first_key_value(), self.buffer.last_key_value()) {
-            (Some((first, _)), Some((last, _))) => last - first + self.frame,
+        match (self.buffer.front(), self.buffer.back()) {
+            (Some(first), Some(last)) => last.timestamp - first.timestamp + self.frame,
             _ => 0,
         }
     }
@@ -276,9 +286,9 @@ impl NetEq {
 
     /// Samples from the first packet to the last, and for how long the last has waited.
     fn waiting(&self) -> i64 {
-        match (self.buffer.first_key_value(), self.buffer.last_key_value()) {
-            (Some((first, _)), Some((last, waiting))) => {
-                last - first + (self.ticks - waiting.since) as i64 * OUTPUT
+        match (self.buffer.front(), self.buffer.back()) {
+            (Some(first), Some(last)) => {
+                last.timestamp - first.timestamp + (self.ticks - last.since) as i64 * OUTPUT
             }
             _ => 0,
         }
@@ -329,7 +339,7 @@ impl NetEq {
             Operation::Normal => self.play(OUTPUT, Mode::Normal),
             Operation::Expand => self.conceal(),
             Operation::Merge => {
-                let next = self.buffer.first_key_value().map_or(end, |(next, _)| *next);
+                let next = self.buffer.front().map_or(end, |next| next.timestamp);
                 if next - end != self.made() {
                     self.level = self.waiting() as f64;
                 }
@@ -392,7 +402,8 @@ impl NetEq {
         let mut extracted = 0;
         while extracted < required
             && let Some(end) = self.end
-            && let Some(waiting) = self.buffer.remove(&end)
+            && let Ok(place) = self.buffer.binary_search_by_key(&end, |waiting| waiting.timestamp)
+            && let Some(waiting) = self.buffer.remove(place)
         {
             let sum_s = |ms: i64| ms as f64 * 1e-3 * self.frame as f64;
             let waited_ms = (self.ticks - waiting.since) as i64 * TICK_MS;

@@ -67,6 +67,8 @@ pub(super) struct LossBased {
     observations: Observations,
     /// The observations as of the last update, for all candidates.
     samples: Vec<Sample>,
+    /// Whether none of them has lost anything.
+    lossless: bool,
     /// Mean loss over the observations.
     loss: f64,
     /// Upper bound from the loss, once something was observed.
@@ -94,6 +96,7 @@ impl LossBased {
         LossBased {
             observations: Observations::new(config),
             samples: Vec::with_capacity(config.window),
+            lossless: true,
             loss: 0.0,
             upper: None,
             lower: 0,
@@ -230,6 +233,7 @@ impl LossBased {
             received: amount(observation.sent - observation.lost),
             weight,
         }));
+        self.lossless = self.samples.iter().all(|sample| sample.lost == 0.0);
     }
 
     /// The candidate of maximum likelihood; of equal ones the one with the highest rate.
@@ -273,7 +277,16 @@ impl LossBased {
 
     /// Moves the inherent loss of a candidate towards the most likely one.
     fn fit(&self, candidate: Candidate) -> Candidate {
-        let mut fitted = Candidate { inherent: self.feasible(candidate), ..candidate };
+        let feasible = Candidate { inherent: self.feasible(candidate), ..candidate };
+        // Without loss, less inherent loss is always likelier.
+        match self.lossless && candidate.inherent <= self.config.inherent_loss_min {
+            true => feasible,
+            false => self.refined(feasible),
+        }
+    }
+
+    fn refined(&self, candidate: Candidate) -> Candidate {
+        let mut fitted = candidate;
         for _ in 0..self.config.newton_steps {
             let (first, second) = self.derivatives(fitted);
             fitted.inherent -= self.config.newton_step_size * first / second;
@@ -319,12 +332,14 @@ impl LossBased {
     fn objective(&self, candidate: Candidate) -> f64 {
         let preference = self.preference(candidate.rate);
         let mut objective = 0.0;
-        let logarithms = |loss: f64| (libm::log(loss), libm::log(1.0 - loss));
-        let inherent = logarithms(probability(candidate, candidate.rate));
+        // Most observations have lost nothing.
+        let ln_lost = |loss: f64, none: bool| if none { 0.0 } else { libm::log(loss) };
+        let logarithms = |loss: f64, none: bool| (ln_lost(loss, none), libm::log(1.0 - loss));
+        let inherent = logarithms(probability(candidate, candidate.rate), self.lossless);
         for &Sample { rate, sent, lost, received, weight } in &self.samples {
             let (ln_lost, ln_received) = match rate <= candidate.rate {
                 true => inherent,
-                false => logarithms(probability(candidate, rate)),
+                false => logarithms(probability(candidate, rate), lost == 0.0),
             };
             objective += weight * (lost * ln_lost + received * ln_received);
             objective += weight * preference * sent;

@@ -254,3 +254,23 @@ fn the_inherent_loss_moves_by_one_newton_step_from_its_start() {
         assert_eq!(millionths(estimator.inherent_loss()), expected);
     }
 }
+
+#[test]
+fn without_loss_a_candidate_with_the_least_inherent_loss_cannot_be_refined() {
+    let mut session = Loop::new();
+    for _ in 0..30 {
+        session.report(0, 1_000);
+    }
+    let estimator = &session.estimator;
+    assert!(estimator.lossless);
+    for rate in [5 * KBPS, 400 * KBPS, 1_000 * KBPS, 100_000 * KBPS] {
+        let fitted = estimator.fit(Candidate { rate, inherent: 0.0 });
+        assert_eq!(fitted.inherent, estimator.config.inherent_loss_min);
+        assert_eq!(estimator.refined(fitted).inherent, fitted.inherent);
+        let above = Candidate { rate, inherent: 0.01 };
+        assert!(estimator.fit(above).inherent < 0.01);
+    }
+    session.report(5, 1_000);
+    session.report(5, 1_000);
+    assert!(!session.estimator.lossless);
+}

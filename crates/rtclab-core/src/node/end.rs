@@ -9,7 +9,7 @@ use crate::udp::{Sink, Source};
 use crate::units::Time;
 
 /// An end of a connection.
-pub(super) enum End {
+pub enum End {
     /// Sends media, plays it, or gives feedback on it.
     Peer(Box<Peer>),
     /// Forwards media.

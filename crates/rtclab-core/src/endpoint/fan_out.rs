@@ -1,0 +1,131 @@
+//! Media that arrives at a node once and is forwarded to many.
+//!
+//! What does not depend on the receiver is done once: which stream a packet belongs to, whether it repairs a lost one,
+//! and the store of packets for retransmission. A [`Forwarder`](super::Forwarder) has the rest.
+
+use super::config::StreamConfig;
+use crate::packet::{Kind, Rtp, RtpPayload, VideoPart};
+use crate::rtp::{RtpHeader, SeqUnwrapper};
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// How long packets are kept for retransmission (Janus, `ice.c`, DEFAULT_MAX_NACK_QUEUE).
+const STORED_FOR: Time = Time::from_secs(1);
+
+/// The streams of one sender, for all who receive them from a node.
+pub struct FanOut {
+    streams: Vec<SharedStream>,
+}
+
+/// A stream that is forwarded to many.
+struct SharedStream {
+    config: StreamConfig,
+    /// Packets of video; audio is not retransmitted.
+    store: Store,
+}
+
+/// A packet to be forwarded.
+pub struct Forwarded {
+    pub(super) packet: Rtp,
+    /// Index of its stream; `None` if the stream is unknown.
+    pub(super) stream: Option<usize>,
+    /// When a packet with its number was stored before.
+    pub(super) known: Option<Time>,
+    /// Whether it was sent again, on a stream of its own.
+    pub(super) repairs: bool,
+}
+
+/// What is needed to retransmit a video packet.
+#[derive(Clone, Copy)]
+pub(super) struct Stored {
+    pub(super) at: Time,
+    pub(super) header: RtpHeader,
+    pub(super) part: VideoPart,
+}
+
+/// Packets of one stream kept for retransmission, by sequence number; `None` for those not yet arrived.
+#[derive(Default)]
+struct Store {
+    unwrapper: SeqUnwrapper,
+    first: i64,
+    packets: VecDeque<Option<Stored>>,
+}
+
+impl Store {
+    fn find(&self, seq: u16) -> Option<&Stored> {
+        let index = usize::try_from(self.unwrapper.peek(seq) - self.first).ok()?;
+        self.packets.get(index)?.as_ref()
+    }
+
+    fn insert(&mut self, now: Time, header: RtpHeader, part: VideoPart) {
+        let old = |stored: &Stored| stored.at + STORED_FOR < now;
+        while self.packets.front().is_some_and(|stored| stored.as_ref().is_none_or(old)) {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+        let seq = self.unwrapper.unwrap(header.seq);
+        if self.packets.is_empty() {
+            self.first = seq;
+        }
+        // A packet older than all stored ones is too late to be requested.
+        let Ok(index) = usize::try_from(seq - self.first) else { return };
+        while self.packets.len() <= index {
+            self.packets.push_back(None);
+        }
+        self.packets[index] = Some(Stored { at: now, header, part });
+    }
+}
+
+impl FanOut {
+    /// Nothing has arrived of these streams.
+    pub fn new(streams: &[StreamConfig]) -> Self {
+        let shared =
+            |config: &StreamConfig| SharedStream { config: *config, store: Store::default() };
+        FanOut { streams: streams.iter().map(shared).collect() }
+    }
+
+    /// Takes a packet that has arrived; returns what is to be forwarded. Padding is not.
+    pub fn take(&mut self, now: Time, packet: &Rtp) -> Option<Forwarded> {
+        if packet.kind == Kind::Padding {
+            return None;
+        }
+        let ssrc = packet.header.ssrc;
+        let of = |stream: &SharedStream| {
+            let StreamConfig { ssrc: media, repair_ssrc, .. } = stream.config;
+            ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
+        };
+        let Some(index) = self.streams.iter().position(of) else {
+            let packet = packet.clone();
+            return Some(Forwarded { packet, stream: None, known: None, repairs: false });
+        };
+        let SharedStream { config, store } = &mut self.streams[index];
+        let repairs = matches!(packet.payload, RtpPayload::Rtx { .. });
+        let packet = original(config, packet);
+        let known = store.find(packet.header.seq).map(|stored| stored.at);
+        let is_copy = known.is_some() && (repairs || packet.kind == Kind::Rtx);
+        if let RtpPayload::Video(part) = packet.payload
+            && !is_copy
+        {
+            store.insert(now, packet.header, part);
+        }
+        Some(Forwarded { packet, stream: Some(index), known, repairs })
+    }
+
+    /// The packet with this number on the media stream with this SSRC, if it is kept, and the index of the stream.
+    pub(super) fn find(&self, ssrc: u32, seq: u16) -> Option<(usize, Stored)> {
+        let index = self.streams.iter().position(|stream| stream.config.ssrc == ssrc)?;
+        Some((index, *self.streams[index].store.find(seq)?))
+    }
+}
+
+/// The packet itself, or the original of a packet on the repair stream.
+fn original(config: &StreamConfig, packet: &Rtp) -> Rtp {
+    let RtpPayload::Rtx { original_seq, part } = packet.payload else { return packet.clone() };
+    let header = RtpHeader {
+        payload_type: config.repair.video_payload_type(),
+        ssrc: config.ssrc,
+        seq: original_seq,
+        ..packet.header
+    };
+    Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video }
+}

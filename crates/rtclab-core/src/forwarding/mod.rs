@@ -1,0 +1,93 @@
+//! What a forwarding server knows about layers and numbers.
+//!
+//! A sender with simulcast sends one picture in several layers. A server forwards one of them to each receiver,
+//! and the receiver must see a single continuous stream. [`layers`] says which layer that is, [`numbering`] how
+//! its packets are numbered, and [`ForwardedStream`] puts both together for one receiver.
+
+pub mod layers;
+pub mod numbering;
+
+use crate::units::Bitrate;
+use numbering::{Numbering, Numbers, ReceivedNumbers};
+
+/// A stream as one receiver gets it.
+///
+/// `Layer` is the caller's name of a layer, such as a number. `None` is a stream without layers.
+///
+/// ```
+/// use rtclab_core::forwarding::ForwardedStream;
+/// use rtclab_core::forwarding::numbering::ReceivedNumbers;
+/// use rtclab_core::units::Bitrate;
+///
+/// let mut stream = ForwardedStream::default();
+/// let rates = [("low", Some(Bitrate::from_kbps(150))), ("high", Some(Bitrate::from_kbps(1200)))];
+/// stream.choose(&rates, Bitrate::from_kbps(300));
+/// assert_eq!(stream.target(), Some("low"));
+///
+/// let packet = ReceivedNumbers::default();
+/// assert_eq!(stream.forward(Some("low"), false, &packet), None, "it waits for a key frame");
+/// assert!(stream.forward(Some("low"), true, &packet).is_some());
+/// ```
+#[derive(Debug)]
+pub struct ForwardedStream<Layer> {
+    /// The layer that is forwarded.
+    layer: Option<Layer>,
+    /// The layer that will be forwarded from its next key frame.
+    target: Option<Layer>,
+    numbering: Option<Numbering>,
+}
+
+impl<Layer> Default for ForwardedStream<Layer> {
+    fn default() -> Self {
+        ForwardedStream { layer: None, target: None, numbering: None }
+    }
+}
+
+impl<Layer: Copy + PartialEq> ForwardedStream<Layer> {
+    /// The layer that is forwarded; `None` without layers, or before the first key frame.
+    pub fn layer(&self) -> Option<Layer> {
+        self.layer
+    }
+
+    /// The layer that is wanted; `None` without layers.
+    pub fn target(&self) -> Option<Layer> {
+        self.target
+    }
+
+    /// Whether it waits for a key frame in order to switch.
+    pub fn is_switching(&self) -> bool {
+        self.layer != self.target
+    }
+
+    /// Chooses among the layers of the sender, from the lowest to the highest, each with its rate if it is sent.
+    /// Nothing changes if none is sent.
+    pub fn choose(&mut self, layers: &[(Layer, Option<Bitrate>)], budget: Bitrate) {
+        self.target = layers::choose(layers, self.layer, budget).or(self.target);
+    }
+
+    /// The numbers with which a received packet of `layer` is forwarded; `None` if the receiver does not get it.
+    ///
+    /// The stream changes to its target with the first packet of a key frame. From then on nothing of the old layer
+    /// is forwarded, not even a packet that was sent before the change and comes late: the numbers after it are
+    /// taken. The receiver sees a lost packet there, which no repair brings back.
+    pub fn forward(
+        &mut self,
+        layer: Option<Layer>,
+        starts_key_frame: bool,
+        packet: &ReceivedNumbers,
+    ) -> Option<Numbers> {
+        if layer != self.layer {
+            if layer != self.target || !starts_key_frame {
+                return None;
+            }
+            self.layer = layer;
+            if let Some(numbering) = &mut self.numbering {
+                numbering.switch(packet);
+            }
+        }
+        self.numbering.get_or_insert_with(|| Numbering::new(packet)).apply(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! The ends of calls.
+
+use super::super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError};
+use super::super::{EndId, EndRecord};
+use super::{Ends, Flows, JOIN_STREAM, Names, PACE_STREAM, Place, SETUP_STREAM, Wire};
+use crate::capture::Description;
+use crate::catalogue::{Catalogue, Choice};
+use crate::endpoint::setup::work::join_delay;
+use crate::endpoint::{
+    Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Negotiation, Observe,
+    Peer, PeerConfig, Session, StreamConfig,
+};
+use crate::network::{NodeId, derive_seed};
+use crate::node::End;
+use crate::packet::{Address, Described};
+use crate::record::{Detail, Recorder, Source};
+use crate::stack::{SetupProfile, StackProfile};
+use crate::units::Time;
+use std::collections::HashMap;
+
+/// Two ends per connection, `a` before `b`. The port of an address is the number of its end.
+pub(super) fn places(
+    config: &SimConfig,
+    names: &Names<'_>,
+    flows: &mut Flows,
+) -> Result<Vec<Place>, SimError> {
+    let mut places = Vec::new();
+    for (index, connection) in config.connections.iter().enumerate() {
+        let address = |name, offers| -> Result<Address, SimError> {
+            Ok(Address { node: names.get(name)?, port: EndId::of(index, offers).0 })
+        };
+        let (a, b) = (address(&connection.a, true)?, address(&connection.b, false)?);
+        let relay = connection.relay.as_deref().map(|name| names.get(name)).transpose()?;
+        let end = end_of(config, connection);
+        let [there, back] = connection.flow_names().map(|name| flows.get(name, end));
+        places.push(Place { local: a, remote: b, relay, flow: there });
+        places.push(Place { local: b, remote: a, relay, flow: back });
+    }
+    Ok(places)
+}
+
+/// When a connection ends: at its configured end, or earlier if a participant leaves.
+fn end_of(config: &SimConfig, connection: &ConnectionConfig) -> Time {
+    let of = |p: &&ParticipantConfig| p.name == connection.a || p.name == connection.b;
+    config.participants.iter().filter(of).fold(connection.end_ns, |end, p| end.min(p.leave_ns))
+}
+
+/// Adds the ends of all calls.
+pub(super) struct Calls<'a> {
+    config: &'a SimConfig,
+    catalogue: &'a Catalogue,
+    participants: HashMap<&'a str, &'a ParticipantConfig>,
+    mixers: HashMap<&'a str, &'a ParticipantConfig>,
+    core: NodeId,
+    places: &'a [Place],
+    pub(super) ends: Ends,
+    pub(super) descriptions: Vec<Description>,
+    /// Ends that meet over signalling.
+    pub(super) meets: Vec<(EndId, Session)>,
+}
+
+/// One side of a connection: who is at its end, and whose media it is about.
+struct Side<'a> {
+    end: EndId,
+    connection: &'a ConnectionConfig,
+    here: &'a str,
+    there: &'a str,
+    /// The participant at this end; `None` at a server.
+    own: Option<&'a ParticipantConfig>,
+    /// The participant at the far end.
+    other: Option<&'a ParticipantConfig>,
+    /// The participant at this end, or the server that mixes.
+    own_media: Option<&'a ParticipantConfig>,
+    /// The same of the far end.
+    other_media: Option<&'a ParticipantConfig>,
+    /// The end of the original sender of what the connection carries from `a`.
+    origin: EndId,
+    /// That sender.
+    sender: &'a ParticipantConfig,
+}
+
+impl<'a> Side<'a> {
+    /// Whose congestion control the end has.
+    fn control_of(&self) -> &'a ParticipantConfig {
+        self.own_media.unwrap_or(self.sender)
+    }
+
+    /// Whether the end passes on what another end of its node receives.
+    fn passes_on(&self) -> bool {
+        match self.end.offers() {
+            true => self.connection.forwards.is_some(),
+            false => self.connection.switching && self.own.is_none(),
+        }
+    }
+
+    /// The end whose streams arrive here. Media from a forwarder has the SSRCs and the clock of its original sender.
+    fn far_sender(&self) -> EndId {
+        if self.end.offers() { self.end.far() } else { self.origin }
+    }
+
+    fn label(&self) -> String {
+        let Side { here, there, .. } = self;
+        format!("{here} on {here}->{there}")
+    }
+}
+
+impl<'a> Calls<'a> {
+    pub(super) fn new(
+        config: &'a SimConfig,
+        catalogue: &'a Catalogue,
+        core: NodeId,
+        places: &'a [Place],
+    ) -> Self {
+        Calls {
+            config,
+            catalogue,
+            participants: by_name(&config.participants),
+            mixers: by_name(&config.mixers),
+            core,
+            places,
+            ends: Ends::default(),
+            descriptions: Vec::new(),
+            meets: Vec::new(),
+        }
+    }
+
+    pub(super) fn add_all(&mut self, recorder: &mut Recorder) -> Result<(), SimError> {
+        for connection in 0..self.config.connections.len() {
+            self.add(EndId::of(connection, true), recorder)?;
+            self.add(EndId::of(connection, false), recorder)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, end: EndId, recorder: &mut Recorder) -> Result<(), SimError> {
+        let side = self.side(end)?;
+        let session = self.session(&side)?;
+        let place = self.places[end.0 as usize];
+        let (created, source) = match side.passes_on() {
+            true => (self.forwarder(&side, session)?, None),
+            false => {
+                let source = self.source(&side, recorder);
+                (self.peer(&side, session)?, Some(source))
+            }
+        };
+        if session.negotiation != Negotiation::Bursts {
+            self.meets.push((end, session));
+        }
+        if let Some(conference) = side.connection.conference.filter(|_| side.own.is_none()) {
+            side.own_media.ok_or_else(|| unknown_sender(side.here))?;
+            self.ends.wire(end.0, Wire::Room(conference));
+        }
+        if let Some(forwards) = side.connection.forwards.filter(|_| end.offers()) {
+            self.ends.wire(end.0, Wire::Forward { source: EndId::of(forwards, false).0 });
+        }
+        let control = &side.control_of().congestion_control.name;
+        let record = EndRecord {
+            source,
+            participant: side.here.to_owned(),
+            control: format!("congestion control `{control}` of {}", side.label()),
+            ..EndRecord::new(place.local.node, place.flow, side.label())
+        };
+        self.ends.add(created, record);
+        Ok(())
+    }
+
+    fn side(&self, end: EndId) -> Result<Side<'a>, SimError> {
+        let connection = &self.config.connections[end.connection()];
+        let (here, there) = match end.offers() {
+            true => (connection.a.as_str(), connection.b.as_str()),
+            false => (connection.b.as_str(), connection.a.as_str()),
+        };
+        let origin = self.origin(end.connection())?;
+        let first = &self.config.connections[origin];
+        Ok(Side {
+            end,
+            connection,
+            here,
+            there,
+            own: self.participants.get(here).copied(),
+            other: self.participants.get(there).copied(),
+            own_media: self.sender(connection, here),
+            other_media: self.sender(connection, there),
+            origin: EndId::of(origin, true),
+            sender: self.sender(first, &first.a).ok_or_else(|| unknown_sender(&first.a))?,
+        })
+    }
+
+    fn forwarder(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
+        let stack = self.stack(side.sender)?;
+        let streams = streams(side.sender, side.origin, stack);
+        self.describe(side.end, &Direction { streams: streams.clone(), stack });
+        let forwarding = match side.connection.switching {
+            true => Forwarding::Switching,
+            false => Forwarding::Terminating,
+        };
+        let addresses = self.addresses(side.end);
+        let config = ForwarderConfig { addresses, session, forwarding, streams };
+        Ok(End::Forwarder(Box::new(Forwarder::new(config))))
+    }
+
+    fn source(&self, side: &Side<'a>, recorder: &mut Recorder) -> Source {
+        Source {
+            participant: recorder.text(side.here),
+            is_participant: side.own_media.is_some(),
+            sends: self.places[side.end.0 as usize].flow,
+            receives: self.places[side.end.far().0 as usize].flow,
+            timestamp_offset: self.seed(side.far_sender()) as u32,
+        }
+    }
+
+    fn peer(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
+        let &Side { end, connection, own, own_media, sender, .. } = side;
+        let control_of = side.control_of();
+        let sends = own_media.filter(|_| end.offers() || !connection.one_way);
+        let remote = if end.offers() { side.other_media } else { Some(sender) };
+        let receives = remote.filter(|_| !end.offers() || !connection.one_way);
+        let from = remote.unwrap_or(control_of);
+        let config = PeerConfig {
+            addresses: self.addresses(end),
+            session,
+            ssrc: ssrc_base(end) + 1,
+            sends: direction(sends, end, self.stack(control_of)?),
+            receives: direction(receives, side.far_sender(), self.stack(from)?),
+            plays: own_media.is_some(),
+            encodes_slowly: own_media.is_some_and(|own| own.host.is_some()),
+            composes: own.is_none() && own_media.is_some(),
+            observe: match self.config.record {
+                Detail::Packets => Observe::EachChange,
+                Detail::Seconds => Observe::EachSecond,
+            },
+            seed: self.seed(end),
+        };
+        self.describe(end, &config.sends);
+        let create = |of: &ParticipantConfig, direction: &Direction| {
+            self.control(of)?.create(direction.bounds()).map_err(SimError::CongestionControl)
+        };
+        let (controller, _) = create(control_of, &config.sends)?;
+        let (_, estimator) = create(from, &config.receives)?;
+        Ok(End::Peer(Box::new(Peer::new(config, (controller, estimator)))))
+    }
+
+    fn addresses(&self, end: EndId) -> Addresses {
+        let Place { local, remote, relay, .. } = self.places[end.0 as usize];
+        Addresses { local, remote, relay, core: self.core }
+    }
+
+    fn describe(&mut self, end: EndId, sends: &Direction) {
+        let side = usize::from(!end.offers());
+        self.descriptions.push(Description {
+            from: self.places[end.0 as usize].local,
+            flow: self.config.connections[end.connection()].flow_names()[side].clone(),
+            streams: sends.streams.clone(),
+            feedback: sends.stack.feedback,
+        });
+    }
+
+    fn control(&self, participant: &'a ParticipantConfig) -> Result<Choice<'a>, SimError> {
+        let chosen = self.catalogue.choose(&participant.congestion_control);
+        chosen.map_err(SimError::CongestionControl)
+    }
+
+    /// The stack profile of a participant.
+    fn stack(&self, participant: &'a ParticipantConfig) -> Result<&'static StackProfile, SimError> {
+        let of_control = self.control(participant)?.algorithm.stack;
+        let Some(name) = &participant.stack else { return Ok(of_control) };
+        self.catalogue.stack(name).ok_or_else(|| {
+            let known = self.catalogue.stacks().join("`, `");
+            SimError::Unknown(format!(
+                "congestion_control.stack: unknown `{name}`; expected one of `{known}`"
+            ))
+        })
+    }
+
+    /// When the connection exists, and how its end negotiates.
+    fn session(&self, side: &Side<'a>) -> Result<Session, SimError> {
+        let mut session =
+            Session { negotiation: self.negotiation(side)?, ..present(side.connection, side) };
+        if side.own.is_some() && matches!(session.negotiation, Negotiation::Page { .. }) {
+            let joins =
+                |end: EndId| joins_after(self.config, self.places[end.0 as usize].local.node);
+            let own_join = joins(side.end);
+            // What somebody else sends cannot come before that page has joined.
+            session.start += match side.connection.forwards {
+                Some(_) => own_join.max(joins(side.origin)),
+                None => own_join,
+            };
+        }
+        Ok(session)
+    }
+
+    /// How the oldest stack in a connection negotiates.
+    fn negotiation(&self, side: &Side<'a>) -> Result<Negotiation, SimError> {
+        let participants = [side.own_media, side.other_media, Some(side.sender)];
+        let mut oldest = SetupProfile::Page;
+        for participant in participants.into_iter().flatten() {
+            oldest = oldest.min(self.stack(participant)?.setup);
+        }
+        Ok(match oldest {
+            SetupProfile::Bursts => Negotiation::Bursts,
+            SetupProfile::Page => Negotiation::Page {
+                seed: derive_seed(self.config.seed, SETUP_STREAM + u64::from(side.end.0)),
+                pace: derive_seed(self.config.seed, PACE_STREAM),
+                browser: side.own.is_some(),
+                described: described(participants),
+            },
+        })
+    }
+
+    fn seed(&self, end: EndId) -> u64 {
+        derive_seed(self.config.seed, 1 + u64::from(end.0))
+    }
+
+    /// The participant of this name or, in a conference, the server that mixes.
+    fn sender(&self, connection: &ConnectionConfig, name: &str) -> Option<&'a ParticipantConfig> {
+        let mixer = || connection.conference.and_then(|_| self.mixers.get(name));
+        self.participants.get(name).or_else(mixer).copied()
+    }
+
+    /// Index of the connection whose `a` is the original sender of what this one carries.
+    fn origin(&self, mut index: usize) -> Result<usize, SimError> {
+        while let Some(before) = self.config.connections[index].forwards {
+            if before >= index {
+                let what = format!(
+                    "connection {index} forwards connection {before}; expected an earlier one"
+                );
+                return Err(SimError::Unknown(what));
+            }
+            index = before;
+        }
+        Ok(index)
+    }
+}
+
+fn by_name(configs: &[ParticipantConfig]) -> HashMap<&str, &ParticipantConfig> {
+    configs.iter().map(|config| (config.name.as_str(), config)).collect()
+}
+
+fn unknown_sender(name: &str) -> SimError {
+    SimError::Unknown(format!(
+        "connection names `{name}`, which is neither a participant nor a server that mixes"
+    ))
+}
+
+/// The media in the descriptions of a connection between these participants.
+fn described(participants: [Option<&ParticipantConfig>; 3]) -> Described {
+    let mut all = participants.into_iter().flatten();
+    let audio = all.clone().any(|participant| participant.audio.is_some());
+    let video = all.any(|participant| participant.video.is_some());
+    match (audio, video) {
+        (true, true) => Described::Both,
+        (true, false) => Described::Audio,
+        (false, _) => Described::Video,
+    }
+}
+
+/// How long the page at a node takes to join.
+pub(super) fn joins_after(config: &SimConfig, node: NodeId) -> Time {
+    join_delay(derive_seed(config.seed, JOIN_STREAM + u64::from(node.0)))
+}
+
+/// The time when both participants are present.
+fn present(connection: &ConnectionConfig, side: &Side<'_>) -> Session {
+    let present = || [side.own, side.other].into_iter().flatten();
+    Session {
+        offerer: side.end.offers(),
+        negotiation: Negotiation::Bursts,
+        behind_nat: side.own.is_some_and(|own| own.nat.is_some()),
+        start: present().fold(connection.start_ns, |start, p| start.max(p.join_ns)),
+        end: present().fold(connection.end_ns, |end, p| end.min(p.leave_ns)),
+    }
+}
+
+/// One less than the first SSRC of an end.
+fn ssrc_base(end: EndId) -> u32 {
+    (end.0 + 1) * 1_000
+}
+
+/// Streams that a participant sends at an end.
+fn streams(participant: &ParticipantConfig, end: EndId, stack: &StackProfile) -> Vec<StreamConfig> {
+    let video = participant.video.map(Media::Video);
+    let audio = participant.audio.map(Media::Audio);
+    let stream = |(number, media): (u32, Media)| StreamConfig {
+        ssrc: ssrc_base(end) + 2 * number + 1,
+        repair_ssrc: ssrc_base(end) + 2 * number + 2,
+        media,
+        repair: participant.repair.or(stack.repair),
+    };
+    (0..).zip([video, audio]).filter_map(|(n, media)| Some(stream((n, media?)))).collect()
+}
+
+fn direction(
+    participant: Option<&ParticipantConfig>,
+    end: EndId,
+    stack: &'static StackProfile,
+) -> Direction {
+    let streams = participant.map_or(Vec::new(), |participant| streams(participant, end, stack));
+    Direction { streams, stack }
+}
