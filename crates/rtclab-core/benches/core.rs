@@ -32,7 +32,7 @@ fn path(c: &mut Criterion) {
             for id in 0..PACKETS {
                 // 1200 B at 100 Mbit/s take 96 us
                 let now = Time::from_micros(97 * id);
-                path.handle_packet(now, Packet { size: Bytes(1200), payload: id as u32 });
+                path.handle_packet(now, Packet::new(Bytes(1200), id as u32));
                 while let Some(departure) = path.poll(now) {
                     black_box(&departure);
                     out += 1;

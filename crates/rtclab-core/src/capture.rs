@@ -13,9 +13,7 @@ pub use sdp::Description;
 
 use crate::ipv4::{Ends, Payload, write_tcp, write_udp};
 use crate::network::NodeId;
-use crate::packet::{
-    Address, Content, Datagram, Ecn, Transmit, TurnSegment, Via, WebSocketSegment,
-};
+use crate::packet::{Address, Content, Datagram, Transmit, TurnSegment, Via, WebSocketSegment};
 use crate::pcapng::{self, Direction, Interface, Packet, link_type};
 use crate::units::{Bytes, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -211,12 +209,7 @@ impl Capture {
             (Some(server), Leg::First) => (sender, server),
             (Some(server), Leg::Second) => (server, receiver),
         };
-        let ecn = match datagram.ecn {
-            Ecn::NotCapable => 0,
-            Ecn::Ect1 => 1,
-            Ecn::Ect0 => 2,
-            Ecn::CongestionExperienced => 3,
-        };
+        let ecn = datagram.ecn.bits();
         Ends { source, destination, ecn }
     }
 

@@ -6,6 +6,7 @@
 pub mod capture;
 pub mod catalogue;
 pub mod cc;
+pub mod ecn;
 pub mod endpoint;
 pub mod event_log;
 pub mod forwarding;

@@ -1,9 +1,17 @@
 //! Nodes connected by paths; routes packets over one or more of them.
+//!
+//! A packet leaves a path, and enters the next one of its route, in the order of time, and at one moment in the order
+//! of the paths that are left. Not every such step is an event: where a path knows when a packet will leave it, and
+//! nothing can happen at that moment but that it enters the next path, the packet is put into the [`Ingress`] of the
+//! next path ahead of time, and enters it in its turn when that path is looked at for another reason.
+
+mod ingress;
 
 use crate::limits::within;
-use crate::path::{Departure, DropCause, Packet, Path, PathConfig};
+use crate::path::{Departure, DropCause, OnWire, Packet, Path, PathConfig};
 use crate::timeouts::Timeouts;
 use crate::units::{Bytes, Time};
+use ingress::{Incoming, Ingress, Position};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -100,6 +108,10 @@ pub enum NetworkEvent<P> {
 pub struct Network<P> {
     nodes: Vec<String>,
     paths: Vec<Path<Hop<P>>>,
+    /// For each path, the packets that will enter it.
+    ingress: Vec<Ingress<P>>,
+    /// How far all that happens in the network has happened.
+    reached: Position,
     /// Whether each path lets every packet through at once, so that packets need not enter it.
     transparent: Vec<bool>,
     timeouts: Timeouts,
@@ -159,6 +171,8 @@ impl<P> Network<P> {
         Ok(Network {
             timeouts: Timeouts::new(paths.iter().map(Path::poll_timeout)),
             transparent: paths.iter().map(Path::is_transparent).collect(),
+            ingress: paths.iter().map(|_| Ingress::default()).collect(),
+            reached: Position::BEGINNING,
             ready: VecDeque::new(),
             nodes: config.nodes,
             paths,
@@ -188,11 +202,6 @@ impl<P> Network<P> {
         self.paths[path.0 as usize].config()
     }
 
-    /// Bytes waiting in the queue of a path.
-    pub fn queued(&self, path: PathId) -> Bytes {
-        self.paths[path.0 as usize].queued()
-    }
-
     /// The paths from one node to another, or `None` if there is no route.
     pub fn route(&self, from: NodeId, to: NodeId) -> Option<&[PathId]> {
         self.route_index(from, to).map(|route| self.routes[route].1.as_slice())
@@ -200,13 +209,24 @@ impl<P> Network<P> {
 
     /// Replaces the configuration of a path; see [`Path::set_config`].
     pub fn set_config(&mut self, now: Time, path: PathId, config: PathConfig) {
+        self.reach_input(now);
+        // What was known of the future may be wrong from now on.
+        for index in 0..self.paths.len() {
+            self.take_in(index, now);
+        }
+        for index in 0..self.paths.len() {
+            self.put_back(index);
+        }
         let index = path.0 as usize;
         self.paths[index].set_config(now, config);
         self.transparent[index] = self.paths[index].is_transparent();
-        self.update_timeout(index);
+        for index in 0..self.paths.len() {
+            self.update(index, now);
+        }
     }
 
-    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route.
+    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route. What came out before
+    /// `now` must have been polled.
     ///
     /// # Errors
     /// There is no route between the two nodes.
@@ -218,10 +238,11 @@ impl<P> Network<P> {
         packet: Packet<P>,
     ) -> Result<(), Packet<P>> {
         let Some(route) = self.route_index(from, to) else { return Err(packet) };
-        let payload =
-            Hop { route: route as u32, hop: 0, queued: Time::ZERO, payload: packet.payload };
-        if let Some((to, packet)) = self.enter(now, Packet { size: packet.size, payload }) {
-            let packet = Packet { size: packet.size, payload: packet.payload.payload };
+        self.reach_input(now);
+        let route = route as u32;
+        let packet = packet.map(|payload| Hop { route, hop: 0, queued: Time::ZERO, payload });
+        if let Some((to, packet)) = self.enter(now, packet) {
+            let packet = packet.map(|hop| hop.payload);
             self.ready.push_back(Ready { at: now, to, packet });
         }
         Ok(())
@@ -233,27 +254,32 @@ impl<P> Network<P> {
             let (index, at) = self.timeouts.earliest();
             let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
             if at.min(ready) > now {
+                self.reach(Position::end_of(now));
                 return None;
             }
             if ready < at {
+                self.reach(Position::end_of(ready));
                 let Ready { at, to, packet } = self.ready.pop_front()?;
                 return Some(NetworkEvent::Delivered { at, to, queued: Time::ZERO, packet });
             }
+            self.reach(Position::before(at, index));
+            self.take_in(index, at);
             let departure = self.paths[index].poll(at);
-            self.update_timeout(index);
+            self.update(index, at);
             match departure {
                 None => {}
                 Some(Departure::Dropped { at, cause, packet }) => {
-                    let packet = Packet { size: packet.size, payload: packet.payload.payload };
+                    let packet = packet.map(|hop| hop.payload);
                     let path = PathId(index as u32);
                     return Some(NetworkEvent::Dropped { at, path, cause, packet });
                 }
                 Some(Departure::Delivered { at, queued, mut packet }) => {
+                    self.reach(Position::exit(at, index));
                     packet.payload.hop += 1;
                     packet.payload.queued += queued;
-                    if let Some((to, Packet { size, payload })) = self.enter(at, packet) {
-                        let Hop { queued, payload, .. } = payload;
-                        let packet = Packet { size, payload };
+                    if let Some((to, packet)) = self.enter(at, packet) {
+                        let queued = packet.payload.queued;
+                        let packet = packet.map(|hop| hop.payload);
                         return Some(NetworkEvent::Delivered { at, to, queued, packet });
                     }
                 }
@@ -272,14 +298,25 @@ impl<P> Network<P> {
     /// A caller that only needs deliveries may sleep until then. Drops and everything else on the way keep their
     /// logical times.
     pub fn output_timeout(&self) -> Option<Time> {
-        let ahead = |hop: &Hop<P>| {
-            let later = &self.routes[hop.route as usize].1[hop.hop as usize + 1..];
+        let ahead = |route: u32, hop: u32| {
+            let later = &self.routes[route as usize].1[hop as usize + 1..];
             let least = later.iter().map(|path| self.paths[path.0 as usize].least_transit());
             least.fold(Time::ZERO, Time::saturating_add)
         };
+        let outputs = self
+            .paths
+            .iter()
+            .map(|path| path.earliest_output(|packet| ahead(packet.route, packet.hop)));
+        let incoming = self.ingress.iter().enumerate().flat_map(|(index, ingress)| {
+            ingress.iter().map(move |incoming| {
+                let OnWire { at, packet, .. } = &incoming.packet;
+                let exit = self.paths[index].earliest_exit(*at, packet.size);
+                let exit = exit.max(self.timeouts.of(index));
+                exit.saturating_add(ahead(packet.payload.route, incoming.hop))
+            })
+        });
         let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
-        let outputs = self.paths.iter().map(|path| path.earliest_output(ahead));
-        Some(outputs.fold(ready, Time::min)).filter(|at| *at < Time::MAX)
+        Some(outputs.chain(incoming).fold(ready, Time::min)).filter(|at| *at < Time::MAX)
     }
 
     fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {
@@ -292,21 +329,106 @@ impl<P> Network<P> {
     /// Puts a packet on the next path of its route that is not transparent; returns the packet and its
     /// destination if there is none.
     fn enter(&mut self, now: Time, mut packet: Packet<Hop<P>>) -> Option<(NodeId, Packet<Hop<P>>)> {
-        let (to, hops) = &self.routes[packet.payload.route as usize];
-        while let Some(path) = hops.get(packet.payload.hop as usize) {
-            let index = path.0 as usize;
-            if !self.transparent[index] {
-                self.paths[index].handle_packet(now, packet);
-                self.update_timeout(index);
-                return None;
-            }
-            packet.payload.hop += 1;
+        let Hop { route, hop, .. } = packet.payload;
+        let Some((hop, index)) = self.next_path(route, hop) else {
+            return Some((self.routes[route as usize].0, packet));
+        };
+        packet.payload.hop = hop;
+        self.take_in(index, now);
+        self.paths[index].handle_packet(now, packet);
+        let ingress = &self.ingress[index];
+        if ingress.len() > 0 && !self.paths[index].has_room(ingress.len(), ingress.bytes()) {
+            self.put_back(index);
         }
-        Some((*to, packet))
+        self.update(index, now);
+        None
+    }
+
+    /// The first path of a route, from its path number `hop` on, that is not transparent: its number on the route, and
+    /// its index.
+    #[inline]
+    fn next_path(&self, route: u32, mut hop: u32) -> Option<(u32, usize)> {
+        let paths = &self.routes[route as usize].1;
+        loop {
+            let index = paths.get(hop as usize)?.0 as usize;
+            if !self.transparent[index] {
+                return Some((hop, index));
+            }
+            hop += 1;
+        }
+    }
+
+    fn reach(&mut self, position: Position) {
+        self.reached = self.reached.max(position);
+    }
+
+    /// Something comes from outside at `now`, when all that happened in the network before has happened. At the
+    /// time of the last event that came out, it comes just after that event.
+    fn reach_input(&mut self, now: Time) {
+        if now > self.reached.at {
+            self.reached = Position::end_of(now);
+        }
+    }
+
+    /// Lets the packets enter a path that do so by `now`, as far as the network has got.
+    fn take_in(&mut self, index: usize, now: Time) {
+        if self.ingress[index].len() == 0 {
+            return;
+        }
+        let limit = self.reached.min(Position::end_of(now));
+        while let Some(Incoming { hop, packet, .. }) = self.ingress[index].pop_by(limit) {
+            let OnWire { at, queued, mut packet } = packet;
+            packet.payload.hop = hop;
+            packet.payload.queued += queued;
+            self.paths[index].handle_packet(at, packet);
+        }
+    }
+
+    /// Whether a further packet can be left to enter a path in its turn, because it is not dropped then and leaves
+    /// later.
+    #[inline]
+    fn has_room_for(&self, index: usize, size: Bytes) -> bool {
+        let ingress = &self.ingress[index];
+        size > Bytes::ZERO && self.paths[index].has_room(ingress.len() + 1, ingress.bytes() + size)
+    }
+
+    /// Puts all packets that will enter a path back on the wire of the paths that they leave, so that each of them
+    /// is an event again.
+    fn put_back(&mut self, index: usize) {
+        while let Some(Incoming { from, packet, .. }) = self.ingress[index].pop_last() {
+            self.paths[from].put_back(packet);
+            self.update_timeout(from);
+        }
+    }
+
+    /// Puts packets before the next path once it is known when they leave a path, and updates the timeouts.
+    fn update(&mut self, index: usize, now: Time) {
+        while let Some(OnWire { packet, .. }) = self.paths[index].offered(now) {
+            let (size, Hop { route, hop, .. }) = (packet.size, &packet.payload);
+            let (route, hop) = (*route, *hop);
+            match self.next_path(route, hop + 1) {
+                Some((hop, next)) if self.has_room_for(next, size) => {
+                    let Some(packet) = self.paths[index].take() else { return };
+                    let is_first = self.ingress[next].insert(Incoming { from: index, hop, packet });
+                    if is_first {
+                        self.update_timeout(next);
+                    }
+                }
+                _ => self.paths[index].keep(),
+            }
+        }
+        self.update_timeout(index);
     }
 
     fn update_timeout(&mut self, index: usize) {
-        self.timeouts.set(index, self.paths[index].poll_timeout());
+        let path = &self.paths[index];
+        let mut next = path.poll_timeout().unwrap_or(Time::MAX);
+        if let Some(Incoming { packet, .. }) = self.ingress[index].first()
+            && !path.leaves_later()
+        {
+            next = next.min(path.earliest_exit(packet.at, packet.packet.size));
+        }
+        self.timeouts.set(index, Some(next));
     }
 }
 

@@ -53,6 +53,9 @@ impl<T: Due> Timeouts<T> {
 
     pub(crate) fn set(&mut self, party: usize, timeout: Option<T>) {
         let timeout = timeout.unwrap_or(T::NEVER);
+        if timeout == self.of(party) {
+            return;
+        }
         let (mut index, mut changed) = (party, timeout);
         for blocks in &mut self.below {
             let block = &mut blocks[index / BLOCK];
@@ -65,6 +68,12 @@ impl<T: Due> Timeouts<T> {
         } else if party == self.earliest.1 {
             self.earliest = self.search();
         }
+    }
+
+    /// The timeout of a party; [`Due::NEVER`] if it has none.
+    pub(crate) fn of(&self, party: usize) -> T {
+        let blocks = self.below.first();
+        blocks.map_or(&self.top, |blocks| &blocks[party / BLOCK])[party % BLOCK]
     }
 
     /// The party with the earliest timeout, and that timeout; [`Due::NEVER`] if there is none.

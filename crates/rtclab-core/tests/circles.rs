@@ -8,6 +8,7 @@ use std::path::Path;
 /// Modules of core. Each may use those before it, but none after it.
 const ORDER: [&str; 30] = [
     "units",
+    "ecn",
     "limits",
     "timeouts",
     "forwarding",

@@ -157,7 +157,7 @@ fn run(config: PathConfig, arrivals: &[(Time, Bytes)]) -> Vec<(Time, usize, Byte
     };
     for (id, (at, size)) in arrivals.iter().enumerate() {
         drain(&mut path, *at);
-        path.handle_packet(*at, Packet { size: *size, payload: id });
+        path.handle_packet(*at, Packet::new(*size, id));
     }
     drain(&mut path, Time::MAX);
     assert_eq!(path.pending(), 0);
@@ -211,7 +211,7 @@ proptest! {
         let mut path = Path::new(PathConfig { loss_trace: Some(trace), ..PathConfig::default() }, seed);
         let lost = (0..packets * periods)
             .filter(|id| {
-                path.handle_packet(Time(*id), Packet { size: Bytes(100), payload: *id });
+                path.handle_packet(Time(*id), Packet::new(Bytes(100), *id));
                 matches!(path.poll(Time(*id)), Some(Departure::Dropped { .. }))
             })
             .count();
@@ -225,7 +225,7 @@ proptest! {
         let in_time = run(config.clone(), &arrivals);
         let mut path = Path::new(config, 1);
         for (id, (at, size)) in arrivals.iter().enumerate() {
-            path.handle_packet(*at, Packet { size: *size, payload: id });
+            path.handle_packet(*at, Packet::new(*size, id));
         }
         let mut late = Vec::new();
         while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
@@ -259,7 +259,7 @@ proptest! {
     ) {
         let mut path = Path::new(config, 1);
         for (id, (at, size)) in arrivals.iter().enumerate() {
-            path.handle_packet(*at, Packet { size: *size, payload: id });
+            path.handle_packet(*at, Packet::new(*size, id));
         }
         while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
             if let Departure::Delivered { at, queued, packet } = departure {
@@ -279,7 +279,7 @@ proptest! {
             ..PathConfig::default()
         }, 1);
         for (id, (at, size)) in arrivals.iter().enumerate() {
-            path.handle_packet(*at, Packet { size: *size, payload: id });
+            path.handle_packet(*at, Packet::new(*size, id));
         }
         while let Some(departure) = path.poll(Time(u64::MAX / 2)) {
             let Departure::Delivered { at, queued, packet } = departure else { continue };

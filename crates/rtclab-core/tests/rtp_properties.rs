@@ -3,6 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use rtclab_core::ecn::Ecn;
 use rtclab_core::monitor::demux::demultiplex;
 use rtclab_core::packet::{Content, Datagram, Rtcp};
 use rtclab_core::rtp::rtcp::*;
@@ -125,7 +126,12 @@ prop_compose! {
 }
 
 fn congestion_feedback() -> impl Strategy<Value = RtcpPacket> {
-    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect1), Just(Ecn::Ect0), Just(Ecn::Ce)];
+    let ecn = prop_oneof![
+        Just(Ecn::NotCapable),
+        Just(Ecn::Ect1),
+        Just(Ecn::Ect0),
+        Just(Ecn::CongestionExperienced)
+    ];
     let offset = prop_oneof![
         (0u64..9_000_000_000).prop_map(|ns| ArrivalOffset::from_time(Time(ns))),
         Just(ArrivalOffset::UNAVAILABLE),
@@ -227,7 +233,7 @@ proptest! {
         let mut bytes = Vec::new();
         content.write(&mut bytes);
         prop_assert_eq!(Content::read(&bytes, bytes.len() as u64 + 14), Some(content.clone()));
-        let datagram = Datagram::new(rtclab_core::packet::Ecn::NotCapable, content);
+        let datagram = Datagram::new(Ecn::NotCapable, content);
         prop_assert_eq!(datagram.size.0, 28 + bytes.len() as u64 + 14);
     }
 

@@ -4,7 +4,7 @@ use crate::capture::Capture;
 use crate::classify::classify;
 use crate::config::PortConfig;
 use crate::device::{Device, PortId};
-use crate::frame::{Received, parse, readdress};
+use crate::frame::{Received, ecn, parse, readdress};
 use crate::packet_log::PacketLog;
 use rtclab_core::network::{Network, NetworkEvent, NodeId, PathId};
 use rtclab_core::path::{Packet, PathConfig};
@@ -251,7 +251,9 @@ impl<D: Device> Engine<D> {
         // Packets that leave before this one arrives come first.
         self.drain(at)?;
         let row = self.packets.push(at, (from, to), size, classify(&frame));
-        let packet = Packet { size, payload: Carried { frame, port, row } };
+        // No queue tells flows apart yet, so all packets belong to one.
+        let (ecn, flow) = (ecn(&frame), 0);
+        let packet = Packet { size, ecn, flow, payload: Carried { frame, port, row } };
         let refused = self.network.handle_packet(at, from, to, packet);
         debug_assert!(refused.is_ok(), "the route was looked up above");
         Ok(())

@@ -1,6 +1,7 @@
 //! Reads and changes Ethernet frames.
 
 use crate::config::MacAddress;
+use rtclab_core::ecn::Ecn;
 use rtclab_core::units::Bytes;
 use std::net::Ipv4Addr;
 
@@ -41,6 +42,11 @@ fn parse_ipv4(packet: &[u8]) -> Received {
     let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
     let size = Bytes(u64::from(u16::from_be_bytes([packet[2], packet[3]])));
     Received::Ipv4 { destination, size }
+}
+
+/// ECN codepoint of the IPv4 packet in a frame.
+pub(crate) fn ecn(frame: &[u8]) -> Ecn {
+    Ecn::from_bits(frame.get(ETHERNET_HEADER + 1).copied().unwrap_or(0))
 }
 
 /// Parses an ARP packet (RFC 826). Every address is behind the emulator, so it answers every request with
@@ -117,6 +123,15 @@ mod tests {
     #[test]
     fn a_gratuitous_arp_request_is_not_answered() {
         assert_eq!(parse(&arp_request([10, 77, 0, 2], [10, 77, 0, 2])), Received::Other);
+    }
+
+    #[test]
+    fn the_codepoint_is_the_lowest_two_bits_after_the_first_byte_of_the_ip_header() {
+        // DSCP 46 (expedited forwarding) and ECT(1)
+        let mut frame = vec![0; 34];
+        frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 46 << 2 | 1]);
+        assert_eq!(ecn(&frame), Ecn::Ect1);
+        assert_eq!(ecn(&frame[..15]), Ecn::NotCapable);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::path::Delay;
+use crate::units::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ fn route(from: &str, to: &str, paths: &[&str]) -> RouteConfig {
 }
 
 fn packet(payload: u32) -> Packet<u32> {
-    Packet { size: Bytes(100), payload }
+    Packet::new(Bytes(100), payload)
 }
 
 /// Everything delivered by `until`: time, destination and payload.
@@ -184,7 +185,7 @@ proptest! {
             expected.extend(std::iter::from_fn(|| reference.poll(now)));
             let [from, to] = [index, index + 1].map(|node| NodeId(node as u32));
             prop_assert!(network.handle_packet(now, from, to, packet(id)).is_ok());
-            reference.enter(now, Packet { size: Bytes(100), payload: (index, 0, id) });
+            reference.enter(now, Packet::new(Bytes(100), (index, 0, id)));
         }
         let end = Time::from_secs(1);
         found.extend(std::iter::from_fn(|| network.poll(end)).map(outcome));

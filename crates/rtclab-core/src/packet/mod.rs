@@ -8,6 +8,7 @@ mod rtp;
 mod segment;
 mod signalling;
 
+pub use crate::ecn::Ecn;
 pub use dtls::Dtls13;
 pub use rtp::{FecBlock, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
 pub use segment::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind, TurnSegment};
@@ -30,32 +31,6 @@ pub const CHANNEL_DATA_BYTES: u64 = 4;
 pub(crate) const BINDING_BYTES: u64 = 40;
 /// Headers of IPv4 and TCP with timestamps, in front of a segment of signalling.
 const TCP_IP_BYTES: u64 = 52;
-
-/// The ECN field of an IP header. Source: RFC 3168, section 5; RFC 9331 for ECT(1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Ecn {
-    /// Not ECN-capable.
-    #[default]
-    NotCapable,
-    /// ECT(0): classic congestion control.
-    Ect0,
-    /// ECT(1): low latency, low loss, scalable throughput.
-    Ect1,
-    /// Congestion experienced.
-    CongestionExperienced,
-}
-
-impl Ecn {
-    /// The two bits in the IP header.
-    pub const fn bits(self) -> u8 {
-        match self {
-            Ecn::NotCapable => 0,
-            Ecn::Ect1 => 1,
-            Ecn::Ect0 => 2,
-            Ecn::CongestionExperienced => 3,
-        }
-    }
-}
 
 /// Where datagrams arrive: a node, and a number that identifies the end at this node, like a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -53,11 +53,24 @@ impl Capacity {
     }
 }
 
+impl Capacity {
+    /// Smallest rate by which a queue limit in time is ever converted to bytes.
+    pub(super) fn least_rate_for_queue(&self) -> Bitrate {
+        match self {
+            Capacity::Constant { bps } => *bps,
+            Capacity::Steps { steps } => {
+                steps.iter().map(|step| step.1).filter(|rate| rate.0 > 0).min().unwrap_or_default()
+            }
+            Capacity::Opportunities { times, period, bytes } => mean_rate(times, *period, *bytes),
+        }
+    }
+}
+
 /// Unit of work: bit/s times ns, so that rate times time needs no rounding.
 const WORK_PER_BIT: u128 = 1_000_000_000;
 
 /// State of the serialiser for the packet in service.
-pub(super) struct Server {
+pub(super) struct Serialiser {
     capacity: Option<Capacity>,
     /// Packets leave at multiples of this time. `started` and `finish` stay exact, so that the next packet
     /// can use the rest of a tick.
@@ -77,9 +90,9 @@ struct Opportunity {
     left: Bytes,
 }
 
-impl Server {
+impl Serialiser {
     pub(super) fn new(capacity: Option<Capacity>, tick: Option<Time>) -> Self {
-        Server {
+        Serialiser {
             capacity,
             tick,
             started: Time::ZERO,

@@ -7,11 +7,13 @@
 //! service begins. Service contains whatever the path then waits for: the end of a tick, an opportunity of
 //! a recorded capacity, back-off and further attempts on Wi-Fi, or the end of an outage.
 
+mod ahead;
 mod capacity;
 mod clock;
 mod delay;
 mod loss;
 mod loss_trace;
+mod queue;
 mod wifi;
 
 pub use capacity::Capacity;
@@ -19,31 +21,22 @@ pub use clock::Clock;
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
 pub use loss_trace::{LossTrace, TraceStart};
+pub use queue::QueueLimit;
 pub use wifi::{Radio, Wifi};
 
+use crate::ecn::Ecn;
 use crate::limits::{self, Checked, within};
 use crate::units::{Bytes, Time};
-use capacity::Server;
+use ahead::Room;
+use capacity::Serialiser;
 use clock::ClockReadings;
 use delay::JitterSource;
 use loss::LossProcess;
 use loss_trace::TracePosition;
+use queue::DropTail;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
-
-/// Limit of the queue before the serialiser. A packet that would exceed it is dropped (drop-tail).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "limit", rename_all = "lowercase")]
-pub enum QueueLimit {
-    /// At most this many packets.
-    Packets(u64),
-    /// At most this many bytes.
-    Bytes(Bytes),
-    /// At most the number of bytes that the capacity at the time of arrival serves in this time (RFC
-    /// 8868, section 4: bytes = seconds * bit/s / 8).
-    Time(Time),
-}
 
 /// Configuration of a path, as functions of time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -104,10 +97,8 @@ impl PathConfig {
         if let Some(wifi) = &self.wifi {
             within("wifi", wifi.check())?;
         }
-        match self.queue {
-            Some(QueueLimit::Bytes(limit)) => limits::size("queue.limit", limit)?,
-            Some(QueueLimit::Time(limit)) => limits::time("queue.limit", limit)?,
-            Some(QueueLimit::Packets(_)) | None => {}
+        if let Some(queue) = self.queue {
+            within("queue", queue.check())?;
         }
         within("delay", self.delay.check())?;
         if let Some(jitter) = &self.jitter {
@@ -170,13 +161,30 @@ pub enum LossPosition {
     Queue,
 }
 
-/// A packet as the network sees it: a size, and a value that belongs to the caller.
+/// A packet as the network sees it: what a queue may look at, and a value that belongs to the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet<P> {
     /// IP total length.
     pub size: Bytes,
+    /// ECN codepoint.
+    pub ecn: Ecn,
+    /// Number of its flow. The caller says which packets are a flow: those that a queue should treat alike.
+    pub flow: u32,
     /// The caller's value: an id in the simulator, a frame in the emulator.
     pub payload: P,
+}
+
+impl<P> Packet<P> {
+    /// A packet of flow 0 that is not ECN-capable.
+    pub const fn new(size: Bytes, payload: P) -> Self {
+        Packet { size, ecn: Ecn::NotCapable, flow: 0, payload }
+    }
+
+    /// The same packet with another value.
+    pub(crate) fn map<Q>(self, value: impl FnOnce(P) -> Q) -> Packet<Q> {
+        let Packet { size, ecn, flow, payload } = self;
+        Packet { size, ecn, flow, payload: value(payload) }
+    }
 }
 
 /// Why a packet was dropped.
@@ -225,41 +233,65 @@ pub enum Departure<P> {
     },
 }
 
-/// A packet that waits to be served, and when it entered.
-struct Waiting<P> {
-    entered: Time,
-    packet: Packet<P>,
+/// A packet in flight.
+pub(crate) struct OnWire<P> {
+    /// When it arrives at the far end.
+    pub(crate) at: Time,
+    /// How long it waited in the queue.
+    pub(crate) queued: Time,
+    /// The packet.
+    pub(crate) packet: Packet<P>,
 }
 
-/// A packet in flight: when it arrives, and how long it waited in the queue.
-struct OnWire<P> {
-    at: Time,
-    queued: Time,
-    packet: Packet<P>,
-}
-
-struct InService<P> {
+/// A packet in service.
+struct Served<P> {
     packet: Packet<P>,
     queued: Time,
-    finish: Time,
     lost: bool,
+}
+
+/// Where the packet is that occupies the serialiser.
+enum InService<P> {
+    /// In the serialiser until `finish`.
+    Here { finish: Time, served: Served<P> },
+    /// On the wire already, because its arrival was known when its service began. The serialiser is occupied until
+    /// `finish`.
+    Ahead {
+        finish: Time,
+        /// Arrival of the packet before it.
+        last_arrival: Time,
+    },
+}
+
+impl<P> InService<P> {
+    fn finish(&self) -> Time {
+        let (InService::Here { finish, .. } | InService::Ahead { finish, .. }) = self;
+        *finish
+    }
 }
 
 /// One direction of a link.
 pub struct Path<P> {
     config: PathConfig,
-    server: Server,
+    serialiser: Serialiser,
     channel: Option<Channel>,
-    queue: VecDeque<Waiting<P>>,
-    queued: Bytes,
+    queue: DropTail<P>,
     in_service: Option<InService<P>>,
+    /// Packets in flight, in order of their arrival. On a path without anything random, the packet in service is one
+    /// of them.
     wire: VecDeque<OnWire<P>>,
+    /// Number of packets at the end of the wire that a network has not been offered yet; see [`Path::offered`].
+    fresh: usize,
+    /// Latest arrival of the others on the wire.
+    kept: Time,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
     /// Propagation delay if it is constant and nothing else happens on the wire.
     plain_delay: Option<Time>,
     /// Minimum time between the serialiser and the next departure or drop.
     unobserved: Time,
+    /// What may wait in the queue without a further packet ever being dropped when it enters.
+    room: Room,
     jitter: JitterSource,
     clock: ClockReadings,
     loss: LossProcess,
@@ -273,7 +305,7 @@ impl<P> Path<P> {
     /// Creates a path at time zero. The same `seed` gives the same losses and the same jitter.
     pub fn new(config: PathConfig, seed: u64) -> Self {
         Path {
-            server: Server::new(config.capacity.clone(), config.tick_ns),
+            serialiser: Serialiser::new(config.capacity.clone(), config.tick_ns),
             channel: config.wifi.map(|wifi| Channel::new(wifi, seed)),
             seed,
             jitter: JitterSource::new(config.jitter, seed),
@@ -282,12 +314,14 @@ impl<P> Path<P> {
             loss_step: 0,
             trace_position: TracePosition::new(config.loss_trace.as_ref(), seed),
             unobserved: config.unobserved(),
+            room: config.room(),
             plain_delay: config.plain_delay(),
+            queue: DropTail::new(config.queue),
             config,
-            queue: VecDeque::new(),
-            queued: Bytes::ZERO,
             in_service: None,
             wire: VecDeque::new(),
+            fresh: 0,
+            kept: Time::ZERO,
             dropped: VecDeque::new(),
             last_arrival: Time::ZERO,
         }
@@ -310,15 +344,13 @@ impl<P> Path<P> {
 
     /// Bytes waiting in the queue, without the packet being serialised.
     pub fn queued(&self) -> Bytes {
-        self.queued
+        self.queue.bytes()
     }
 
     /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
     pub fn pending(&self) -> usize {
-        self.queue.len()
-            + usize::from(self.in_service.is_some())
-            + self.wire.len()
-            + self.dropped.len()
+        let serving = usize::from(matches!(self.in_service, Some(InService::Here { .. })));
+        self.queue.len() + serving + self.wire.len() + self.dropped.len()
     }
 
     /// Replaces the configuration from `now` on.
@@ -328,15 +360,15 @@ impl<P> Path<P> {
     /// stay there, and packets in flight keep their arrival times.
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
-        self.server.replace(now, config.capacity.clone(), config.tick_ns);
+        let in_service = self.stop_service();
+        self.serialiser.replace(now, config.capacity.clone(), config.tick_ns);
         // On Wi-Fi, the attempts of the packet in service have been drawn already.
-        if let (None, Some(in_service)) = (&self.channel, &mut self.in_service) {
-            in_service.finish = self.server.finish().max(now);
-        }
+        let finish_again = self.channel.is_none().then(|| self.serialiser.finish().max(now));
         match (&mut self.channel, config.wifi) {
             (Some(channel), Some(wifi)) => channel.set(wifi),
             (channel, wifi) => *channel = wifi.map(|wifi| Channel::new(wifi, self.seed)),
         }
+        self.queue.set_limit(config.queue);
         self.jitter.set(config.jitter);
         self.clock.set(config.clock);
         self.loss.set(config.loss);
@@ -345,8 +377,12 @@ impl<P> Path<P> {
             self.trace_position.begin(config.loss_trace.as_ref());
         }
         self.unobserved = config.unobserved();
+        self.room = config.room();
         self.plain_delay = config.plain_delay();
         self.config = config;
+        if let Some((finish, served)) = in_service {
+            self.begin_service(finish_again.unwrap_or(finish), served);
+        }
     }
 
     /// Takes a packet at `now`. Calls must be ordered by time.
@@ -360,13 +396,16 @@ impl<P> Path<P> {
             channel.offer(now);
         }
         if self.in_service.is_none() {
-            self.serve(now, Waiting { entered: now, packet });
+            self.serve(now, packet, Time::ZERO);
             // Without a capacity, serialising takes no time, so the packet passes at once.
             self.advance(now);
-        } else if self.fits(now, packet.size) {
-            self.queued += packet.size;
-            self.queue.push_back(Waiting { entered: now, packet });
-        } else {
+            return;
+        }
+        let rate = || match &self.channel {
+            Some(channel) => channel.rate_for_queue(),
+            None => self.serialiser.rate_for_queue(now),
+        };
+        if let Err(packet) = self.queue.enqueue(now, packet, rate) {
             self.dropped.push_back((now, DropCause::Queue, packet));
         }
     }
@@ -382,6 +421,7 @@ impl<P> Path<P> {
         }
         if arrival <= now {
             let OnWire { at, queued, packet } = self.wire.pop_front()?;
+            self.fresh = self.fresh.min(self.wire.len());
             return Some(Departure::Delivered { at, queued, packet });
         }
         None
@@ -389,17 +429,18 @@ impl<P> Path<P> {
 
     /// Time of the next departure or drop, at which to call [`Path::poll`] again.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let next = self
-            .wire
-            .front()
-            .map_or(Time::MAX, |next| next.at)
-            .min(self.dropped.front().map_or(Time::MAX, |(at, ..)| *at))
-            .min(
-                self.in_service
-                    .as_ref()
-                    .map_or(Time::MAX, |s| s.finish.saturating_add(self.unobserved)),
-            );
-        (next < Time::MAX).then_some(next)
+        let arrival = self.wire.front().map_or(Time::MAX, |next| next.at);
+        let drop = self.dropped.front().map_or(Time::MAX, |(at, ..)| *at);
+        Some(arrival.min(drop).min(self.earliest_served())).filter(|at| *at < Time::MAX)
+    }
+
+    /// Lower bound of when a packet that is not on the wire yet leaves or is dropped.
+    fn earliest_served(&self) -> Time {
+        match &self.in_service {
+            Some(InService::Ahead { .. }) if self.queue.len() == 0 => Time::MAX,
+            Some(service) => service.finish().saturating_add(self.unobserved),
+            None => Time::MAX,
+        }
     }
 
     /// Minimum time from a packet's entry to its exit.
@@ -412,13 +453,15 @@ impl<P> Path<P> {
     pub(crate) fn earliest_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
         let on_wire =
             self.wire.iter().map(|next| next.at.saturating_add(ahead(&next.packet.payload)));
-        let serving = self.in_service.iter().map(|service| {
-            // Those that wait behind it may have less ahead of them.
-            let behind =
-                if self.queue.is_empty() { ahead(&service.packet.payload) } else { Time::ZERO };
-            service.finish.saturating_add(self.unobserved).saturating_add(behind)
-        });
-        on_wire.chain(serving).min().unwrap_or(Time::MAX)
+        // Those that wait behind the packet in service may have less ahead of them.
+        let behind = match &self.in_service {
+            Some(InService::Here { served, .. }) if self.queue.len() == 0 => {
+                ahead(&served.packet.payload)
+            }
+            _ => Time::ZERO,
+        };
+        let serving = self.earliest_served().saturating_add(behind);
+        on_wire.min().unwrap_or(Time::MAX).min(serving)
     }
 
     #[inline]
@@ -444,67 +487,72 @@ impl<P> Path<P> {
         }
     }
 
-    fn fits(&self, now: Time, size: Bytes) -> bool {
-        match self.config.queue {
-            None => true,
-            Some(QueueLimit::Packets(limit)) => (self.queue.len() as u64) < limit,
-            Some(QueueLimit::Bytes(limit)) => self.queued + size <= limit,
-            Some(QueueLimit::Time(limit)) => {
-                let rate = match &self.channel {
-                    Some(channel) => channel.rate_for_queue(),
-                    None => self.server.rate_for_queue(now),
-                };
-                self.queued + size <= rate.bytes_in(limit)
-            }
-        }
-    }
-
-    fn serve(&mut self, now: Time, Waiting { entered, packet }: Waiting<P>) {
+    /// Begins to serve a packet that has waited for `queued`.
+    fn serve(&mut self, now: Time, packet: Packet<P>, queued: Time) {
         let Service { finish, lost } = match &mut self.channel {
             Some(channel) => channel.serve(now, packet.size),
             None => {
-                self.server.start(now, packet.size);
-                Service { finish: self.server.finish().max(now), lost: false }
+                self.serialiser.start(now, packet.size);
+                Service { finish: self.serialiser.finish().max(now), lost: false }
             }
         };
-        let queued = now.saturating_sub(entered);
-        self.in_service = Some(InService { packet, queued, finish, lost });
+        self.begin_service(finish, Served { packet, queued, lost });
+    }
+
+    /// Occupies the serialiser until `finish`.
+    #[inline]
+    fn begin_service(&mut self, finish: Time, served: Served<P>) {
+        let in_service = match self.plain_delay {
+            Some(delay) if finish < Time::MAX && !served.lost => {
+                let last_arrival = self.last_arrival;
+                let Served { packet, queued, .. } = served;
+                self.last_arrival = last_arrival.max(finish.saturating_add(delay));
+                self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
+                self.fresh += 1;
+                InService::Ahead { finish, last_arrival }
+            }
+            _ => InService::Here { finish, served },
+        };
+        self.in_service = Some(in_service);
+    }
+
+    /// Takes the packet in service, wherever it is, and returns it with the end of its service.
+    fn stop_service(&mut self) -> Option<(Time, Served<P>)> {
+        match self.in_service.take()? {
+            InService::Here { finish, served } => Some((finish, served)),
+            InService::Ahead { finish, last_arrival } => {
+                let OnWire { queued, packet, .. } = self.wire.pop_back()?;
+                self.fresh = self.fresh.saturating_sub(1);
+                self.last_arrival = last_arrival;
+                Some((finish, Served { packet, queued, lost: false }))
+            }
+        }
     }
 
     /// Advances the serialiser to `now`.
     #[inline]
     fn advance(&mut self, now: Time) {
-        while self.in_service.as_ref().is_some_and(|s| s.finish <= now) {
+        while self.in_service.as_ref().is_some_and(|service| service.finish() <= now) {
             self.finish_service();
         }
     }
 
     fn finish_service(&mut self) {
-        if let Some(InService { packet, queued, finish, lost }) = self.in_service.take() {
+        let Some(service) = self.in_service.take() else { return };
+        let finish = service.finish();
+        if let InService::Here { served: Served { packet, queued, lost }, .. } = service {
             if lost {
                 self.dropped.push_back((finish, DropCause::Loss, packet));
             } else {
                 self.put_on_wire(finish, queued, packet);
             }
-            if let Some(next) = self.queue.pop_front() {
-                self.queued -= next.packet.size;
-                self.serve(finish, next);
-            }
+        }
+        if let Some((next, queued)) = self.queue.dequeue(finish) {
+            self.serve(finish, next, queued);
         }
     }
 
-    #[inline]
     fn put_on_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
-        match self.plain_delay {
-            Some(delay) => {
-                self.last_arrival = self.last_arrival.max(now + delay);
-                self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
-            }
-            None => self.put_on_varied_wire(now, queued, packet),
-        }
-    }
-
-    fn put_on_varied_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
         if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
@@ -518,14 +566,18 @@ impl<P> Path<P> {
             }
         };
         if self.config.jitter.is_some_and(|j| j.reorder) {
+            // A path that keeps the order from then on keeps it behind all that are on the wire.
+            self.last_arrival = self.last_arrival.max(due);
             let index = self.wire.partition_point(|earlier| earlier.at <= due);
             self.wire.insert(index, OnWire { at: due, queued, packet });
+            self.kept = self.last_arrival;
+            self.fresh = 0;
             return;
         }
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
         // apart.
         let spacing = if self.config.jitter.is_some() {
-            self.server.rate(now).time_for(packet.size).unwrap_or(Time::ZERO)
+            self.serialiser.rate(now).time_for(packet.size).unwrap_or(Time::ZERO)
         } else {
             Time::ZERO
         };
@@ -535,6 +587,7 @@ impl<P> Path<P> {
         };
         self.last_arrival = due.max(earliest);
         self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
+        self.fresh += 1;
     }
 }
 

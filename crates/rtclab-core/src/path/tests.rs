@@ -10,7 +10,7 @@ fn constant(mbps: u64) -> Option<Capacity> {
 }
 
 fn packet(id: u32) -> Packet<u32> {
-    Packet { size: Bytes(1250), payload: id }
+    Packet::new(Bytes(1250), id)
 }
 
 fn drain(path: &mut Path<u32>) -> Vec<(Time, u32, Option<DropCause>)> {
@@ -243,9 +243,9 @@ fn a_mahimahi_opportunity_carries_the_packets_that_fit() {
         ..PathConfig::default()
     });
     for id in 0..4 {
-        path.handle_packet(Time::ZERO, Packet { size: Bytes(500), payload: id });
+        path.handle_packet(Time::ZERO, Packet::new(Bytes(500), id));
     }
-    path.handle_packet(Time::ZERO, Packet { size: Bytes(1500), payload: 4 });
+    path.handle_packet(Time::ZERO, Packet::new(Bytes(1500), 4));
     let at: Vec<_> = drain(&mut path).iter().map(|d| d.0.as_millis()).collect();
     // packet 4 starts in the opportunity at 2 ms (1000 B left) and ends in the one at 10 ms
     assert_eq!(at, [1, 1, 1, 2, 10]);

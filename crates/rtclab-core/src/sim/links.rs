@@ -60,13 +60,12 @@ impl Links {
         transmit: Transmit,
         record: Option<PacketRecord>,
     ) {
-        let (via, to, size) = (transmit.via, transmit.to, transmit.wire_size());
-        let next = match via {
-            Via::Direct => to.node,
+        let next = match transmit.via {
+            Via::Direct => transmit.to.node,
             Via::Server(node) | Via::Relay(node) => node,
         };
         let id = self.hold(from, transmit, record);
-        self.enter(now, from.node, next, Packet { size, payload: id });
+        self.enter(now, from.node, next, id);
     }
 
     /// Keeps a datagram that is in transit by other means, such as in a TCP connection.
@@ -89,8 +88,8 @@ impl Links {
 
     /// Passes a datagram on from a server or relay to its destination.
     pub(super) fn pass(&mut self, now: Time, node: NodeId, id: FlightId) {
-        if let Some(&Flight { to, wire_size, .. }) = self.flight(id) {
-            self.enter(now, node, to.node, Packet { size: wire_size, payload: id });
+        if let Some(&Flight { to, .. }) = self.flight(id) {
+            self.enter(now, node, to.node, id);
         }
     }
 
@@ -129,11 +128,20 @@ impl Links {
         }
     }
 
-    /// Puts a packet into the network. A packet to a node without a route vanishes, as on a real host; the scenario
+    /// Puts a datagram into the network. One to a node without a route vanishes, as on a real host; the scenario
     /// checks routes.
-    fn enter(&mut self, now: Time, from: NodeId, to: NodeId, packet: Packet<FlightId>) {
+    fn enter(&mut self, now: Time, from: NodeId, to: NodeId, id: FlightId) {
+        let Some(flight) = self.flight(id) else { return };
+        let (size, ecn) = (flight.wire_size, flight.datagram.ecn);
+        let flow = flow_between(flight.from, flight.to);
+        let packet = Packet { size, ecn, flow, payload: id };
         if let Err(packet) = self.network.handle_packet(now, from, to, packet) {
             self.end(packet.payload);
         }
     }
+}
+
+/// Number of the flow from one address to another. Two flows share a number only if there are more than 65,536 ends.
+fn flow_between(from: Address, to: Address) -> u32 {
+    from.port.rotate_left(16) ^ to.port
 }

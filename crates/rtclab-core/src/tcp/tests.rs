@@ -59,14 +59,14 @@ impl Pair {
                     continue;
                 }
             }
-            let packet = Packet { size: segment.size(), payload: segment };
+            let packet = Packet::new(segment.size(), segment);
             self.forward.handle_packet(self.now, packet);
         }
         while let Some(segment) = self.receiver.poll(self.now) {
             if segment.kind == SegmentKind::Ack {
                 self.acks.push(self.now);
             }
-            let packet = Packet { size: segment.size(), payload: segment };
+            let packet = Packet::new(segment.size(), segment);
             self.back.handle_packet(self.now, packet);
         }
     }

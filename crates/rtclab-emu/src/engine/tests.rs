@@ -134,7 +134,7 @@ fn in_virtual_time(packets: &[(Time, u64)]) -> [Vec<i64>; 3] {
     };
     for (index, (at, size)) in packets.iter().enumerate() {
         drain(&mut network, *at);
-        let packet = Packet { size: Bytes(*size), payload: index };
+        let packet = Packet::new(Bytes(*size), index);
         network.handle_packet(*at, NodeId(0), NodeId(1), packet).expect("alice reaches bob");
     }
     drain(&mut network, Time::from_secs(10));

@@ -2,6 +2,7 @@
 //!
 //! Source: RFC 8888, section 3.1.
 
+use crate::ecn::Ecn;
 use crate::rtp::cursor::Cursor;
 use crate::rtp::{ParseError, WriteError};
 use crate::units::Time;
@@ -35,20 +36,6 @@ pub struct Arrival {
     pub ecn: Ecn,
     /// Time between the arrival and the report.
     pub offset: ArrivalOffset,
-}
-
-/// The two ECN bits of the IP header.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecn {
-    /// Not ECN-capable.
-    #[default]
-    NotEct,
-    /// ECN-capable, low latency (L4S).
-    Ect1,
-    /// ECN-capable.
-    Ect0,
-    /// Congestion experienced.
-    Ce,
 }
 
 /// Time between a packet's arrival and the report, 13 bits in 1/1024 s.
@@ -134,15 +121,10 @@ impl StreamArrivals {
 }
 
 fn parse_block(block: u16) -> Option<Arrival> {
-    let ecn = match block >> 13 & 3 {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
-    };
+    let ecn = Ecn::from_bits((block >> 13) as u8);
     (block >> 15 == 1).then_some(Arrival { ecn, offset: ArrivalOffset(block & 0x1FFF) })
 }
 
 fn write_block(arrival: Option<Arrival>) -> u16 {
-    arrival.map_or(0, |Arrival { ecn, offset }| 1 << 15 | (ecn as u16) << 13 | offset.0)
+    arrival.map_or(0, |Arrival { ecn, offset }| 1 << 15 | u16::from(ecn.bits()) << 13 | offset.0)
 }

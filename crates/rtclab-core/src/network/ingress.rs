@@ -1,0 +1,109 @@
+//! Packets that will enter a path at a known time.
+
+use super::Hop;
+use crate::path::OnWire;
+use crate::units::{Bytes, Time};
+use std::collections::VecDeque;
+
+/// A point in the order in which packets come out of the paths of a network: by time, and at one moment by the index
+/// of the path. Drops on a path come before its exits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) at: Time,
+    /// Twice the index of the path, and one more for an exit.
+    rank: u64,
+}
+
+impl Position {
+    pub(super) const BEGINNING: Position = Position::before(Time::ZERO, 0);
+
+    /// When all that comes out before `at`, and at `at` from paths with a lower index, has come out.
+    pub(super) const fn before(at: Time, path: usize) -> Self {
+        Position { at, rank: 2 * path as u64 }
+    }
+
+    /// When a packet leaves `path` at `at`.
+    pub(super) const fn exit(at: Time, path: usize) -> Self {
+        Position { at, rank: 2 * path as u64 + 1 }
+    }
+
+    /// When all that comes out at `at` has come out.
+    pub(super) const fn end_of(at: Time) -> Self {
+        Position { at, rank: u64::MAX }
+    }
+}
+
+/// A packet that will enter a path when it leaves another one.
+pub(super) struct Incoming<P> {
+    /// Index of the path that it leaves.
+    pub(super) from: usize,
+    /// Which path of its route it enters.
+    pub(super) hop: u32,
+    /// The packet as it leaves.
+    pub(super) packet: OnWire<Hop<P>>,
+}
+
+impl<P> Incoming<P> {
+    fn position(&self) -> Position {
+        Position::exit(self.packet.at, self.from)
+    }
+}
+
+/// The packets that will enter one path, in order.
+pub(super) struct Ingress<P> {
+    packets: VecDeque<Incoming<P>>,
+    bytes: Bytes,
+}
+
+impl<P> Default for Ingress<P> {
+    fn default() -> Self {
+        Ingress { packets: VecDeque::new(), bytes: Bytes::ZERO }
+    }
+}
+
+impl<P> Ingress<P> {
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+
+    pub(super) fn first(&self) -> Option<&Incoming<P>> {
+        self.packets.front()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Incoming<P>> {
+        self.packets.iter()
+    }
+
+    /// Adds a packet; returns whether it is the first to enter.
+    pub(super) fn insert(&mut self, incoming: Incoming<P>) -> bool {
+        self.bytes += incoming.packet.packet.size;
+        let position = incoming.position();
+        let index = match self.packets.back() {
+            Some(last) if last.position() > position => {
+                self.packets.partition_point(|other| other.position() <= position)
+            }
+            _ => self.packets.len(),
+        };
+        self.packets.insert(index, incoming);
+        index == 0
+    }
+
+    /// Removes the first packet, if it enters by `limit`.
+    pub(super) fn pop_by(&mut self, limit: Position) -> Option<Incoming<P>> {
+        self.packets.front().filter(|first| first.position() <= limit)?;
+        let first = self.packets.pop_front()?;
+        self.bytes -= first.packet.packet.size;
+        Some(first)
+    }
+
+    /// Removes the last packet.
+    pub(super) fn pop_last(&mut self) -> Option<Incoming<P>> {
+        let last = self.packets.pop_back()?;
+        self.bytes -= last.packet.packet.size;
+        Some(last)
+    }
+}

@@ -1,0 +1,99 @@
+//! What a network asks of a path to put packets before the next path of their route ahead of time: as soon as it is
+//! known when they arrive there.
+
+use super::{Capacity, LossPosition, OnWire, Path, PathConfig, QueueLimit};
+use crate::units::{Bytes, Time};
+
+/// What a queue holds for certain at any time, whatever the rate of the link is then. Of a path that may drop a packet
+/// when it enters for another reason, or let it pass at once, nothing is certain.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    packets: u64,
+    bytes: Bytes,
+}
+
+impl PathConfig {
+    pub(super) fn room(&self) -> Room {
+        const UNLIMITED: Room = Room { packets: u64::MAX, bytes: Bytes(u64::MAX) };
+        let loses = self.loss.is_some() || !self.loss_steps.is_empty() || self.loss_trace.is_some();
+        let loses_before_queue = loses && self.loss_position == LossPosition::Queue;
+        let constant = matches!(self.capacity, Some(Capacity::Constant { .. }));
+        let takes_time = constant || self.unobserved() > Time::ZERO;
+        if !takes_time || loses_before_queue || self.wifi.is_some() || self.tick_ns.is_some() {
+            return Room { packets: 0, bytes: Bytes::ZERO };
+        }
+        // Nothing waits where serialising takes no time.
+        let Some(capacity) = &self.capacity else { return UNLIMITED };
+        match self.queue {
+            None => UNLIMITED,
+            Some(QueueLimit::Packets(packets)) => Room { packets, ..UNLIMITED },
+            Some(QueueLimit::Bytes(bytes)) => Room { bytes, ..UNLIMITED },
+            Some(QueueLimit::Time(limit)) => {
+                Room { bytes: capacity.least_rate_for_queue().bytes_in(limit), ..UNLIMITED }
+            }
+        }
+    }
+}
+
+impl<P> Path<P> {
+    /// Offers the oldest packet on the wire that has not been offered before: to be taken with [`Path::take`], or
+    /// left on the wire with [`Path::keep`]. A packet that arrives by `now`, or not after all that were kept, is kept.
+    #[inline]
+    pub(crate) fn offered(&mut self, now: Time) -> Option<&OnWire<P>> {
+        while self.fresh > 0 {
+            let at = self.wire[self.wire.len() - self.fresh].at;
+            if at > now.max(self.kept) {
+                return self.wire.get(self.wire.len() - self.fresh);
+            }
+            self.keep();
+        }
+        None
+    }
+
+    /// Leaves the packet that is offered on the wire.
+    pub(crate) fn keep(&mut self) {
+        self.kept = self.kept.max(self.wire[self.wire.len() - self.fresh].at);
+        self.fresh -= 1;
+    }
+
+    /// Takes the packet that is offered off the wire.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<OnWire<P>> {
+        self.fresh -= 1;
+        match self.fresh {
+            0 => self.wire.pop_back(),
+            later => self.wire.remove(self.wire.len() - 1 - later),
+        }
+    }
+
+    /// Puts a packet that was taken back on the wire, where it is kept.
+    pub(crate) fn put_back(&mut self, packet: OnWire<P>) {
+        // Of the packets that arrive at one moment, those that were taken are the first.
+        let index = self.wire.partition_point(|other| other.at < packet.at);
+        self.kept = self.kept.max(packet.at);
+        self.wire.insert(index, packet);
+    }
+
+    /// Whether this many packets, of `bytes` in total and none of them empty, enter without being dropped then and
+    /// leave later, whenever they enter, if no others do.
+    #[inline]
+    pub(crate) fn has_room(&self, packets: usize, bytes: Bytes) -> bool {
+        (self.queue.len() + packets) as u64 <= self.room.packets
+            && self.queue.bytes() + bytes <= self.room.bytes
+    }
+
+    /// Lower bound of when a packet leaves or is dropped that enters at `at` and is not dropped then.
+    pub(crate) fn earliest_exit(&self, at: Time, size: Bytes) -> Time {
+        let service = match &self.config.capacity {
+            Some(Capacity::Constant { bps }) => bps.time_for(size).unwrap_or(Time::MAX),
+            _ => Time::ZERO,
+        };
+        at.saturating_add(service).saturating_add(self.unobserved)
+    }
+
+    /// Whether all packets that enter from now on leave later than one that is on the wire, and none of them is lost.
+    #[inline]
+    pub(crate) fn leaves_later(&self) -> bool {
+        self.plain_delay.is_some() && !self.wire.is_empty()
+    }
+}
