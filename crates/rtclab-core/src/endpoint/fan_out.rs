@@ -137,3 +137,27 @@ fn original(config: &StreamConfig, packet: &Rtp) -> Rtp {
     };
     Rtp { header, payload: RtpPayload::Video(part), kind: Kind::Video }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(seq: u16) -> RtpHeader {
+        RtpHeader { seq, ..RtpHeader::default() }
+    }
+
+    /// Packets up to 10,000 numbers behind the newest are kept.
+    #[test]
+    fn however_far_numbers_jump_no_more_is_kept_than_anybody_requests() {
+        for jump in [1, 9_999, 10_000, 10_001, 30_000] {
+            let mut store = Store::default();
+            for number in 0..50_u16 {
+                store.insert(Time::ZERO, header(number.wrapping_mul(jump)), VideoPart::default());
+                assert!(store.packets.len() <= 10_000, "{jump}: {}", store.packets.len());
+            }
+            let newest = 49_u16.wrapping_mul(jump);
+            assert!(store.find(newest).is_some(), "{jump}");
+            assert_eq!(store.find(newest.wrapping_sub(jump)).is_some(), jump < 10_000, "{jump}");
+        }
+    }
+}

@@ -383,6 +383,14 @@ mod tests {
     }
 
     #[test]
+    fn three_hundred_reporters_are_told_apart() {
+        let mut remote = Remote::default();
+        (0..1_000).for_each(|reporter| assert_eq!(remote.note(reporter, &block(100, 0)), None));
+        assert_eq!(remote.note(299, &block(200, 10)), Some((10, 100)));
+        assert_eq!(remote.note(300, &block(200, 10)), None);
+    }
+
+    #[test]
     fn with_two_reporters_loss_fractions_apply_to_packets_since_the_last_report_of_either() {
         let mut remote = Remote::default();
         remote.note(1, &block(100, 0));

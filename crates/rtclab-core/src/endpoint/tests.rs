@@ -2,6 +2,7 @@
 
 mod control;
 mod forwarding;
+mod hostile;
 mod repair;
 mod reports;
 mod setup;

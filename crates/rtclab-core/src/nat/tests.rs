@@ -41,6 +41,19 @@ fn only_the_destination_s_own_address_and_port_may_answer() {
     }
 }
 
+/// There are 64,512 ports from 1,024 to 65,535.
+#[test]
+fn a_nat_blocks_what_needs_more_mappings_than_there_are_ports() {
+    for kind in UDP_KINDS {
+        let mut nat = Nat::new(kind, FIRST);
+        assert!((0..64_512).all(|port| nat.send(7, at(1, port)).is_some()), "{kind:?}");
+        assert_eq!(nat.send(7, at(1, 64_512)), None, "{kind:?}");
+        // Those that it has still work.
+        let outside = nat.send(7, at(1, 64_511)).expect("it passes");
+        assert_eq!(nat.receive(at(1, 64_511), outside), Some(7), "{kind:?}");
+    }
+}
+
 /// An early packet from outside does not spoil the mapping.
 #[test]
 fn a_packet_that_comes_too_early_is_dropped_and_a_later_one_passes() {

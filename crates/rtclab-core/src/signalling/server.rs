@@ -122,6 +122,12 @@ impl Server {
         }
     }
 
+    /// When the work on all messages is done.
+    #[cfg(test)]
+    pub(super) fn busy_until(&self) -> Time {
+        self.queue.back().map_or(Time::ZERO, |(at, ..)| *at)
+    }
+
     fn enqueue(&mut self, now: Time, page: usize, message: Message) {
         if self.queue.len() >= MAX_WAITING {
             return;

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::network::NodeId;
-use crate::packet::{Address, Content, Datagram, SegmentKind, SignalKind, Transmit};
+use crate::packet::{
+    Address, Content, Datagram, Ecn, Message, Segment, SegmentKind, SignalKind, Transmit,
+    WebSocketSegment,
+};
 use crate::units::Time;
 use proptest::prelude::*;
 
@@ -176,6 +179,45 @@ fn the_segments_of_an_opening_are_those_of_a_capture() {
     use SegmentKind::{Ack, Data, Syn, SynAck};
     assert_eq!(of(2), [(Syn, 60), (Ack, 52), (Data, 574), (Ack, 52), (Ack, 52)]);
     assert_eq!(of(SERVER), [(SynAck, 60), (Ack, 52), (Data, 300), (Data, 103)]);
+}
+
+/// A server to which one page is connected, and the numbers of that page's next segments.
+fn connected() -> (Server, std::ops::RangeFrom<u32>) {
+    let pages = vec![address(2), address(3)];
+    let mut server = Server::new(ServerConfig { pages, page_of: vec![Some(0), Some(1)] });
+    let syn = Segment::new(0, SegmentKind::Syn, Time::ZERO);
+    server.handle_datagram(Time::ZERO, address(2), &frame(syn, None));
+    (server, 0..)
+}
+
+fn frame(segment: Segment, message: Option<Message>) -> Datagram {
+    let content = Content::WebSocket(WebSocketSegment { segment, message });
+    Datagram::new(Ecn::NotCapable, content)
+}
+
+/// The page sends messages, each in a segment.
+fn say(server: &mut Server, seqs: &mut std::ops::RangeFrom<u32>, message: Message, times: usize) {
+    for seq in seqs.take(times) {
+        let mut segment = Segment::new(0, SegmentKind::Data, Time::ZERO);
+        (segment.seq, segment.payload) = (seq, 100);
+        server.handle_datagram(Time::ZERO, address(2), &frame(segment, Some(message.clone())));
+    }
+}
+
+/// The acceptance and the list take 1 ms.
+#[test]
+fn a_page_that_asks_again_is_not_admitted_again() {
+    let (mut server, mut seqs) = connected();
+    say(&mut server, &mut seqs, Message::Request, 100);
+    assert_eq!(server.busy_until(), Time::from_millis(1));
+}
+
+/// 0.5 ms for each of 100,000 messages.
+#[test]
+fn a_server_drops_what_it_would_work_on_after_fifty_seconds() {
+    let (mut server, mut seqs) = connected();
+    say(&mut server, &mut seqs, Message::Signal(CANDIDATE), 120_000);
+    assert_eq!(server.busy_until(), Time::from_secs(50));
 }
 
 proptest! {

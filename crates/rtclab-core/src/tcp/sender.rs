@@ -147,6 +147,12 @@ impl Sender {
         self.connected && self.board.in_flight() < self.window.segments
     }
 
+    /// Segments of written messages that it keeps.
+    #[cfg(test)]
+    pub(super) fn written(&self) -> usize {
+        self.written.len()
+    }
+
     /// Number of the first segment that is not acknowledged.
     pub(super) fn una(&self) -> u32 {
         self.board.una()

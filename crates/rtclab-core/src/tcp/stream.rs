@@ -118,8 +118,15 @@ impl<M: Clone> Stream<M> {
         }
     }
 
+    /// Messages that it keeps, in either direction.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.written.len().max(self.sender.written()) + self.waiting.len()
+    }
+
     fn forget_acknowledged(&mut self) {
-        while let Some(first) = self.written.first_entry().filter(|it| *it.key() < self.sender.una())
+        while let Some(first) =
+            self.written.first_entry().filter(|it| *it.key() < self.sender.una())
         {
             first.remove();
         }

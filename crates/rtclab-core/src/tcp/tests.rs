@@ -271,6 +271,60 @@ fn on_an_unlimited_link_the_receive_window_limits_what_is_in_flight() {
     }
 }
 
+/// 6 MiB hold 2,730 segments. Any number beyond is answered with an acknowledgement, which tells the sender where the
+/// receiver is.
+#[test]
+fn a_segment_beyond_the_receive_window_is_dropped_and_answered() {
+    let mut receiver = Receiver::new(0);
+    receiver.handle_segment(Time::ZERO, &Segment::new(0, SegmentKind::Syn, Time::ZERO));
+    receiver.poll(Time::ZERO);
+    let mut arrive = |seq: u32| {
+        let mut segment = Segment::new(0, SegmentKind::Data, Time::ZERO);
+        (segment.seq, segment.payload) = (seq, MAX_SEGMENT_BYTES);
+        receiver.handle_segment(Time::ZERO, &segment);
+        let ack = receiver.poll(Time::ZERO).expect("an acknowledgement");
+        (ack.ack, ack.sacked().first().copied())
+    };
+    for seq in [u32::MAX, 1 << 31, 2_731, 2_730] {
+        assert_eq!(arrive(seq), (0, None), "{seq}");
+    }
+    assert_eq!(arrive(2_729), (0, Some((2_729, 2_730))));
+    assert_eq!(arrive(0), (1, Some((2_729, 2_730))));
+    assert_eq!(arrive(2_730), (1, Some((2_729, 2_731))));
+}
+
+/// Every message is a segment of its own. Its far end sends messages from beyond the window.
+#[test]
+fn a_stream_keeps_neither_what_was_acknowledged_nor_what_is_beyond_the_window() {
+    let [mut near, mut far] = [Stream::connect(0), Stream::listen(0)];
+    let mut now = Time::ZERO;
+    let mut exchange = |near: &mut Stream<u32>, far: &mut Stream<u32>| {
+        now += Time::from_millis(50);
+        let go = |from: &mut Stream<u32>, to: &mut Stream<u32>| {
+            from.handle_timeout(now);
+            while let Some((segment, message)) = from.poll(now) {
+                to.handle_segment(now, &segment, message.as_ref());
+            }
+        };
+        go(near, far);
+        go(far, near);
+    };
+    let mut read = Vec::new();
+    for message in 0..1_000 {
+        near.write(Bytes(100), message);
+        exchange(&mut near, &mut far);
+        read.extend(std::iter::from_fn(|| far.read()));
+        assert!(near.kept() <= 20, "{message}: {}", near.kept());
+        let mut segment = Segment::new(0, SegmentKind::Data, Time::ZERO);
+        (segment.seq, segment.payload) = (1_000_000 + message, 100);
+        far.handle_segment(Time::ZERO, &segment, Some(&9));
+        assert!(far.kept() <= 20, "{message}: {}", far.kept());
+    }
+    (0..40).for_each(|_| exchange(&mut near, &mut far));
+    read.extend(std::iter::from_fn(|| far.read()));
+    assert_eq!(read, (0..1_000).collect::<Vec<_>>());
+}
+
 #[test]
 fn the_reordering_timer_reduces_the_window_once_per_recovery() {
     let mut sender = opened(Algorithm::NewReno);

@@ -170,6 +170,14 @@ mod tests {
         (block.fraction_lost, reception.lost())
     }
 
+    /// 400 hours are 1,440,000 s, and so 94,371,840,000 units, whose lowest 32 bits are 4,177,526,784.
+    #[test]
+    fn a_sender_report_of_two_weeks_ago_is_echoed() {
+        let reception = Reception { sender_report: Some((7, Time::ZERO)), ..Reception::default() };
+        let echo = reception.echo(Time::from_secs(400 * 3_600) + Time::from_millis(500));
+        assert_eq!(echo, (7, (94_371_840_000_u64 + 32_768) as u32));
+    }
+
     /// The last packet in order, number 9 at 132 ms, belongs to the frame of number 8.
     #[test]
     fn a_packet_later_than_a_third_of_the_round_trip_is_a_retransmission_and_stays_lost() {

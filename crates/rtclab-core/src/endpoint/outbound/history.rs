@@ -2,7 +2,6 @@
 
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
-use crate::rtp::SeqUnwrapper;
 use crate::rtp::rtcp::TransportFeedback;
 use crate::units::{Bytes, RemoteTime, Time};
 use std::collections::VecDeque;
@@ -43,7 +42,6 @@ pub(super) struct TransportHistory {
     /// Video packets in the report handled last, in order, and whether they arrived.
     outcomes: Vec<(VideoPacket, bool)>,
     next_seq: i64,
-    unwrapper: SeqUnwrapper,
 }
 
 /// A packet that is sent now.
@@ -88,7 +86,7 @@ impl TransportHistory {
     ) {
         self.outcomes.clear();
         for (seq, ticks) in feedback.arrivals() {
-            let seq = self.unwrapper.unwrap(seq);
+            let seq = self.whole(seq);
             let arrival = |ticks: i64| RemoteTime(TransportFeedback::TICK * ticks.max(0) as u64);
             let received = ticks.map(arrival);
             let report = match self.flight.front() {
@@ -99,6 +97,13 @@ impl TransportHistory {
                 out.push(report);
             }
         }
+    }
+
+    /// The newest packet with this number on the wire. So a report on a packet that was never sent is one on a packet that
+    /// was sent long ago, and finds nothing. libwebrtc continues from the highest number that was reported.
+    fn whole(&self, seq: u16) -> i64 {
+        let last = self.next_seq - 1;
+        last - i64::from((last as u16).wrapping_sub(seq))
     }
 
     /// Video packets in the report handled last, in order, and whether they arrived.
@@ -211,6 +216,18 @@ mod tests {
         );
         assert_eq!(report(&mut history, 0, &[true, true, true]), []);
         assert!(history.missing.is_empty());
+    }
+
+    /// Ten packets were sent, so that 10 is the first that was not. libwebrtc would take all out of the flight.
+    #[test]
+    fn a_report_on_packets_that_were_not_sent_changes_nothing() {
+        let mut history = ten_sent();
+        for base in [10, 11, 32_777, 32_778, 60_000] {
+            assert_eq!(report(&mut history, base, &[true]), [], "{base}");
+            assert_eq!(history.in_flight(), Bytes(1_000), "{base}");
+        }
+        assert_eq!(report(&mut history, 9, &[true, true]), [(9, true, false)]);
+        assert_eq!(history.in_flight(), Bytes(0));
     }
 
     #[test]

@@ -190,6 +190,22 @@ mod tests {
         assert!(resend(&mut store, 95, 1));
     }
 
+    /// With a round trip of zero, every request is answered until 2024.
+    #[test]
+    fn ten_copies_of_a_packet_wait_at_most() {
+        let mut store = PacketStore::new(Retransmission::Until2024);
+        store.push(packet(1, 1_000));
+        store.on_sent(Time::ZERO, 1, Time::ZERO);
+        let ask = |store: &mut PacketStore| {
+            (0..100)
+                .filter(|_| store.retransmit(Time(3), 1, Time::ZERO, Repair::Rtx).is_some())
+                .count()
+        };
+        assert_eq!(ask(&mut store), 10);
+        store.on_sent(Time(2), 1, Time::ZERO);
+        assert_eq!(ask(&mut store), 1);
+    }
+
     #[test]
     fn an_acknowledged_packet_is_not_sent_again() {
         let mut store = sent(3);

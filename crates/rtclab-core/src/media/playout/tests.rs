@@ -316,6 +316,52 @@ fn a_full_buffer_of_frames_to_decode_takes_no_other_frame_but_a_key_frame() {
     assert_eq!(arrive(802, true), (true, 800));
 }
 
+/// The frame with number 2,000 comes first, then those before it.
+#[test]
+fn a_full_buffer_takes_no_older_frames_either() {
+    let mut buffer = JitterBuffer::new(90_000.0, Timers::default());
+    let part = VideoPart { first: true, ..VideoPart::default() };
+    for frame in (0..=2_000).rev() {
+        buffer.on_packet(Time::ZERO, &part, true, (frame, frame, 90 * frame), false);
+    }
+    // Nothing can be decoded without a key frame, so that a full buffer is cleared for the next frame.
+    assert_eq!(buffer.stats().frames_dropped, 1_600);
+}
+
+fn arrive_in_2013(playout: &mut dyn Playout, frame: i64, at: Time, timestamp: i64) {
+    let part = VideoPart { first: true, key: frame == 0, ..VideoPart::default() };
+    playout.on_packet(at, &part, true, (frame, frame, timestamp), false);
+}
+
+/// A picture waits for up to a minute, after one that took 59 s.
+#[test]
+fn playout_of_2013_keeps_at_most_800_frames_while_the_next_one_waits() {
+    let mut playout = PlayoutRule::Peak.start(90_000.0, Timers::default());
+    let second = Time::from_secs(1);
+    arrive_in_2013(&mut *playout, 0, second, 0);
+    playout.poll(second * 2);
+    arrive_in_2013(&mut *playout, 1, second * 60, 0);
+    for frame in 2..=1_000 {
+        let at = second * 60 + Time::from_millis(frame as u64);
+        arrive_in_2013(&mut *playout, frame, at, frame * 90 + 59 * 90_000);
+        assert_eq!(playout.stats().frames_dropped, if frame <= 800 { 0 } else { 800 }, "{frame}");
+    }
+}
+
+/// An hour ahead, then as before. The first picture waits for nothing, and the delay begins anew.
+#[test]
+fn playout_of_2013_begins_anew_when_timestamps_jump() {
+    let mut playout = PlayoutRule::Peak.start(90_000.0, Timers::default());
+    let at = |frame: i64| Time::from_millis(1_000 + 33 * frame as u64);
+    for frame in 0..100 {
+        let jump = if frame == 50 { 3_600 * 90_000 } else { 0 };
+        arrive_in_2013(&mut *playout, frame, at(frame), frame * 33 * 90 + jump);
+        let shown = playout.poll(at(frame) + Time::from_millis(20));
+        assert!(shown.is_some(), "{frame}");
+        assert!(playout.target_delay() <= Time::from_millis(10), "{frame}");
+    }
+}
+
 #[test]
 fn playout_of_2013_is_cleared_of_300_frames_that_cannot_be_decoded() {
     let mut playout = PlayoutRule::Peak.start(90_000.0, Timers::default());

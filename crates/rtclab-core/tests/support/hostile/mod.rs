@@ -16,7 +16,7 @@ use world::{PARTICIPANT, SERVER, World};
 /// How long the two nodes are left alone first, so that their calls are connected.
 const SET_UP: Time = Time::from_millis(500);
 /// Virtual time that an input may last.
-const LONGEST: Time = Time::from_secs(20);
+const LONGEST: Time = Time::from_secs(10);
 /// Most copies of a datagram in an action.
 const MOST_COPIES: u8 = 200;
 /// What all ends of both nodes may hold, in bytes: 1.5 MB each.

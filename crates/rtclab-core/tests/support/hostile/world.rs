@@ -94,6 +94,8 @@ struct Choice {
     browser: bool,
     with_host: bool,
     algorithm: tcp::Algorithm,
+    /// Connections that there are none of, by bit.
+    without: u8,
 }
 
 impl Choice {
@@ -122,7 +124,21 @@ impl Choice {
             browser: flags & 16 != 0,
             with_host: flags & 32 != 0,
             algorithm: algorithms[input.below(algorithms.len())],
+            without: input.u8(),
         }
+    }
+
+    /// Whether there is an end with this port.
+    fn has(&self, port: u32) -> bool {
+        let bit = match port {
+            0..SENDS_SWITCHED => 1,
+            SENDS_SWITCHED..8 => 2,
+            8..TCP => 4,
+            TCP..UDP => 8,
+            UDP..TURN => 16,
+            _ => 0,
+        };
+        self.without & bit == 0
     }
 
     fn halves(&self, direction: &Direction) -> Halves {
@@ -257,6 +273,7 @@ impl Choice {
             (TURN, End::Turn(Box::new(TurnStream::client(address(TURN + 1))))),
             (PAGE, End::Page(Box::new(signalling::Client::new(page)))),
         ];
+        let ends = ends.into_iter().filter(|(port, _)| self.has(*port)).collect();
         let mut node = Node::new(PARTICIPANT, ends);
         if self.with_host {
             let config = HostConfig {
@@ -293,6 +310,7 @@ impl Choice {
             (TURN + 1, End::Turn(Box::new(TurnStream::relay(address(TURN))))),
             (PAGE + 1, End::Signalling(Box::new(signalling::Server::new(server)))),
         ];
+        let ends = ends.into_iter().filter(|(port, _)| self.has(*port)).collect();
         let mut node = Node::new(SERVER, ends);
         node.forward(SENDS + 1, TERMINATED + 1);
         node.forward(SENDS_SWITCHED + 1, SWITCHED + 1);
