@@ -7,7 +7,7 @@
 
 mod ingress;
 
-use crate::limits::within;
+use crate::limits::{self, FieldError, within};
 use crate::path::{Departure, DropCause, OnWire, Packet, Path, PathConfig};
 use crate::timeouts::Timeouts;
 use crate::units::{Bytes, Time};
@@ -59,6 +59,12 @@ impl fmt::Display for NetworkError {
     }
 }
 impl std::error::Error for NetworkError {}
+
+impl From<FieldError> for NetworkError {
+    fn from(error: FieldError) -> Self {
+        NetworkError(error.to_string())
+    }
+}
 
 /// A packet in transit.
 #[derive(Clone, Copy, Debug)]
@@ -126,12 +132,12 @@ impl<P> Network<P> {
     /// Builds the network; each path draws from a random stream of its own, derived from `seed`.
     ///
     /// # Errors
-    /// A path with a field that breaks a rule; a route that names an unknown node or path, or no path at all.
+    /// Two nodes or two paths with one name; a path with a field that breaks a rule; a route that names an unknown node or path, or no path at all.
     pub fn new(config: NetworkConfig, seed: u64) -> Result<Self, NetworkError> {
         let checked = config.paths.iter().try_for_each(PathConfig::check);
-        within("network.paths", checked).map_err(|error| NetworkError(error.to_string()))?;
-        let nodes = index_of(config.nodes.iter());
-        let path_ids = index_of(config.paths.iter().map(|path| &path.name));
+        within("network.paths", checked)?;
+        let nodes = index_of("network.nodes", config.nodes.iter())?;
+        let path_ids = index_of("network.paths", config.paths.iter().map(|path| &path.name))?;
         let node = |name: &str| {
             nodes.get(name).copied().ok_or_else(|| {
                 NetworkError(format!(
@@ -432,13 +438,18 @@ impl<P> Network<P> {
     }
 }
 
-fn index_of<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<&'a str, u32> {
-    // Of several with the same name, the first one is used.
+/// Indices by name; fails if one name stands for two.
+fn index_of<'a>(
+    field: &str,
+    names: impl Iterator<Item = &'a String>,
+) -> Result<HashMap<&'a str, u32>, FieldError> {
     let mut index = HashMap::new();
-    for (i, name) in names.enumerate() {
-        index.entry(name.as_str()).or_insert(i as u32);
+    for (number, name) in (0..).zip(names) {
+        let is_only = index.insert(name.as_str(), number).is_none();
+        let value = format_args!("`{name}` a second time");
+        limits::require(is_only, field, value, "a name that no other has")?;
     }
-    index
+    Ok(index)
 }
 
 /// Seed of the `index`-th random stream of a run (SplitMix64, Steele et al. 2014).

@@ -85,6 +85,8 @@ fn a_value_that_would_hang_wrap_or_panic_is_refused_with_its_field() {
             "participants.alice.host.variation.correlation_ns: 0 ns ",
         ),
         ("/connections/0", "/end_ns", json!(long), "connections.0.end_ns: "),
+        ("/network", "/nodes", json!(["alice", "bob", "core", "bob"]), "network.nodes: `bob` "),
+        ("/network/paths/2", "/name", json!("alice.up"), "network.paths: `alice.up` "),
         (
             path,
             "/capacity",
