@@ -6,6 +6,7 @@
 //! next path ahead of time, and enters it in its turn when that path is looked at for another reason.
 
 mod ingress;
+pub(crate) mod lookahead;
 
 use crate::limits::within;
 use crate::path::{Departure, DropCause, OnWire, Packet, Path, PathConfig};
@@ -250,11 +251,15 @@ impl<P> Network<P> {
 
     /// The next packet that has come out by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
+        self.poll_to(Position::end_of(now))
+    }
+
+    fn poll_to(&mut self, limit: Position) -> Option<NetworkEvent<P>> {
         loop {
             let (index, at) = self.timeouts.earliest();
             let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
-            if at.min(ready) > now {
-                self.reach(Position::end_of(now));
+            if Position::before(at, index).min(Position::end_of(ready)) > limit {
+                self.reach(limit);
                 return None;
             }
             if ready < at {

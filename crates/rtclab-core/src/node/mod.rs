@@ -190,6 +190,11 @@ impl Node {
         self.relayed.extend(self.index_of(stream).map(|stream| (far_end, stream)));
     }
 
+    /// Whether an end here has a TCP connection with a relay.
+    pub(crate) fn relays_over_tcp(&self) -> bool {
+        self.wiring.iter().any(|wiring| wiring.turn.is_some())
+    }
+
     /// The processor, if encoding takes time.
     pub fn host(&self) -> Option<&Host> {
         self.host.as_ref()

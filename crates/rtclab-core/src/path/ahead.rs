@@ -1,7 +1,7 @@
 //! What a network asks of a path to put packets before the next path of their route ahead of time: as soon as it is
 //! known when they arrive there.
 
-use super::{Capacity, LossPosition, OnWire, Path, PathConfig, QueueLimit};
+use super::{Capacity, LossPosition, OnWire, Packet, Path, PathConfig, QueueLimit};
 use crate::units::{Bytes, Time};
 
 /// What a queue holds for certain at any time, whatever the rate of the link is then. Of a path that may drop a packet
@@ -64,6 +64,20 @@ impl<P> Path<P> {
             0 => self.wire.pop_back(),
             later => self.wire.remove(self.wire.len() - 1 - later),
         }
+    }
+
+    /// Takes the next packet off the wire that arrives before `until`, with when it does and how long it waited in the
+    /// queue. Everything that entered before `now` has entered.
+    pub(crate) fn take_arrival(
+        &mut self,
+        now: Time,
+        until: Time,
+    ) -> Option<(Time, Time, Packet<P>)> {
+        self.advance(now);
+        self.wire.front().filter(|next| next.at < until)?;
+        let OnWire { at, queued, packet } = self.wire.pop_front()?;
+        self.fresh = self.fresh.min(self.wire.len());
+        Some((at, queued, packet))
     }
 
     /// Puts a packet that was taken back on the wire, where it is kept.
