@@ -1,8 +1,8 @@
 //! What a network knows of its deliveries ahead of time.
 
 use super::ingress::Position;
-use super::{Network, NetworkEvent, NodeId};
-use crate::path::Packet;
+use super::{Hop, Network, NetworkEvent, NodeId};
+use crate::path::{OnWire, Packet};
 use crate::units::Time;
 
 /// How far ahead deliveries are known, whatever is sent meanwhile.
@@ -61,13 +61,7 @@ impl<P> Network<P> {
                 last.push(end);
             }
         }
-        // A path at which some routes end must not be in the middle of others.
-        let in_the_middle = self.routes.iter().any(|(_, route)| {
-            let mut paths = route.iter().map(|path| path.0 as usize).filter(|i| last.contains(i));
-            paths.next();
-            paths.next().is_some()
-        });
-        (!in_the_middle && time > Time::ZERO && time < Time::MAX).then_some(Lookahead { time, last })
+        (time > Time::ZERO && time < Time::MAX).then_some(Lookahead { time, last })
     }
 
     /// Takes all deliveries before `until` out of the network, in order. Everything before `now` has happened, and `until`
@@ -83,13 +77,17 @@ impl<P> Network<P> {
         for &path in &lookahead.last {
             self.take_in(path, now);
             let before = out.len();
-            while let Some((at, queued, mut packet)) = self.paths[path].take_arrival(now, until) {
-                packet.payload.queued += queued;
-                let (to, _) = self.routes[packet.payload.route as usize];
-                let queued = packet.payload.queued;
+            let Network { paths, routes, transparent, .. } = self;
+            let is_last = |hop: &Hop<P>| {
+                let later = &routes[hop.route as usize].1[hop.hop as usize + 1..];
+                later.iter().all(|path| transparent[path.0 as usize])
+            };
+            paths[path].take_arrivals((now, until), is_last, |OnWire { at, queued, packet }| {
+                let (to, _) = routes[packet.payload.route as usize];
+                let queued = packet.payload.queued + queued;
                 let packet = packet.map(|hop| hop.payload);
                 out.push(Delivery { at, path, to, queued, packet });
-            }
+            });
             if out.len() > before {
                 self.update(path, now);
             }

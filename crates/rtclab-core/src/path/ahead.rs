@@ -1,7 +1,7 @@
 //! What a network asks of a path to put packets before the next path of their route ahead of time: as soon as it is
 //! known when they arrive there.
 
-use super::{Capacity, LossPosition, OnWire, Packet, Path, PathConfig, QueueLimit};
+use super::{Capacity, LossPosition, OnWire, Path, PathConfig, QueueLimit};
 use crate::units::{Bytes, Time};
 
 /// What a queue holds for certain at any time, whatever the rate of the link is then. Of a path that may drop a packet
@@ -66,18 +66,28 @@ impl<P> Path<P> {
         }
     }
 
-    /// Takes the next packet off the wire that arrives before `until`, with when it does and how long it waited in the
-    /// queue. Everything that entered before `now` has entered.
-    pub(crate) fn take_arrival(
+    /// Takes the packets off the wire that arrive before `until` and are wanted. Everything that entered before `now` has
+    /// entered.
+    pub(crate) fn take_arrivals(
         &mut self,
-        now: Time,
-        until: Time,
-    ) -> Option<(Time, Time, Packet<P>)> {
+        (now, until): (Time, Time),
+        is_wanted: impl Fn(&P) -> bool,
+        mut take: impl FnMut(OnWire<P>),
+    ) {
         self.advance(now);
-        self.wire.front().filter(|next| next.at < until)?;
-        let OnWire { at, queued, packet } = self.wire.pop_front()?;
-        self.fresh = self.fresh.min(self.wire.len());
-        Some((at, queued, packet))
+        let mut index = 0;
+        while let Some(next) = self.wire.get(index).filter(|next| next.at < until) {
+            if !is_wanted(&next.packet.payload) {
+                index += 1;
+                continue;
+            }
+            if index >= self.wire.len() - self.fresh {
+                self.fresh -= 1;
+            }
+            if let Some(packet) = self.wire.remove(index) {
+                take(packet);
+            }
+        }
     }
 
     /// Puts a packet that was taken back on the wire, where it is kept.

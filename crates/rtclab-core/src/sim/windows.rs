@@ -111,6 +111,8 @@ impl Desk {
         while !self.stands_still {
             let arrival = self.inbox.front().map_or(Time::MAX, |arrived| arrived.key.at);
             let (due, port) = node.next().unwrap_or((Time::MAX, 0));
+            // All deliveries at one time come before its timeouts, also those that are overdue.
+            let is_delivery = arrival <= due.max(self.last);
             let now = arrival.min(due).max(self.last);
             if now >= until {
                 return;
@@ -118,7 +120,7 @@ impl Desk {
             self.last = now;
             self.moment.begin(now);
             self.events += 1;
-            match self.inbox.pop_front_if(|_| arrival <= due) {
+            match self.inbox.pop_front_if(|_| is_delivery) {
                 Some(Arrived { key, flight }) => {
                     self.key = key;
                     node.handle_datagram(now, flight.to.port, &flight.received());
