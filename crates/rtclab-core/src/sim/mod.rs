@@ -24,8 +24,8 @@ use moment::Moment;
 use windows::Windows;
 use world::World;
 
-pub use windows::{Alone, Crew, Job};
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
+pub use windows::{Alone, Crew, Job};
 
 /// Result of a run.
 pub struct SimResult {
@@ -65,6 +65,10 @@ pub fn simulate_captured(config: &SimConfig) -> Result<(SimResult, Captured), Si
     Ok((simulation.finish(), capture.map(Capture::finish).unwrap_or_default()))
 }
 
+/// From this many ends on, the state of all ends does not fit into a processor's cache, and it pays to run node after
+/// node.
+const MANY_ENDS: usize = 200;
+
 /// A request of a congestion control for a decision, made at an end of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingRequest {
@@ -96,8 +100,8 @@ pub struct Simulation {
     world: World,
     /// If the run can be worked off in windows.
     windows: Option<Windows>,
-    /// Whether it has been run at all.
-    has_begun: bool,
+    /// Everything before this time has happened.
+    next: Time,
 }
 
 impl Simulation {
@@ -157,7 +161,8 @@ impl Simulation {
         if let Some(failure) = &self.world.failure {
             return Err(failure.clone());
         }
-        let result = match self.windows.take() {
+        let pays = crew.hands() > 1 || self.world.ends.len() >= MANY_ENDS;
+        let result = match self.windows.take_if(|_| pays) {
             Some(mut windows) => {
                 let result = self.run_in_windows(until, &mut windows, crew);
                 self.windows = Some(windows);
@@ -181,9 +186,11 @@ impl Simulation {
         crew: &dyn Crew,
     ) -> Result<(), SimError> {
         let end = until.saturating_add(Time(1));
-        let begin = if self.has_begun { self.now.saturating_add(Time(1)) } else { Time::ZERO };
-        self.has_begun = true;
-        let result = windows.run((begin, end), &mut self.nodes, &mut self.world, crew);
+        let result = windows.run((self.next, end), &mut self.nodes, &mut self.world, crew);
+        (self.next, self.last) = (end, until);
+        for (index, node) in self.nodes.iter().enumerate() {
+            self.timeouts.set(index, node.next());
+        }
         self.now = match &result {
             Err(SimError::Control { at, .. } | SimError::Standstill { at, .. }) => *at,
             _ => until,
@@ -202,7 +209,7 @@ impl Simulation {
                 return Ok(());
             }
             if now > until {
-                self.now = until;
+                (self.now, self.next) = (until, until.saturating_add(Time(1)));
                 return Ok(());
             }
             self.last = now;
@@ -279,18 +286,10 @@ impl Simulation {
             // Deliveries may now be known less far ahead, or not at all.
             match self.world.links.network.lookahead() {
                 Some(lookahead) => windows.set_lookahead(lookahead),
-                None => self.leave_windows(),
+                None => self.windows = None,
             }
         }
         Ok(())
-    }
-
-    fn leave_windows(&mut self) {
-        self.windows = None;
-        self.last = self.now;
-        for (index, node) in self.nodes.iter().enumerate() {
-            self.timeouts.set(index, node.next());
-        }
     }
 
     /// The configuration of a path as it is now; `None` if there is no path of this name.

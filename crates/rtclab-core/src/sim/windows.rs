@@ -301,8 +301,7 @@ impl World {
                 Some((_, Output::Departing(departing))) => self.launch(key.at, departing),
                 Some((_, Output::Standstill)) => {
                     let what = format!("a part of {}", self.ends[key.port as usize].owner);
-                    self.failure =
-                        Some(SimError::Standstill { at: key.at, what, next: key.due });
+                    self.failure = Some(SimError::Standstill { at: key.at, what, next: key.due });
                 }
                 None => {}
             }

@@ -1,9 +1,9 @@
 //! What is outside of the nodes: the network with the datagrams in it, and the record.
 
+use super::PendingRequest;
 use super::compositions::{Compositions, Picture};
 use super::config::SimError;
 use super::links::{FlightId, Links};
-use super::PendingRequest;
 use crate::capture::{Capture, Passing};
 use crate::endpoint;
 use crate::network::{NodeId, PathId};

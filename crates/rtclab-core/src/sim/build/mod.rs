@@ -5,11 +5,11 @@ mod signalling;
 mod traffic;
 mod turn;
 
+use super::Simulation;
 use super::compositions::Compositions;
 use super::config::{ParticipantConfig, SimConfig, SimError};
 use super::links::Links;
 use super::moment::Moment;
-use super::Simulation;
 use super::world::{EndRecord, World};
 use crate::capture::Description;
 use crate::catalogue::Catalogue;
@@ -199,7 +199,7 @@ pub(super) fn simulation(
             failure: None,
         },
         windows: None,
-        has_begun: false,
+        next: Time::ZERO,
     };
     Ok((simulation, descriptions))
 }
