@@ -152,6 +152,10 @@ def _digests(text: str, changes: list[str]) -> dict[str, str]:
         native = Scenario.load(scenario, changes).native(seed=7)
     native["duration_ns"] = min(int(str(native["duration_ns"])), LONGEST_NS)
     own = _columns(_native.simulate(json.dumps(native)))
+    if "threads" in str(_native.simulate.__doc__):  # older commits have one thread
+        on_two = _columns(_native.simulate(json.dumps(native), threads=2))
+        if on_two != own:
+            raise AssertionError("two threads simulate other bytes than one")
     tables, capture, descriptions = _native.simulate_captured(json.dumps(native))
     # Runs with a capture go event after event, others node after node where they can.
     captured = {f"captured {name}": digest for name, digest in _columns(tables).items()}

@@ -55,7 +55,7 @@ impl<P> Network<P> {
         let (mut last, mut time) = (Vec::new(), Time::MAX);
         for (_, route) in &self.routes {
             let opaque = route.iter().map(|path| path.0 as usize);
-            let end = opaque.filter(|path| !self.transparent[*path]).last()?;
+            let end = opaque.filter(|path| !self.transparent[*path]).next_back()?;
             time = time.min(self.paths[end].least_transit());
             if !last.contains(&end) {
                 last.push(end);

@@ -120,7 +120,7 @@ impl Desk {
             self.last = now;
             self.moment.begin(now);
             self.events += 1;
-            match self.inbox.pop_front_if(|_| is_delivery) {
+            match is_delivery.then(|| self.inbox.pop_front()).flatten() {
                 Some(Arrived { key, flight }) => {
                     self.key = key;
                     node.handle_datagram(now, flight.to.port, &flight.received());
