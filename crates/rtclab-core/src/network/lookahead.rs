@@ -54,8 +54,8 @@ impl<P> Network<P> {
     pub(crate) fn lookahead(&self) -> Option<Lookahead> {
         let (mut last, mut time) = (Vec::new(), Time::MAX);
         for (_, route) in &self.routes {
-            let opaque = route.iter().map(|path| path.0 as usize);
-            let end = opaque.filter(|path| !self.transparent[*path]).next_back()?;
+            let mut indices = route.iter().map(|path| path.0 as usize);
+            let end = indices.rfind(|path| !self.transparent[*path])?;
             time = time.min(self.paths[end].least_transit());
             if !last.contains(&end) {
                 last.push(end);
