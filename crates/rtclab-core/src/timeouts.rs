@@ -31,6 +31,8 @@ pub(crate) struct Timeouts<T = Time> {
     /// [`Due::NEVER`] in unused places.
     below: Vec<Vec<[T; BLOCK]>>,
     top: [T; BLOCK],
+    /// Number of places of `top` in use.
+    used: usize,
     earliest: (T, usize),
 }
 
@@ -46,7 +48,8 @@ impl<T: Due> Timeouts<T> {
         }
         let mut top = [T::NEVER; BLOCK];
         top[..times.len()].copy_from_slice(&times);
-        let mut timeouts = Timeouts { below, top, earliest: (T::NEVER, 0) };
+        let used = times.len().max(1);
+        let mut timeouts = Timeouts { below, top, used, earliest: (T::NEVER, 0) };
         timeouts.earliest = timeouts.search();
         timeouts
     }
@@ -83,7 +86,7 @@ impl<T: Due> Timeouts<T> {
 
     /// Follows the earliest timeout from the single block down to its party.
     fn search(&self) -> (T, usize) {
-        let (earliest, mut index) = earliest_in(&self.top);
+        let (earliest, mut index) = earliest_in(&self.top[..self.used]);
         for blocks in self.below.iter().rev() {
             index = BLOCK * index + earliest_in(&blocks[index]).1;
         }
@@ -92,7 +95,7 @@ impl<T: Due> Timeouts<T> {
 }
 
 /// The earliest of the timeouts, and the place of the first such.
-fn earliest_in<T: Due>(block: &[T; BLOCK]) -> (T, usize) {
+fn earliest_in<T: Due>(block: &[T]) -> (T, usize) {
     let mut earliest = (block[0], 0);
     for (index, at) in block.iter().enumerate() {
         // Without a branch, which no processor could predict.

@@ -76,20 +76,22 @@ impl<P> Network<P> {
         self.reach(Position::before(now, 0));
         for &path in &lookahead.last {
             self.take_in(path, now);
+            self.paths[path].advance_to(now);
+            self.update(path, now);
             let before = out.len();
             let Network { paths, routes, transparent, .. } = self;
             let is_last = |hop: &Hop<P>| {
                 let later = &routes[hop.route as usize].1[hop.hop as usize + 1..];
                 later.iter().all(|path| transparent[path.0 as usize])
             };
-            paths[path].take_arrivals((now, until), is_last, |OnWire { at, queued, packet }| {
+            paths[path].take_arrivals(until, is_last, |OnWire { at, queued, packet }| {
                 let (to, _) = routes[packet.payload.route as usize];
                 let queued = packet.payload.queued + queued;
                 let packet = packet.map(|hop| hop.payload);
                 out.push(Delivery { at, path, to, queued, packet });
             });
             if out.len() > before {
-                self.update(path, now);
+                self.update_timeout(path);
             }
         }
         out[begin..].sort_by_key(|delivery| (delivery.at, delivery.path));
