@@ -265,7 +265,7 @@ impl<P> Network<P> {
         loop {
             let (index, at) = self.timeouts.earliest();
             let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
-            if Position::before(at, index).min(Position::end_of(ready)) > limit {
+            if Position::before(at, index as u32).min(Position::end_of(ready)) > limit {
                 self.reach(limit);
                 return None;
             }

@@ -43,7 +43,7 @@ impl Until {
     fn position(self) -> Position {
         match self {
             Until::Before(at) => Position::before(at, 0),
-            Until::Delivery(at, path) => Position::exit(at, path),
+            Until::Delivery(at, path) => Position::exit(at, path as u32),
             Until::End(at) => Position::end_of(at),
         }
     }
