@@ -16,7 +16,7 @@ use crate::node::{self, Node};
 use crate::path::PathConfig;
 use crate::record::{Detail, Recorder, Table};
 use crate::table::Text;
-use crate::timeouts::Timeouts;
+use crate::timeouts::{TimeAndNumber, Timeouts};
 use crate::turn_tcp::Carried;
 use crate::units::Time;
 use links::{Arrival, FlightId};
@@ -94,7 +94,7 @@ pub struct Simulation {
     nodes: Vec<Node>,
     /// When each node is due, and the port of its end that is. Of ends that are due at the same time, the one with the
     /// lowest port comes first, whatever its node.
-    timeouts: Timeouts<(Time, u32)>,
+    timeouts: Timeouts<TimeAndNumber>,
     /// Nodes that take time for encoding, and the names of their participants or servers.
     machines: Vec<(NodeId, Text)>,
     world: World,
@@ -189,7 +189,7 @@ impl Simulation {
         let result = windows.run((self.next, end), &mut self.nodes, &mut self.world, crew);
         (self.next, self.last) = (end, until);
         for (index, node) in self.nodes.iter().enumerate() {
-            self.timeouts.set(index, node.next());
+            self.timeouts.set(index, node.next_key());
         }
         self.now = match &result {
             Err(SimError::Control { at, .. } | SimError::Standstill { at, .. }) => *at,
@@ -201,7 +201,8 @@ impl Simulation {
     fn run(&mut self, until: Time) -> Result<(), SimError> {
         loop {
             let network = self.world.links.network.poll_timeout().unwrap_or(Time::MAX);
-            let (index, (timeout, _)) = self.timeouts.earliest();
+            let (index, timeout) = self.timeouts.earliest();
+            let timeout = timeout.at();
             // An end may report a timeout that has already passed.
             let now = network.min(timeout).max(self.last);
             if now > self.last && !self.world.requests.is_empty() {
@@ -402,6 +403,6 @@ impl Simulation {
                 None => self.world.launch(now, departing),
             }
         }
-        self.timeouts.set(node, self.nodes[node].next());
+        self.timeouts.set(node, self.nodes[node].next_key());
     }
 }

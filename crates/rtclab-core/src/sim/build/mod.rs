@@ -186,7 +186,7 @@ pub(super) fn simulation(
         now: Time::ZERO,
         last: Time::ZERO,
         moment: Moment::default(),
-        timeouts: Timeouts::new(nodes.iter().map(Node::next)),
+        timeouts: Timeouts::new(nodes.iter().map(Node::next_key)),
         nodes,
         machines,
         world: World {
