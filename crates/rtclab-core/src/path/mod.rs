@@ -350,7 +350,7 @@ impl<P> Path<P> {
     /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
     pub fn pending(&self) -> usize {
         let serving = usize::from(matches!(self.in_service, Some(InService::Here { .. })));
-        self.queue.len() + serving + self.wire.len() + self.dropped.len()
+        self.queue.len() + serving + self.wire.len() + self.offered.len() + self.dropped.len()
     }
 
     /// Replaces the configuration from `now` on.
@@ -438,6 +438,8 @@ impl<P> Path<P> {
     fn earliest_served(&self) -> Time {
         match &self.in_service {
             Some(InService::Ahead { .. }) if self.queue.len() == 0 => Time::MAX,
+            // On Wi-Fi, which the path may have been when its service began.
+            Some(InService::Here { finish, served }) if served.lost => *finish,
             Some(service) => service.finish().saturating_add(self.unobserved),
             None => Time::MAX,
         }
