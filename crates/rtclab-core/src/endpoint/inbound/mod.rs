@@ -13,7 +13,7 @@ use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
 use crate::media::grid::{Grid, PERIOD, Timers};
-use crate::media::playout::RecentRtt;
+use crate::media::playout::{Playout, RecentRtt};
 use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
@@ -47,6 +47,8 @@ pub(super) struct Receiver {
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
+    /// When one of the video streams is due, as of the last packet, timeout or frame.
+    next_video: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
@@ -87,6 +89,7 @@ impl Receiver {
                 .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
+            next_video: Time::MAX,
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
@@ -175,8 +178,13 @@ impl Receiver {
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
         let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
-        let feedback = feedback.min(or_never(self.sync.poll_timeout()));
-        self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
+        feedback.min(or_never(self.sync.poll_timeout())).min(self.next_video)
+    }
+
+    /// Looks when one of the video streams is due.
+    fn follow_videos(&mut self) {
+        let timeouts = self.videos.iter().map(InboundVideo::poll_timeout);
+        self.next_video = timeouts.fold(Time::MAX, Time::min);
     }
 
     /// Sends what is due; feedback takes its share of the `target` rate.
@@ -261,6 +269,7 @@ impl Receiver {
                 events.push_back(Event::FrameRendered { ssrc, frame });
             }
         }
+        self.follow_videos();
     }
 
     /// Report blocks for the video streams received, and for their retransmissions if the far end's schedule has
@@ -288,9 +297,12 @@ impl Receiver {
     /// Requests what is missing, if anything is due.
     #[inline]
     fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
+        self.follow_videos();
         let sampled = self.recent_rtt.as_ref().is_some_and(|recent| recent.is_due(now));
-        if sampled || self.videos.iter().any(|video| video.needs_repair(now)) {
+        let is_due = sampled || self.next_video <= now;
+        if is_due || self.videos.iter().any(InboundVideo::has_overflow) {
             self.request_due_repair(now, rtt, outbox);
+            self.follow_videos();
         }
     }
 
