@@ -273,6 +273,7 @@ impl Peer {
     fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
         if now >= self.config.session.end {
             self.sender.catch_up(now);
+            self.receiver.catch_up(now);
             self.report_statistics(now);
             self.left = true;
             self.events.push_back(Event::Left);
@@ -316,6 +317,7 @@ impl Peer {
         }
         if self.timers.statistics <= now {
             self.sender.catch_up(now + Time(1));
+            self.receiver.catch_up(now + Time(1));
             self.report_statistics(now);
         }
         Ok(())

@@ -104,6 +104,19 @@ impl Receiver {
         video.or(self.audios.first().map(|audio| audio.config.ssrc)).unwrap_or(0)
     }
 
+    /// Makes up for pictures that went to the decoder before `now`, with the round trips that were known then.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        loop {
+            let videos = self.videos.iter().enumerate();
+            let first = videos.map(|(index, video)| (video.playout.release(), index)).min();
+            let Some((release, index)) = first.filter(|(release, _)| *release < now) else {
+                return;
+            };
+            self.follow_rtt(release);
+            self.videos[index].playout.catch_up(now);
+        }
+    }
+
     /// Handles an RTP packet. `rtt` is the round-trip time that the sending half has measured.
     pub(super) fn on_rtp(
         &mut self,
@@ -113,6 +126,7 @@ impl Receiver {
         rtt: Option<Time>,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        self.catch_up(now);
         let ssrc = packet.header.ssrc;
         let audio = self.audios.iter().position(|audio| audio.config.ssrc == ssrc);
         if self.estimator.is_some() {
@@ -195,6 +209,7 @@ impl Receiver {
         rtt: Option<Time>,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        self.catch_up(now);
         if self.arrivals.next_report.is_some_and(|at| at <= now) {
             self.arrivals.schedule(now, target);
             let ssrcs = (self.local_ssrc, self.media_ssrc());
@@ -229,6 +244,7 @@ impl Receiver {
 
     /// Takes the round trip of a report block on what this side sends.
     pub(super) fn on_report_block(&mut self, now: Time, rtt: Time) {
+        self.catch_up(now);
         let videos = &mut self.videos;
         let report = &mut |rtt| videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
         if let Some(recent) = &mut self.recent_rtt {
@@ -238,12 +254,19 @@ impl Receiver {
 
     /// The round trip by which requests are repeated; `last` comes from the last report block.
     fn repeat_rtt(&mut self, now: Time, last: Option<Time>) -> Time {
+        self.follow_rtt(now);
+        let today = self.recent_rtt.as_ref().map(RecentRtt::max);
+        today.unwrap_or(last).unwrap_or(DEFAULT_RTT)
+    }
+
+    /// Reports the round trips until `now` to the video streams.
+    fn follow_rtt(&mut self, now: Time) {
         let videos = &mut self.videos;
-        let Some(recent) = &mut self.recent_rtt else { return last.unwrap_or(DEFAULT_RTT) };
-        recent.advance(now, &mut |rtt| {
-            videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
-        });
-        recent.max().unwrap_or(DEFAULT_RTT)
+        if let Some(recent) = &mut self.recent_rtt {
+            recent.advance(now, &mut |rtt| {
+                videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
+            });
+        }
     }
 
     /// Whether there is a REMB to send without waiting for the next report.

@@ -132,6 +132,15 @@ pub trait Playout: Send {
     /// When to call [`Playout::poll`] or [`Playout::poll_key_request`] again.
     fn poll_timeout(&self) -> Option<Time>;
 
+    /// When the next picture goes to the decoder. Nobody sees anything of that before the picture is shown, so it needs no
+    /// call at that time; see [`Playout::catch_up`].
+    fn release(&self) -> Time {
+        Time::MAX
+    }
+
+    /// Makes up for a picture that went to the decoder before `now`.
+    fn catch_up(&mut self, _now: Time) {}
+
     /// The next picture shown by `now`.
     fn poll(&mut self, now: Time) -> Option<Rendered>;
 
@@ -193,6 +202,14 @@ impl Playout for AnyPlayout {
 
     fn poll_timeout(&self) -> Option<Time> {
         each!(self, inner => inner.poll_timeout())
+    }
+
+    fn release(&self) -> Time {
+        each!(self, inner => inner.release())
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        each!(self, inner => inner.catch_up(now));
     }
 
     fn poll(&mut self, now: Time) -> Option<Rendered> {
