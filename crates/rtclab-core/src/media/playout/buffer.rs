@@ -114,7 +114,11 @@ impl JitterBuffer {
             }
             behind -= 1;
         }
-        self.frames.insert(behind, Assembly::new(now, frame, timestamp));
+        let assembly = Assembly::new(now, frame, timestamp);
+        match behind == self.frames.len() {
+            true => self.frames.push_back(assembly),
+            false => self.frames.insert(behind, assembly),
+        }
         behind
     }
 
@@ -204,6 +208,9 @@ impl JitterBuffer {
     }
 
     fn drop_until(&mut self, index: usize) {
+        if index == 0 {
+            return;
+        }
         self.stats.frames_dropped += index as u64;
         self.frames.drain(..index);
     }

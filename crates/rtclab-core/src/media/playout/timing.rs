@@ -87,7 +87,8 @@ impl Timing {
             self.current_ms = self.jitter_ms;
         }
         let late_ms = ms(now) - render_ms + self.decode_ms() + RENDER_MS;
-        if late_ms.round() >= 0.0 {
+        // In whole milliseconds.
+        if late_ms > -0.5 {
             self.current_ms = (self.current_ms + late_ms).min(self.target_ms());
         }
     }
