@@ -111,7 +111,7 @@ impl fmt::Display for Time {
 
 /// Rounds to nearest, halves up, like `f64::round`, which is a function call on most processors. Negative values
 /// become zero.
-fn rounded(value: f64) -> u64 {
+pub(crate) fn rounded(value: f64) -> u64 {
     let whole = value as u64;
     whole.saturating_add(u64::from(value - whole as f64 >= 0.5))
 }

@@ -114,6 +114,8 @@ pub struct GoogCc {
     next_process: Time,
     /// Whether updates change nothing before the next packet, feedback or probe, once that was asked.
     settled: Option<bool>,
+    /// Whether the last packet that was sent changed the decision.
+    changed_by_sending: bool,
     is_started: bool,
     has_sent: bool,
     has_feedback: bool,
@@ -156,6 +158,7 @@ impl GoogCc {
             given_out: VecDeque::new(),
             next_process: Time::ZERO,
             settled: None,
+            changed_by_sending: false,
             is_started: false,
             has_sent: false,
             has_feedback: false,
@@ -372,10 +375,19 @@ impl Controller for GoogCc {
         }
         self.send_side.on_sent(at);
         self.pushback.set_outstanding(bytes(packet.in_flight));
-        let changed = self.notify(at);
-        self.settled =
-            self.settled.filter(|settled| *settled && !changed).map(|_| self.stays_settled());
+        let was_settled = self.settled == Some(true);
+        let stays_settled = was_settled && self.stays_settled();
+        // In a settled state only the beginning or the end of an application-limited region can be news.
+        let in_alr = self.alr.started().is_some();
+        let has_news =
+            !stays_settled || self.notified.is_none_or(|notified| notified.in_alr != in_alr);
+        self.changed_by_sending = has_news && self.notify(at);
+        self.settled = (was_settled && !self.changed_by_sending).then_some(stays_settled);
         Ok(())
+    }
+
+    fn is_changed_by_sending(&self) -> bool {
+        self.changed_by_sending
     }
 
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {

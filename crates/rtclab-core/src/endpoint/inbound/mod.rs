@@ -13,7 +13,7 @@ use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
 use crate::media::grid::{Grid, PERIOD, Timers};
-use crate::media::playout::RecentRtt;
+use crate::media::playout::{Playout, RecentRtt};
 use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
@@ -47,6 +47,8 @@ pub(super) struct Receiver {
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
+    /// When one of the video streams is due, as of the last packet, timeout or frame.
+    next_video: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
@@ -87,6 +89,7 @@ impl Receiver {
                 .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
+            next_video: Time::MAX,
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
@@ -101,6 +104,19 @@ impl Receiver {
         video.or(self.audios.first().map(|audio| audio.config.ssrc)).unwrap_or(0)
     }
 
+    /// Makes up for pictures that went to the decoder before `now`, with the round trips that were known then.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        loop {
+            let videos = self.videos.iter().enumerate();
+            let first = videos.map(|(index, video)| (video.playout.release(), index)).min();
+            let Some((release, index)) = first.filter(|(release, _)| *release < now) else {
+                return;
+            };
+            self.follow_rtt(release);
+            self.videos[index].playout.catch_up(now);
+        }
+    }
+
     /// Handles an RTP packet. `rtt` is the round-trip time that the sending half has measured.
     pub(super) fn on_rtp(
         &mut self,
@@ -110,6 +126,7 @@ impl Receiver {
         rtt: Option<Time>,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        self.catch_up(now);
         let ssrc = packet.header.ssrc;
         let audio = self.audios.iter().position(|audio| audio.config.ssrc == ssrc);
         if self.estimator.is_some() {
@@ -175,8 +192,13 @@ impl Receiver {
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
         let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
-        let feedback = feedback.min(or_never(self.sync.poll_timeout()));
-        self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
+        feedback.min(or_never(self.sync.poll_timeout())).min(self.next_video)
+    }
+
+    /// Looks when one of the video streams is due.
+    fn follow_videos(&mut self) {
+        let timeouts = self.videos.iter().map(InboundVideo::poll_timeout);
+        self.next_video = timeouts.fold(Time::MAX, Time::min);
     }
 
     /// Sends what is due; feedback takes its share of the `target` rate.
@@ -187,6 +209,7 @@ impl Receiver {
         rtt: Option<Time>,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        self.catch_up(now);
         if self.arrivals.next_report.is_some_and(|at| at <= now) {
             self.arrivals.schedule(now, target);
             let ssrcs = (self.local_ssrc, self.media_ssrc());
@@ -221,6 +244,7 @@ impl Receiver {
 
     /// Takes the round trip of a report block on what this side sends.
     pub(super) fn on_report_block(&mut self, now: Time, rtt: Time) {
+        self.catch_up(now);
         let videos = &mut self.videos;
         let report = &mut |rtt| videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
         if let Some(recent) = &mut self.recent_rtt {
@@ -230,12 +254,19 @@ impl Receiver {
 
     /// The round trip by which requests are repeated; `last` comes from the last report block.
     fn repeat_rtt(&mut self, now: Time, last: Option<Time>) -> Time {
+        self.follow_rtt(now);
+        let today = self.recent_rtt.as_ref().map(RecentRtt::max);
+        today.unwrap_or(last).unwrap_or(DEFAULT_RTT)
+    }
+
+    /// Reports the round trips until `now` to the video streams.
+    fn follow_rtt(&mut self, now: Time) {
         let videos = &mut self.videos;
-        let Some(recent) = &mut self.recent_rtt else { return last.unwrap_or(DEFAULT_RTT) };
-        recent.advance(now, &mut |rtt| {
-            videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
-        });
-        recent.max().unwrap_or(DEFAULT_RTT)
+        if let Some(recent) = &mut self.recent_rtt {
+            recent.advance(now, &mut |rtt| {
+                videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
+            });
+        }
     }
 
     /// Whether there is a REMB to send without waiting for the next report.
@@ -261,6 +292,7 @@ impl Receiver {
                 events.push_back(Event::FrameRendered { ssrc, frame });
             }
         }
+        self.follow_videos();
     }
 
     /// Report blocks for the video streams received, and for their retransmissions if the far end's schedule has
@@ -288,9 +320,12 @@ impl Receiver {
     /// Requests what is missing, if anything is due.
     #[inline]
     fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
+        self.follow_videos();
         let sampled = self.recent_rtt.as_ref().is_some_and(|recent| recent.is_due(now));
-        if sampled || self.videos.iter().any(|video| video.needs_repair(now)) {
+        let is_due = sampled || self.next_video <= now;
+        if is_due || self.videos.iter().any(InboundVideo::has_overflow) {
             self.request_due_repair(now, rtt, outbox);
+            self.follow_videos();
         }
     }
 

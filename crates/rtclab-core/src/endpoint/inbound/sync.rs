@@ -3,6 +3,7 @@
 use super::audio::InboundAudio;
 use super::video::InboundVideo;
 use crate::media::lip_sync::LipSync;
+use crate::media::playout::Playout;
 use crate::units::Time;
 
 /// Interval of comparisons.

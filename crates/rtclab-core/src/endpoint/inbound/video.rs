@@ -8,7 +8,7 @@ use crate::endpoint::or_never;
 use crate::media::fec::FecDecoder;
 use crate::media::grid::Timers;
 use crate::media::nack::{Arrival, Nack};
-use crate::media::playout::{Playout, Rendered};
+use crate::media::playout::{AnyPlayout, Playout, Rendered};
 use crate::media::repair::Retransmission;
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
@@ -51,7 +51,7 @@ pub(in crate::endpoint) struct InboundVideo {
     fec_bytes: u64,
     /// Whether packets before the newest continuous frame are forgotten.
     forgets: bool,
-    pub(in crate::endpoint) playout: Box<dyn Playout>,
+    pub(in crate::endpoint) playout: AnyPlayout,
     pub(in crate::endpoint) retransmitted: Retransmitted,
     /// Packets that were missing and then repaired in time.
     pub(in crate::endpoint) repaired: u64,
@@ -184,9 +184,9 @@ impl InboundVideo {
         self.nack.take_overflow()
     }
 
-    /// Whether packets or a key frame may have to be requested now.
-    pub(super) fn needs_repair(&self, now: Time) -> bool {
-        self.nack.has_overflow() || self.poll_timeout() <= now
+    /// Whether too many packets are missing, so that a key frame has to be requested now.
+    pub(super) fn has_overflow(&self) -> bool {
+        self.nack.has_overflow()
     }
 
     /// Whether missing packets may have to be requested now.

@@ -11,7 +11,7 @@ use super::rate_control::RateControl;
 use super::statistics::EncoderStatistics;
 use super::{EncoderControl, Frame, VideoConfig, browser_max};
 use crate::media::overshoot::OvershootDetector;
-use crate::units::{Bitrate, Time};
+use crate::units::{Bitrate, Time, rounded};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -136,7 +136,7 @@ impl ChromiumEncoder {
             (Some(&first), Some(&last)) if first < last => (last - first).as_secs_f64(),
             _ => return self.config.frame_rate,
         };
-        ((self.captured.len() - 1) as f64 / span).round().max(1.0)
+        rounded((self.captured.len() - 1) as f64 / span).max(1) as f64
     }
 
     pub(super) fn statistics(&self) -> EncoderStatistics {

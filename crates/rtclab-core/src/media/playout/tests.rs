@@ -30,7 +30,7 @@ struct Call {
     resent: BTreeMap<i64, Time>,
     nack: Nack,
     rtt: RecentRtt,
-    playout: Box<dyn Playout>,
+    playout: AnyPlayout,
     shown: Vec<Rendered>,
 }
 

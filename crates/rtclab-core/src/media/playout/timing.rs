@@ -9,6 +9,8 @@ const RENDER_MS: f64 = 10.0;
 /// Time to decode a frame, in ms: VP8 of 640x480 on two cores of a server (median of 24 directions of live calls,
 /// `totalDecodeTime` over `framesDecoded`; 0.9 ms at 640x360, 1.8 ms at 1280x720).
 pub(super) const DECODE_MS: f64 = 1.4;
+/// The same as a time.
+pub(super) const DECODE: Time = Time::from_micros(1_400);
 /// Decoded frames after which the decode time counts (libwebrtc, `decode_time_percentile_filter.cc`).
 const DECODE_STARTUP: u32 = 5;
 /// Largest delay from capture to display, in ms (libwebrtc, `video_playout_delay.h`).
@@ -85,7 +87,8 @@ impl Timing {
             self.current_ms = self.jitter_ms;
         }
         let late_ms = ms(now) - render_ms + self.decode_ms() + RENDER_MS;
-        if late_ms.round() >= 0.0 {
+        // In whole milliseconds.
+        if late_ms > -0.5 {
             self.current_ms = (self.current_ms + late_ms).min(self.target_ms());
         }
     }
