@@ -2,7 +2,7 @@
 //! known when they arrive there.
 
 use super::{Capacity, LossPosition, OnWire, Path, PathConfig, QueueLimit};
-use crate::units::{Bytes, Time};
+use crate::units::{Bitrate, Bytes, Time};
 
 /// What a queue holds for certain at any time, whatever the rate of the link is then. Of a path that may drop a packet
 /// when it enters for another reason, or let it pass at once, nothing is certain.
@@ -22,14 +22,13 @@ impl PathConfig {
         if !takes_time || loses_before_queue || self.wifi.is_some() || self.tick_ns.is_some() {
             return Room { packets: 0, bytes: Bytes::ZERO };
         }
-        // Nothing waits where serialising takes no time.
-        let Some(capacity) = &self.capacity else { return UNLIMITED };
         match self.queue {
             None => UNLIMITED,
             Some(QueueLimit::Packets(packets)) => Room { packets, ..UNLIMITED },
             Some(QueueLimit::Bytes(bytes)) => Room { bytes, ..UNLIMITED },
             Some(QueueLimit::Time(limit)) => {
-                Room { bytes: capacity.least_rate_for_queue().bytes_in(limit), ..UNLIMITED }
+                let least = self.capacity.as_ref().map_or(Bitrate::ZERO, Capacity::least_rate);
+                Room { bytes: least.bytes_in(limit), ..UNLIMITED }
             }
         }
     }
