@@ -163,7 +163,7 @@ enum Step {
     /// Sends a packet on a route; the number wraps around at the number of routes.
     Send(usize, Bytes),
     /// Gives a path another configuration.
-    Change(usize, PathConfig),
+    Change(usize, Box<PathConfig>),
 }
 
 /// Takes the steps, and lets every packet that is delivered answer itself at once, up to `ANSWERS` packets in all.
@@ -207,7 +207,7 @@ fn drive<N: Driven>(
                 network.send(*now, route % routes, size, sent);
                 sent += 1;
             }
-            Step::Change(path, config) => network.change(*now, path, config),
+            Step::Change(path, config) => network.change(*now, path, *config),
         }
     }
     drain(&mut network, &mut sent, END);
@@ -303,7 +303,7 @@ fn routes() -> impl Strategy<Value = Vec<Vec<usize>>> {
 fn steps(reorder: bool) -> impl Strategy<Value = Vec<(Time, Step)>> {
     let step = prop_oneof![
         20 => (0usize..100, 1u64..3).prop_map(|(route, size)| Step::Send(route, Bytes(125 * size))),
-        1 => (0..PATHS, config(reorder)).prop_map(|(path, config)| Step::Change(path, config)),
+        1 => (0..PATHS, config(reorder)).prop_map(|(path, config)| Step::Change(path, Box::new(config))),
     ];
     vec(((0u64..60).prop_map(ms), step), 1..80).prop_map(|mut steps| {
         steps.sort_by_key(|(at, _)| *at);
@@ -369,7 +369,7 @@ proptest! {
                     network.send(now, route % routes.len(), size, sent);
                     sent += 1;
                 }
-                Some(Step::Change(path, config)) => network.change(now, path, config),
+                Some(Step::Change(path, config)) => network.change(now, path, *config),
                 None => {}
             }
         }
