@@ -6,8 +6,8 @@ use rtclab_core::cc::{Decision, External, Fixed};
 use rtclab_core::path::{Capacity, Delay, PathConfig};
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{
-    Alone, Crew, Job, SimConfig, SimError, SimResult, Simulation, simulate, simulate_captured,
-    simulate_with,
+    Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation, simulate,
+    simulate_captured, simulate_with,
 };
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Time};
@@ -41,12 +41,12 @@ fn lossy() -> SimConfig {
 /// Two threads.
 struct Two;
 
-impl Crew for Two {
-    fn hands(&self) -> usize {
+impl Executor for Two {
+    fn threads(&self) -> usize {
         2
     }
 
-    fn work(&self, jobs: Vec<Job<'_>>) {
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
         std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
     }
 }
@@ -87,8 +87,8 @@ proptest! {
         let mut simulation = Simulation::new(&config, Catalogue::ours()).expect("a run");
         steps.sort_unstable();
         for (time, on_two) in steps {
-            let crew: &dyn Crew = if on_two { &Two } else { &Alone };
-            simulation.advance_with(Time(time), crew).expect("a step");
+            let executor: &dyn Executor = if on_two { &Two } else { &Sequential };
+            simulation.advance_with(Time(time), executor).expect("a step");
         }
         simulation.advance_with(config.duration_ns, &Two).expect("the last step");
         prop_assert!(printed(&simulation.finish()) == whole);

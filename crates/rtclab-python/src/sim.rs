@@ -8,7 +8,9 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use rtclab_core::capture::Captured;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::record::{Column, Table};
-use rtclab_core::sim::{self, Alone, Crew, Job, SimConfig, SimError, SimResult, Simulation};
+use rtclab_core::sim::{
+    self, Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation,
+};
 
 /// Runs a scenario in virtual time; releases the GIL while it runs.
 ///
@@ -27,7 +29,7 @@ pub(crate) fn simulate<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let simulate = |config: &SimConfig| -> Result<SimResult, SimError> {
         let mut simulation = Simulation::new(config, Catalogue::ours())?;
-        simulation.advance_with(config.duration_ns, &*crew_of(threads))?;
+        simulation.advance_with(config.duration_ns, &*executor_of(threads))?;
         Ok(simulation.finish())
     };
     tables(py, run(py, config, simulate)?)
@@ -60,12 +62,12 @@ fn run<T: Send>(
 /// Threads that work on one run.
 struct Threads(ThreadPool);
 
-impl Crew for Threads {
-    fn hands(&self) -> usize {
+impl Executor for Threads {
+    fn threads(&self) -> usize {
         self.0.current_num_threads() + 1
     }
 
-    fn work(&self, jobs: Vec<Job<'_>>) {
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
         self.0.in_place_scope(|scope| {
             let mut jobs = jobs.into_iter();
             let own = jobs.next();
@@ -76,13 +78,13 @@ impl Crew for Threads {
 }
 
 /// This many threads, the calling one included; one if there can be no more.
-fn crew_of(threads: usize) -> Box<dyn Crew> {
+fn executor_of(threads: usize) -> Box<dyn Executor> {
     if threads > 1
         && let Ok(pool) = ThreadPoolBuilder::new().num_threads(threads - 1).build()
     {
         return Box::new(Threads(pool));
     }
-    Box::new(Alone)
+    Box::new(Sequential)
 }
 
 pub(crate) fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {

@@ -5,6 +5,9 @@ use super::{Hop, Network, NetworkEvent, NodeId};
 use crate::path::{OnWire, Packet};
 use crate::units::Time;
 
+/// A lookahead of less than this is not worth its windows, which each cost a look at every node.
+const LEAST: Time = Time::from_micros(200);
+
 /// How far ahead deliveries are known, whatever is sent meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookahead {
@@ -61,7 +64,7 @@ impl<P> Network<P> {
                 last.push(end);
             }
         }
-        (time > Time::ZERO && time < Time::MAX).then_some(Lookahead { time, last })
+        (LEAST..Time::MAX).contains(&time).then_some(Lookahead { time, last })
     }
 
     /// Takes all deliveries before `until` out of the network, in order. Everything before `now` has happened, and `until`

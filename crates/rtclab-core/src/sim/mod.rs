@@ -25,7 +25,7 @@ use windows::Windows;
 use world::World;
 
 pub use config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError, TrafficConfig};
-pub use windows::{Alone, Crew, Job};
+pub use windows::{Executor, Job, Sequential};
 
 /// Result of a run.
 pub struct SimResult {
@@ -144,7 +144,7 @@ impl Simulation {
     /// `until` is before [`Simulation::now`] or after the end; a request has not been answered; or the run failed, now or
     /// before. What was recorded until then can still be read.
     pub fn advance(&mut self, until: Time) -> Result<(), SimError> {
-        self.advance_with(until, &Alone)
+        self.advance_with(until, &Sequential)
     }
 
     /// Runs up to a time as [`Simulation::advance`] does, on several processors if that is possible. The result is the
@@ -152,7 +152,7 @@ impl Simulation {
     ///
     /// # Errors
     /// See [`Simulation::advance`].
-    pub fn advance_with(&mut self, until: Time, crew: &dyn Crew) -> Result<(), SimError> {
+    pub fn advance_with(&mut self, until: Time, executor: &dyn Executor) -> Result<(), SimError> {
         let (now, end) = (self.now, self.duration);
         if !(now..=end).contains(&until) {
             return Err(SimError::Advance { until, now, end });
@@ -161,10 +161,10 @@ impl Simulation {
         if let Some(failure) = &self.world.failure {
             return Err(failure.clone());
         }
-        let pays = crew.hands() > 1 || self.world.ends.len() >= MANY_ENDS;
+        let pays = executor.threads() > 1 || self.world.ends.len() >= MANY_ENDS;
         let result = match self.windows.take_if(|_| pays) {
             Some(mut windows) => {
-                let result = self.run_in_windows(until, &mut windows, crew);
+                let result = self.run_in_windows(until, &mut windows, executor);
                 self.windows = Some(windows);
                 result
             }
@@ -183,10 +183,10 @@ impl Simulation {
         &mut self,
         until: Time,
         windows: &mut Windows,
-        crew: &dyn Crew,
+        executor: &dyn Executor,
     ) -> Result<(), SimError> {
         let end = until.saturating_add(Time(1));
-        let result = windows.run((self.next, end), &mut self.nodes, &mut self.world, crew);
+        let result = windows.run((self.next, end), &mut self.nodes, &mut self.world, executor);
         (self.next, self.last) = (end, until);
         for (index, node) in self.nodes.iter().enumerate() {
             self.timeouts.set(index, node.next_key());

@@ -19,23 +19,23 @@ use std::sync::Mutex;
 /// Something to be done.
 pub type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Those who work on a run.
-pub trait Crew {
-    /// How many of them there are.
-    fn hands(&self) -> usize;
+/// What runs jobs, on one thread or several.
+pub trait Executor {
+    /// Number of its threads.
+    fn threads(&self) -> usize;
     /// Does all jobs, at the same time if it can, and returns when they are done.
-    fn work(&self, jobs: Vec<Job<'_>>);
+    fn run_all(&self, jobs: Vec<Job<'_>>);
 }
 
-/// A crew of one, which needs no threads.
-pub struct Alone;
+/// Does one job after another in the calling thread.
+pub struct Sequential;
 
-impl Crew for Alone {
-    fn hands(&self) -> usize {
+impl Executor for Sequential {
+    fn threads(&self) -> usize {
         1
     }
 
-    fn work(&self, jobs: Vec<Job<'_>>) {
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
         jobs.into_iter().for_each(|job| job());
     }
 }
@@ -80,7 +80,7 @@ enum Output {
 }
 
 /// What comes to a node and from it.
-struct Desk {
+struct NodeRun {
     inbox: VecDeque<Arrived>,
     outputs: Vec<(Key, Output)>,
     /// Time of its last event.
@@ -92,9 +92,9 @@ struct Desk {
     stands_still: bool,
 }
 
-impl Desk {
+impl NodeRun {
     fn new() -> Self {
-        Desk {
+        NodeRun {
             inbox: VecDeque::new(),
             outputs: Vec::new(),
             last: Time::ZERO,
@@ -149,14 +149,14 @@ impl Desk {
 /// The state of a run in windows.
 pub(super) struct Windows {
     lookahead: Lookahead,
-    desks: Vec<Desk>,
+    runs: Vec<NodeRun>,
     /// What the nodes did in the window before the current one.
     done: Vec<Vec<(Key, Output)>>,
-    harbour: Harbour,
+    ahead: Deliveries,
 }
 
 /// What is known of deliveries ahead of time.
-struct Harbour {
+struct Deliveries {
     /// Everything before this time has been taken out of the network.
     until: Time,
     /// Number of the next delivery.
@@ -174,9 +174,9 @@ impl Windows {
     pub(super) fn new(lookahead: Lookahead, nodes: usize) -> Self {
         Windows {
             lookahead,
-            desks: (0..nodes).map(|_| Desk::new()).collect(),
+            runs: (0..nodes).map(|_| NodeRun::new()).collect(),
             done: (0..nodes).map(|_| Vec::new()).collect(),
-            harbour: Harbour {
+            ahead: Deliveries {
                 until: Time::ZERO,
                 next: 0,
                 deliveries: Vec::new(),
@@ -198,53 +198,53 @@ impl Windows {
         (begin, end): (Time, Time),
         nodes: &mut [Node],
         world: &mut World,
-        crew: &dyn Crew,
+        executor: &dyn Executor,
     ) -> Result<(), SimError> {
         let length = Time((self.lookahead.time.0 / 2).max(1));
         let ends = world.ends.len();
         let mut now = begin;
-        self.harbour.take(world, &self.lookahead, now, end.min(now + length + length));
+        self.ahead.take(world, &self.lookahead, now, end.min(now + length + length));
         while now < end {
             let next = end.min(now + length);
-            let Windows { lookahead, desks, done, harbour } = self;
-            for (to, arrived) in harbour.arrived.drain(..) {
-                desks[to].inbox.push_back(arrived);
+            let Windows { lookahead, runs, done, ahead } = self;
+            for (to, arrived) in ahead.arrived.drain(..) {
+                runs[to].inbox.push_back(arrived);
             }
             {
-                let mut waiting: Vec<_> = desks.iter_mut().zip(nodes.iter_mut()).collect();
+                let mut waiting: Vec<_> = runs.iter_mut().zip(nodes.iter_mut()).collect();
                 // The last one is taken first.
-                waiting.sort_by_key(|(desk, _)| desk.events);
+                waiting.sort_by_key(|(run, _)| run.events);
                 let waiting = Mutex::new(waiting);
                 let run_nodes = || {
                     let take = || waiting.lock().ok()?.pop();
-                    while let Some((desk, node)) = take() {
-                        desk.run(node, next, ends);
+                    while let Some((run, node)) = take() {
+                        run.run(node, next, ends);
                     }
                 };
                 let mut jobs: Vec<Job<'_>> = Vec::new();
                 jobs.push(Box::new(|| {
-                    world.settle(harbour, done, now);
+                    world.settle(ahead, done, now);
                     let until = end.min(now + length + length);
-                    harbour.take(world, lookahead, now, until);
+                    ahead.take(world, lookahead, now, until);
                     run_nodes();
                 }));
-                (1..crew.hands()).for_each(|_| jobs.push(Box::new(&run_nodes)));
-                crew.work(jobs);
+                (1..executor.threads()).for_each(|_| jobs.push(Box::new(&run_nodes)));
+                executor.run_all(jobs);
             }
             if let Some(failure) = &world.failure {
                 return Err(failure.clone());
             }
-            for (desk, done) in desks.iter_mut().zip(done) {
-                std::mem::swap(&mut desk.outputs, done);
+            for (run, done) in runs.iter_mut().zip(done) {
+                std::mem::swap(&mut run.outputs, done);
             }
             now = next;
         }
-        world.settle(&mut self.harbour, &mut self.done, end);
+        world.settle(&mut self.ahead, &mut self.done, end);
         world.failure.clone().map_or(Ok(()), Err)
     }
 }
 
-impl Harbour {
+impl Deliveries {
     /// Takes all deliveries before `until` out of the network. Everything before `now` has happened in it.
     fn take(&mut self, world: &mut World, lookahead: &Lookahead, now: Time, until: Time) {
         if until <= self.until {
@@ -273,8 +273,8 @@ impl Harbour {
 impl World {
     /// Puts what nodes, servers and relays did before `end` into the network and the record, in order, and lets
     /// everything happen in the network that happens before `end`.
-    fn settle(&mut self, harbour: &mut Harbour, done: &mut [Vec<(Key, Output)>], end: Time) {
-        let Harbour { order, passing, .. } = harbour;
+    fn settle(&mut self, ahead: &mut Deliveries, done: &mut [Vec<(Key, Output)>], end: Time) {
+        let Deliveries { order, passing, .. } = ahead;
         order.clear();
         for (node, outputs) in done.iter().enumerate() {
             order.extend(outputs.iter().map(|(key, _)| (*key, node)));
