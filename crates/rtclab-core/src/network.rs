@@ -231,8 +231,11 @@ impl<P> Network<P> {
         }
     }
 
-    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route. What came out before
-    /// `now` must have been polled.
+    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route.
+    ///
+    /// What has come out before `now` must have been polled. A packet that is sent at the time of the last event enters
+    /// right after that event, unless [`Network::poll`] has returned `None` since. Any other enters after all that
+    /// happens at `now`.
     ///
     /// # Errors
     /// There is no route between the two nodes.
@@ -370,8 +373,7 @@ impl<P> Network<P> {
         self.reached = self.reached.max(position);
     }
 
-    /// Something comes from outside at `now`, when all that happened in the network before has happened. At the
-    /// time of the last event that came out, it comes just after that event.
+    /// Something comes from outside at `now`; see [`Network::handle_packet`].
     fn reach_input(&mut self, now: Time) {
         if now > self.reached.at {
             self.reached = Position::end_of(now);

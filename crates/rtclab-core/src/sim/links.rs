@@ -155,7 +155,23 @@ impl Links {
     }
 }
 
-/// Number of the flow from one address to another. Two flows share a number only if there are more than 65,536 ends.
+/// Number of the flow from one address to another. With up to 65,536 ends and mappings of NATs, each has its own.
 fn flow_between(from: Address, to: Address) -> u32 {
     from.port.rotate_left(16) ^ to.port
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_direction_between_two_ends_is_a_flow_of_its_own() {
+        let address = |port| Address { node: NodeId(0), port };
+        let ports = [0, 1, 2, 255, 256, 65_535];
+        let flows = ports.iter().flat_map(|from| ports.map(|to| (*from, to)));
+        let numbers: HashSet<u32> =
+            flows.map(|(from, to)| flow_between(address(from), address(to))).collect();
+        assert_eq!(numbers.len(), ports.len() * ports.len());
+    }
 }

@@ -178,26 +178,24 @@ fn drive<N: Driven>(
     const END: Time = Time::from_secs(5);
     let (mut out, mut sent) = (Vec::new(), 0);
     let mut drain = |network: &mut N, sent: &mut u32, now| {
-        loop {
-            // At its timeouts, as the simulator does, or whenever it likes, as the emulator does.
-            let until = if at_timeouts { network.due().unwrap_or(now).min(now) } else { now };
-            let Some(outcome) = network.next(until) else {
-                if until == now {
-                    return;
+        // At its timeouts, as the simulator does, or whenever it likes, as the emulator does.
+        let next = |network: &N| {
+            if at_timeouts { network.due().filter(|at| *at <= now) } else { Some(now) }
+        };
+        while let Some(until) = next(network) {
+            while let Some(outcome) = network.next(until) {
+                let (at, id, dropped, _) = outcome;
+                if dropped.is_none() && *sent < ANSWERS {
+                    network.send(at, (id as usize * 7 + 1) % routes, Bytes(125), *sent);
+                    *sent += 1;
                 }
-                assert!(
-                    network.due() > Some(until) || network.due().is_none(),
-                    "stands still at {until}"
-                );
-                continue;
-            };
-            let (at, id, dropped, _) = outcome;
-            if dropped.is_none() && *sent < ANSWERS {
-                network.send(at, (id as usize * 7 + 1) % routes, Bytes(125), *sent);
-                *sent += 1;
+                out.push(outcome);
+                assert_eq!(network.inside() + out.len(), *sent as usize, "all are accounted for");
             }
-            out.push(outcome);
-            assert_eq!(network.inside() + out.len(), *sent as usize, "all are accounted for");
+            assert!(network.due().is_none_or(|at| at > until), "stands still at {until}");
+            if until == now {
+                return;
+            }
         }
     };
     for (now, step) in steps {
