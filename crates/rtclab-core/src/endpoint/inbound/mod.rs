@@ -49,6 +49,8 @@ pub(super) struct Receiver {
     pub(super) audios: Vec<InboundAudio>,
     /// When one of the video streams is due, as of the last packet, timeout or frame.
     next_video: Time,
+    /// When a picture goes to the decoder, as of then; see [`Playout::release`].
+    next_release: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
@@ -90,6 +92,7 @@ impl Receiver {
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
             next_video: Time::MAX,
+            next_release: Time::MAX,
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
@@ -106,14 +109,11 @@ impl Receiver {
 
     /// Makes up for pictures that went to the decoder before `now`, with the round trips that were known then.
     pub(super) fn catch_up(&mut self, now: Time) {
-        loop {
-            let videos = self.videos.iter().enumerate();
-            let first = videos.map(|(index, video)| (video.playout.release(), index)).min();
-            let Some((release, index)) = first.filter(|(release, _)| *release < now) else {
-                return;
-            };
+        while self.next_release < now {
+            let release = self.next_release;
             self.follow_rtt(release);
-            self.videos[index].playout.catch_up(now);
+            self.videos.iter_mut().for_each(|video| video.playout.catch_up(release + Time(1)));
+            self.follow_videos();
         }
     }
 
@@ -197,8 +197,11 @@ impl Receiver {
 
     /// Looks when one of the video streams is due.
     fn follow_videos(&mut self) {
-        let timeouts = self.videos.iter().map(InboundVideo::poll_timeout);
-        self.next_video = timeouts.fold(Time::MAX, Time::min);
+        (self.next_video, self.next_release) = (Time::MAX, Time::MAX);
+        for video in &self.videos {
+            self.next_video = self.next_video.min(video.poll_timeout());
+            self.next_release = self.next_release.min(video.playout.release());
+        }
     }
 
     /// Sends what is due; feedback takes its share of the `target` rate.
