@@ -144,8 +144,11 @@ impl Receiver {
             }
         } else {
             self.on_video(now, packet)?;
+            self.follow_videos();
         }
-        self.request_repair(now, rtt, outbox);
+        if self.request_repair(now, rtt, outbox) {
+            self.follow_videos();
+        }
         Ok(())
     }
 
@@ -204,7 +207,8 @@ impl Receiver {
         }
     }
 
-    /// Sends what is due; feedback takes its share of the `target` rate.
+    /// Sends what is due; feedback takes its share of the `target` rate. Frames may be due as well; see
+    /// [`Receiver::show_frames`].
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
@@ -320,16 +324,16 @@ impl Receiver {
         blocks_of(streams)
     }
 
-    /// Requests what is missing, if anything is due.
+    /// Requests what is missing, if anything is due; returns whether it is.
     #[inline]
-    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
-        self.follow_videos();
+    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) -> bool {
         let sampled = self.recent_rtt.as_ref().is_some_and(|recent| recent.is_due(now));
-        let is_due = sampled || self.next_video <= now;
-        if is_due || self.videos.iter().any(InboundVideo::has_overflow) {
+        let is_due =
+            sampled || self.next_video <= now || self.videos.iter().any(InboundVideo::has_overflow);
+        if is_due {
             self.request_due_repair(now, rtt, outbox);
-            self.follow_videos();
         }
+        is_due
     }
 
     fn request_due_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
