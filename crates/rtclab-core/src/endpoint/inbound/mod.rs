@@ -88,7 +88,9 @@ impl Receiver {
             remb: None,
             videos: videos
                 .into_iter()
-                .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
+                .map(|config| {
+                    InboundVideo::new(config, direction.stack, plays, timers, !audios.is_empty())
+                })
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
             next_video: Time::MAX,
