@@ -4,9 +4,10 @@
 mod support;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rtclab_core::cc::{Decision, External, Fixed};
 use rtclab_core::path::{Capacity, Delay, Loss, Packet, Path, PathConfig, QueueLimit};
 use rtclab_core::record::Detail;
-use rtclab_core::sim::simulate;
+use rtclab_core::sim::{Simulation, simulate};
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use std::hint::black_box;
 
@@ -83,5 +84,55 @@ fn tcp(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, path, simulator, tcp);
+/// Calls whose controls are decided outside, in lockstep: what the requests cost beside a control that decides by
+/// itself.
+fn external(c: &mut Criterion) {
+    const RUNS: u64 = 16;
+    const SECONDS: u64 = 10;
+    let rate = Bitrate::from_kbps(300);
+    let catalogue = |is_external: bool| {
+        support::with_own("chrome-156", move |bounds| match is_external {
+            true => (Box::new(External::new(bounds, Time::from_millis(50))), None),
+            false => (Box::new(Fixed::new(rate)), None),
+        })
+    };
+    let mut group = c.benchmark_group("16 calls in lockstep");
+    group.throughput(Throughput::Elements(RUNS * SECONDS));
+    group.sample_size(20);
+    for (name, is_external) in [("decided outside every 50 ms", true), ("fixed", false)] {
+        let catalogue = catalogue(is_external);
+        group.bench_function(format!("{name}: simulated s/s"), |b| {
+            b.iter(|| {
+                let new = |seed| {
+                    let mut config = support::call(support::LINK, SECONDS, seed);
+                    config.record = Detail::Seconds;
+                    for participant in &mut config.participants {
+                        participant.congestion_control.name = "own".into();
+                    }
+                    Simulation::new(&config, &catalogue).expect("a run")
+                };
+                let mut runs: Vec<Simulation> = (1..=RUNS).map(new).collect();
+                decide_all(&mut runs, rate);
+                runs.len()
+            });
+        });
+    }
+    group.finish();
+}
+
+fn decide_all(runs: &mut [Simulation], rate: Bitrate) {
+    while runs.iter().any(|run| run.now() < run.duration() || !run.requests().is_empty()) {
+        for run in &mut *runs {
+            run.advance(run.duration()).expect("a step");
+        }
+        for run in &mut *runs {
+            let ends: Vec<u32> = run.requests().iter().map(|request| request.end).collect();
+            for end in ends {
+                run.decide(end, Decision::at(rate)).expect("an answer");
+            }
+        }
+    }
+}
+
+criterion_group!(benches, path, simulator, external, tcp);
 criterion_main!(benches);

@@ -15,9 +15,22 @@ impl Due for Time {
     const NEVER: Self = Time::MAX;
 }
 
-/// A time, and a number that decides between equal times.
-impl Due for (Time, u32) {
-    const NEVER: Self = (Time::MAX, u32::MAX);
+/// A time, and a number that decides between equal times, in one number: a comparison then needs no branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TimeAndNumber(u128);
+
+impl TimeAndNumber {
+    pub(crate) fn new(at: Time, number: u32) -> Self {
+        TimeAndNumber(u128::from(at.0) << 32 | u128::from(number))
+    }
+
+    pub(crate) fn at(self) -> Time {
+        Time((self.0 >> 32) as u64)
+    }
+}
+
+impl Due for TimeAndNumber {
+    const NEVER: Self = TimeAndNumber(u128::MAX >> 32);
 }
 
 /// The next timeout of each of a fixed number of parties; ties go to the lower index.
@@ -31,6 +44,8 @@ pub(crate) struct Timeouts<T = Time> {
     /// [`Due::NEVER`] in unused places.
     below: Vec<Vec<[T; BLOCK]>>,
     top: [T; BLOCK],
+    /// Number of places of `top` in use.
+    used: usize,
     earliest: (T, usize),
 }
 
@@ -46,7 +61,8 @@ impl<T: Due> Timeouts<T> {
         }
         let mut top = [T::NEVER; BLOCK];
         top[..times.len()].copy_from_slice(&times);
-        let mut timeouts = Timeouts { below, top, earliest: (T::NEVER, 0) };
+        let used = times.len().max(1);
+        let mut timeouts = Timeouts { below, top, used, earliest: (T::NEVER, 0) };
         timeouts.earliest = timeouts.search();
         timeouts
     }
@@ -83,7 +99,7 @@ impl<T: Due> Timeouts<T> {
 
     /// Follows the earliest timeout from the single block down to its party.
     fn search(&self) -> (T, usize) {
-        let (earliest, mut index) = earliest_in(&self.top);
+        let (earliest, mut index) = earliest_in(&self.top[..self.used]);
         for blocks in self.below.iter().rev() {
             index = BLOCK * index + earliest_in(&blocks[index]).1;
         }
@@ -92,7 +108,7 @@ impl<T: Due> Timeouts<T> {
 }
 
 /// The earliest of the timeouts, and the place of the first such.
-fn earliest_in<T: Due>(block: &[T; BLOCK]) -> (T, usize) {
+fn earliest_in<T: Due>(block: &[T]) -> (T, usize) {
     let mut earliest = (block[0], 0);
     for (index, at) in block.iter().enumerate() {
         // Without a branch, which no processor could predict.

@@ -2,6 +2,7 @@
 
 use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
+use crate::node::Received;
 use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Packet};
 use crate::record::PacketRecord;
@@ -25,6 +26,12 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// The datagram as it arrives at its destination.
+    pub(super) fn received(&self) -> Received<'_> {
+        let Flight { from, via, past, ref datagram, .. } = *self;
+        Received { from, via, past, datagram }
+    }
+
     pub(super) fn passing(&self) -> Passing<'_> {
         let Flight { from, to, via, wire_size, ref datagram, .. } = *self;
         Passing { from, to, via, wire_size, datagram }
@@ -103,6 +110,13 @@ impl Links {
     /// The datagram with this number, until [`Links::end`].
     pub(super) fn flight(&self, id: FlightId) -> Option<&Flight> {
         self.flights.get(id as usize)?.as_ref()
+    }
+
+    /// Takes a datagram out, so that its number can be used for another.
+    pub(super) fn take(&mut self, id: FlightId) -> Option<Flight> {
+        let flight = self.flights.get_mut(id as usize)?.take()?;
+        self.free.push(id);
+        Some(flight)
     }
 
     /// Removes a datagram, so that its number can be used for another.
