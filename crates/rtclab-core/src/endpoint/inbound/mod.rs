@@ -49,6 +49,8 @@ pub(super) struct Receiver {
     pub(super) audios: Vec<InboundAudio>,
     /// When one of the video streams is due, as of the last packet, timeout or frame.
     next_video: Time,
+    /// When a picture goes to the decoder, as of then; see [`Playout::release`].
+    next_release: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
@@ -86,10 +88,13 @@ impl Receiver {
             remb: None,
             videos: videos
                 .into_iter()
-                .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
+                .map(|config| {
+                    InboundVideo::new(config, direction.stack, plays, timers, !audios.is_empty())
+                })
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
             next_video: Time::MAX,
+            next_release: Time::MAX,
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
@@ -106,14 +111,11 @@ impl Receiver {
 
     /// Makes up for pictures that went to the decoder before `now`, with the round trips that were known then.
     pub(super) fn catch_up(&mut self, now: Time) {
-        loop {
-            let videos = self.videos.iter().enumerate();
-            let first = videos.map(|(index, video)| (video.playout.release(), index)).min();
-            let Some((release, index)) = first.filter(|(release, _)| *release < now) else {
-                return;
-            };
+        while self.next_release < now {
+            let release = self.next_release;
             self.follow_rtt(release);
-            self.videos[index].playout.catch_up(now);
+            self.videos.iter_mut().for_each(|video| video.playout.catch_up(release + Time(1)));
+            self.follow_videos();
         }
     }
 
@@ -144,8 +146,11 @@ impl Receiver {
             }
         } else {
             self.on_video(now, packet)?;
+            self.follow_videos();
         }
-        self.request_repair(now, rtt, outbox);
+        if self.request_repair(now, rtt, outbox) {
+            self.follow_videos();
+        }
         Ok(())
     }
 
@@ -197,11 +202,15 @@ impl Receiver {
 
     /// Looks when one of the video streams is due.
     fn follow_videos(&mut self) {
-        let timeouts = self.videos.iter().map(InboundVideo::poll_timeout);
-        self.next_video = timeouts.fold(Time::MAX, Time::min);
+        (self.next_video, self.next_release) = (Time::MAX, Time::MAX);
+        for video in &self.videos {
+            self.next_video = self.next_video.min(video.poll_timeout());
+            self.next_release = self.next_release.min(video.playout.release());
+        }
     }
 
-    /// Sends what is due; feedback takes its share of the `target` rate.
+    /// Sends what is due; feedback takes its share of the `target` rate. Frames may be due as well; see
+    /// [`Receiver::show_frames`].
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
@@ -317,16 +326,16 @@ impl Receiver {
         blocks_of(streams)
     }
 
-    /// Requests what is missing, if anything is due.
+    /// Requests what is missing, if anything is due; returns whether it is.
     #[inline]
-    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
-        self.follow_videos();
+    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) -> bool {
         let sampled = self.recent_rtt.as_ref().is_some_and(|recent| recent.is_due(now));
-        let is_due = sampled || self.next_video <= now;
-        if is_due || self.videos.iter().any(InboundVideo::has_overflow) {
+        let is_due =
+            sampled || self.next_video <= now || self.videos.iter().any(InboundVideo::has_overflow);
+        if is_due {
             self.request_due_repair(now, rtt, outbox);
-            self.follow_videos();
         }
+        is_due
     }
 
     fn request_due_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {

@@ -43,7 +43,8 @@ pub(in crate::endpoint) struct InboundVideo {
     /// Reception of the retransmission stream, padding included.
     pub(super) of_repair: Reception,
     timestamps: TimestampUnwrapper,
-    pub(super) transit: Transit,
+    /// For the synchronisation with audio, if there is any.
+    pub(super) transit: Option<Transit>,
     pictures: Unwrapper<15>,
     nack: Nack,
     fec: Option<FecDecoder>,
@@ -65,6 +66,7 @@ impl InboundVideo {
         stack: &StackProfile,
         plays: bool,
         timers: Timers,
+        with_audio: bool,
     ) -> Self {
         InboundVideo {
             config,
@@ -75,7 +77,7 @@ impl InboundVideo {
             },
             of_repair: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
-            transit: Transit::default(),
+            transit: with_audio.then(Transit::default),
             pictures: Unwrapper::default(),
             nack: Nack::new(config.repair.nack_rules(stack.retransmission), timers),
             fec: config.repair.uses_red().then(FecDecoder::default),
@@ -155,8 +157,8 @@ impl InboundVideo {
         }
         let frame = self.pictures.unwrap(part.picture_id);
         let timestamp = self.timestamps.unwrap(header.timestamp);
-        if !repaired {
-            self.transit.note(now, timestamp, VIDEO_CLOCK);
+        if let Some(transit) = self.transit.as_mut().filter(|_| !repaired) {
+            transit.note(now, timestamp, VIDEO_CLOCK);
         }
         let ids = (seq, frame, timestamp);
         let requested = arrival == (Arrival::Filled { requested: true });

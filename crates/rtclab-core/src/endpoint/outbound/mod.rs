@@ -594,6 +594,10 @@ impl Sender {
         }
         loop {
             let Some(video) = self.streams[index].video_mut() else { return };
+            // Without a picture there is nothing to decide.
+            if video.encoder.poll_timeout().is_none_or(|at| at > now) {
+                return;
+            }
             if now < self.pictures_from {
                 return video.encoder.idle(now);
             }

@@ -48,6 +48,8 @@ pub(super) struct ChromiumEncoder {
     overshoot: Option<OvershootDetector>,
     available: Bitrate,
     target: Bitrate,
+    /// The most that it uses at its current resolution.
+    max_rate: Bitrate,
     key_wanted: bool,
     /// Whether a frame was ever encoded.
     has_encoded: bool,
@@ -83,13 +85,13 @@ impl ChromiumEncoder {
         ChromiumEncoder {
             camera: Camera::new(&config, start, seed),
             content: Content::new(ladder.resolution(), config.frame_rate, start, seed ^ 1),
-            ladder,
             scaler: QualityScaler::new(first_check),
             rate_control: None,
             control,
             overshoot: control.overshoot(),
             available: config.start_bps,
             target: config.start_bps,
+            max_rate: max_rate(&config, ladder.resolution()),
             key_wanted: false,
             has_encoded: false,
             drop_ratio: 0.0,
@@ -97,6 +99,7 @@ impl ChromiumEncoder {
             captured: VecDeque::new(),
             last_output: start,
             statistics,
+            ladder,
             config,
         }
     }
@@ -117,13 +120,8 @@ impl ChromiumEncoder {
         self.target
     }
 
-    /// The maximum of the configuration. If that is the browser's own for the camera's resolution, the page is
-    /// taken to have set none, and the browser's maximum for the current resolution applies. Never below the
-    /// stream's minimum.
     pub(super) fn max_rate(&self) -> Bitrate {
-        let VideoConfig { width, height, min_bps, max_bps, .. } = self.config;
-        let by_page = max_bps != browser_max((width, height));
-        if by_page { max_bps } else { browser_max(self.resolution()).max(min_bps) }
+        self.max_rate
     }
 
     pub(super) fn resolution(&self) -> (u16, u16) {
@@ -228,6 +226,7 @@ impl ChromiumEncoder {
     /// A new resolution needs a new encoder instance, whose overshoot is not known yet.
     fn change_resolution(&mut self) {
         self.content.set_resolution(self.ladder.resolution());
+        self.max_rate = max_rate(&self.config, self.ladder.resolution());
         self.rate_control = None;
         self.overshoot = self.control.overshoot();
         self.statistics.on_resolution(self.ladder.is_reduced());
@@ -275,4 +274,12 @@ impl ChromiumEncoder {
         let (key, resolution) = (plan.key, (width, height));
         Some(Frame { captured, size, key, resolution, encode_time })
     }
+}
+
+/// The maximum of the configuration. If that is the browser's own for the camera's resolution, the page is taken to have
+/// set none, and the browser's maximum for the current resolution applies. Never below the stream's minimum.
+fn max_rate(config: &VideoConfig, resolution: (u16, u16)) -> Bitrate {
+    let VideoConfig { width, height, min_bps, max_bps, .. } = *config;
+    let by_page = max_bps != browser_max((width, height));
+    if by_page { max_bps } else { browser_max(resolution).max(min_bps) }
 }

@@ -173,28 +173,33 @@ impl JitterBuffer {
             return;
         }
         while let Some(first) = self.decodable(0) {
-            let (frame, timestamp) = (self.frames[first].frame, self.frames[first].timestamp);
-            if self.scheduled.as_ref().is_some_and(|scheduled| scheduled.frame == frame) {
+            let frame = self.frames[first].frame;
+            let is_scheduled = self.scheduled.as_ref().is_some_and(|next| next.frame == frame);
+            if is_scheduled || self.schedule_at(now, first) {
                 return;
             }
-            let ticks = self.ticks(timestamp);
-            let render = self.timing.render_time(now, ticks);
-            let decode = render.saturating_sub(self.timing.lead());
-            if self.needs_key {
-                self.scheduled = Some(Scheduled { frame, release: now, render });
-                return;
-            }
-            if decode + MARGIN <= now && self.decodable(first + 1).is_some() {
-                // A key frame behind it is complete as well.
-                self.drop_until(first + 1);
-                continue;
-            }
-            let limit = self.key_deadline.unwrap_or(Time::MAX).saturating_sub(Time::from_millis(1));
-            let decode = decode.min(limit).max(now);
-            self.scheduled =
-                Some(Scheduled { frame, release: self.release_by(now, decode), render });
-            return;
         }
+    }
+
+    /// Decides when the frame with this index goes to the decoder. Drops it, and returns false, if it is late and another
+    /// one behind it can be decoded.
+    #[inline(never)]
+    fn schedule_at(&mut self, now: Time, index: usize) -> bool {
+        let (frame, timestamp) = (self.frames[index].frame, self.frames[index].timestamp);
+        let render = self.timing.render_time(now, self.ticks(timestamp));
+        let decode = render.saturating_sub(self.timing.lead());
+        if !self.needs_key && decode + MARGIN <= now && self.decodable(index + 1).is_some() {
+            // A key frame behind it is complete as well.
+            self.drop_until(index + 1);
+            return false;
+        }
+        let limit = self.key_deadline.unwrap_or(Time::MAX).saturating_sub(Time::from_millis(1));
+        let release = match self.needs_key {
+            true => now,
+            false => self.release_by(now, decode.min(limit).max(now)),
+        };
+        self.scheduled = Some(Scheduled { frame, release, render });
+        true
     }
 
     /// When a frame that must be decoded by `decode` is released.
