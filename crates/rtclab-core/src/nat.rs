@@ -25,6 +25,10 @@ pub enum NatKind {
     UdpBlocked,
 }
 
+/// Most pairs of a port and an address that a NAT lets through: as many as there are ports that mappings may have
+/// (RFC 6335, section 6: 1,024 to 65,535). It blocks what would need another one.
+const MAX_OPEN: usize = 64_512;
+
 /// A NAT with the mappings that its participant has made. Ports are those of [`Address`].
 #[derive(Clone, Debug)]
 pub struct Nat {
@@ -54,16 +58,27 @@ impl Nat {
     /// Lets a packet out; returns the port from which it leaves, or `None` if it is blocked.
     pub fn send(&mut self, port: u32, to: Address) -> Option<u32> {
         let outside = match self.kind {
-            NatKind::PortRestricted => port,
-            NatKind::Symmetric => *self.mapped.entry((port, to)).or_insert_with(|| {
-                self.next += 1;
-                self.next - 1
-            }),
+            NatKind::PortRestricted => Some(port),
+            NatKind::Symmetric => self.mapped.get(&(port, to)).copied(),
             NatKind::UdpBlocked => return None,
         };
+        let is_open = outside.is_some_and(|outside| self.open.contains(&(outside, to)));
+        if is_open {
+            return outside;
+        }
+        (self.open.len() < MAX_OPEN).then(|| self.open(port, outside, to))
+    }
+
+    /// Lets packets pass between a port inside and an address; returns the port outside.
+    fn open(&mut self, port: u32, outside: Option<u32>, to: Address) -> u32 {
+        let outside = outside.unwrap_or_else(|| {
+            self.mapped.insert((port, to), self.next);
+            self.next += 1;
+            self.next - 1
+        });
         self.inside.insert(outside, port);
         self.open.insert((outside, to));
-        Some(outside)
+        outside
     }
 
     /// Lets a packet in that arrives at a port outside; returns the port inside, or `None` if it is filtered.

@@ -4,6 +4,7 @@
 //! and the store of packets for retransmission. A [`Forwarder`](super::Forwarder) has the rest.
 
 use super::config::StreamConfig;
+use crate::media::nack::NackRules;
 use crate::packet::{Kind, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, SeqUnwrapper};
 use crate::units::Time;
@@ -11,6 +12,8 @@ use std::collections::VecDeque;
 
 /// How long packets are kept for retransmission (Janus, `ice.c`, DEFAULT_MAX_NACK_QUEUE).
 const STORED_FOR: Time = Time::from_secs(1);
+/// Most sequence numbers between the first and the last packet kept: nobody requests older ones.
+const MAX_STORED: usize = NackRules::TODAY.max_age as usize;
 
 /// The streams of one sender, for all who receive them from a node.
 pub struct FanOut {
@@ -70,7 +73,12 @@ impl Store {
             self.first = seq;
         }
         // A packet older than all stored ones is too late to be requested.
-        let Ok(index) = usize::try_from(seq - self.first) else { return };
+        let Ok(mut index) = usize::try_from(seq - self.first) else { return };
+        if let Some(excess) = (index + 1).checked_sub(MAX_STORED) {
+            self.packets.drain(..excess.min(self.packets.len()));
+            self.first += excess as i64;
+            index -= excess;
+        }
         while self.packets.len() <= index {
             self.packets.push_back(None);
         }

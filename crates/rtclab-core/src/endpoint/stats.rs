@@ -10,6 +10,10 @@ use crate::packet::Kind;
 use crate::rtp::rtcp::ReportBlock;
 use crate::units::{Bytes, Time};
 
+/// Most reporters on a stream that are told apart, as many as libwebrtc keeps receiver reference times of
+/// (`rtcp_receiver.cc`, kMaxNumberOfStoredRrtrs).
+const MAX_REPORTERS: usize = 300;
+
 /// What the far end last reported about one stream.
 #[derive(Clone, Debug, Default)]
 struct Remote {
@@ -31,6 +35,9 @@ impl Remote {
     /// (`bitrate_controller_impl.cc`).
     fn note(&mut self, reporter: u32, block: &ReportBlock) -> Option<(u64, u64)> {
         let Some((_, own)) = self.reporters.iter_mut().find(|(ssrc, _)| *ssrc == reporter) else {
+            if self.reporters.len() == MAX_REPORTERS {
+                return None;
+            }
             self.reporters.push((reporter, *block));
             self.block = Some(*block);
             return None;

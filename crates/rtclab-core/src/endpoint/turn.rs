@@ -57,7 +57,8 @@ impl Allocating {
 
     /// Handles an answer; returns whether all exchanges for now are complete with it.
     pub(super) fn on_answer(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) -> bool {
-        if answer.step != self.answered {
+        // There may be no request that it answers.
+        if answer.step != self.answered || self.answered >= self.until {
             return false;
         }
         self.answered += 1;

@@ -12,6 +12,10 @@ use std::collections::VecDeque;
 /// 0.3 ms between two messages.
 const WORK: Time = Time::from_micros(500);
 
+/// Messages that may wait for the server's work; it drops what comes then. They are work for 50 s, for which no page
+/// waits.
+const MAX_WAITING: usize = 100_000;
+
 /// Configuration of a signalling server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -100,6 +104,9 @@ impl Server {
     }
 
     fn admit(&mut self, now: Time, page: usize) {
+        if self.present.contains(&page) {
+            return;
+        }
         let before = self.present.iter().map(|page| self.config.pages[*page].port).collect();
         self.present.push(page);
         self.enqueue(now, page, Message::Accepted);
@@ -115,6 +122,9 @@ impl Server {
     }
 
     fn enqueue(&mut self, now: Time, page: usize, message: Message) {
+        if self.queue.len() >= MAX_WAITING {
+            return;
+        }
         let free = self.queue.back().map_or(now, |(at, ..)| now.max(*at));
         self.queue.push_back((free + WORK, page, message));
     }

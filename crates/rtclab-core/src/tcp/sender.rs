@@ -3,24 +3,18 @@
 use super::algorithm::Algorithm;
 use super::congestion_control::{Ack, CongestionControl, Phase, Totals, Window};
 use super::pacer::Pacer;
+use super::receiver::RECEIVE_WINDOW_SEGMENTS;
 use super::rtt::RttEstimator;
 use super::scoreboard::{Acked, Found, Scoreboard};
 use super::{INITIAL_WINDOW, MAX_SEGMENT_BYTES, Segment, SegmentKind};
 use crate::units::{Bytes, Time};
+use std::collections::VecDeque;
 
 /// RFC 8985, 7.2: additional wait before a probe if a single segment is outstanding, whose acknowledgement
 /// may be delayed (200 ms in Linux).
 const PROBE_DELAY: Time = Time::from_millis(200);
 /// Additional wait before a probe otherwise: two ticks of Linux.
 const PROBE_SLACK: Time = Time::from_millis(2);
-/// Linux, `tcp_rmem[2]`: maximum receive buffer, by default 6 MiB on a machine with enough memory. It ends slow start where nothing is lost.
-const RECEIVE_BUFFER: u32 = 6 << 20;
-/// Linux: memory that a full segment occupies in the receive buffer. Linux advertises as much window as fits with
-/// this overhead: 3.98 MB, measured on Linux 6.18 with a buffer of 6 MiB between network namespaces.
-const BUFFERED_SEGMENT: u32 = 2304;
-/// Maximum receive window.
-const RECEIVE_WINDOW_SEGMENTS: u32 = RECEIVE_BUFFER / BUFFERED_SEGMENT;
-
 /// Linux, `tcp_syn_linear_timeouts` (since 6.5): how many timeouts of an opening do not double the next one.
 const LINEAR_OPENINGS: u32 = 4;
 
@@ -86,8 +80,8 @@ pub struct Sender {
     window_limited: bool,
     /// Number of the segment after the last one to send.
     end: u32,
-    /// Payloads of the segments of written messages, by number. Empty if the data have one size.
-    written: Vec<u16>,
+    /// Payloads of the segments of written messages that are not acknowledged. Empty if the data have one size.
+    written: VecDeque<u16>,
     /// Number of timeouts of the opening that do not double the next one.
     linear_openings: u32,
     retransmissions: u64,
@@ -118,7 +112,7 @@ impl Sender {
             held: false,
             window_limited: false,
             end: config.size.map_or(u32::MAX, segments),
-            written: Vec::new(),
+            written: VecDeque::new(),
             linear_openings: 0,
             retransmissions: 0,
             timeouts: 0,
@@ -141,16 +135,21 @@ impl Sender {
         let mut left = message.0.max(1);
         while left > 0 {
             let payload = left.min(full);
-            self.written.push(payload as u16);
+            self.written.push_back(payload as u16);
             left -= payload;
         }
-        self.end = self.written.len() as u32;
+        self.end = self.board.una() + self.written.len() as u32;
         self.end - 1
     }
 
     /// Whether a new segment could leave now.
     pub(super) fn has_room(&self) -> bool {
         self.connected && self.board.in_flight() < self.window.segments
+    }
+
+    /// Number of the first segment that is not acknowledged.
+    pub(super) fn una(&self) -> u32 {
+        self.board.una()
     }
 
     /// Whether the connection is open.
@@ -356,7 +355,8 @@ impl Sender {
         let left =
             self.config.size.map_or(full, |size| size.0.saturating_sub(u64::from(seq) * full));
         segment.seq = seq;
-        segment.payload = self.written.get(seq as usize).copied().unwrap_or(left.min(full) as u16);
+        let written = self.written.get((seq - self.board.una()) as usize);
+        segment.payload = written.copied().unwrap_or(left.min(full) as u16);
         segment
     }
 
@@ -372,6 +372,7 @@ impl Sender {
         }
         let prior_in_flight = self.board.in_flight();
         let acked = self.board.acknowledge(now, segment);
+        self.written.drain(..self.written.len().min(acked.cumulative as usize));
         // RFC 7323, 4.1: the echo tells which copy of a retransmitted segment arrived.
         let echoed = (acked.cumulative > 0).then(|| now.saturating_sub(segment.echo));
         let newest_rtt = acked.newest_rtt.or(echoed);

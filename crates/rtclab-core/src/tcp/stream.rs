@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Stream<M> {
     sender: Sender,
     receiver: Receiver,
-    /// Messages written, by the number of their last segment.
+    /// Messages written and not acknowledged, by the number of their last segment.
     written: BTreeMap<u32, M>,
     /// Messages that have arrived but wait for an earlier segment.
     waiting: BTreeMap<u32, M>,
@@ -75,6 +75,7 @@ impl<M: Clone> Stream<M> {
             SegmentKind::Ack => {
                 self.begin(now, segment);
                 self.sender.handle_segment(now, segment);
+                self.forget_acknowledged();
             }
             SegmentKind::Data => {
                 self.begin(now, segment);
@@ -117,9 +118,17 @@ impl<M: Clone> Stream<M> {
         }
     }
 
+    fn forget_acknowledged(&mut self) {
+        while let Some(first) = self.written.first_entry().filter(|it| *it.key() < self.sender.una())
+        {
+            first.remove();
+        }
+    }
+
     fn receive(&mut self, now: Time, segment: &Segment, message: Option<&M>) {
         if let Some(message) = message
             && segment.seq >= self.receiver.next()
+            && self.receiver.is_in_window(segment.seq)
         {
             self.waiting.insert(segment.seq, message.clone());
         }

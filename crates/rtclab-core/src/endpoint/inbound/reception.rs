@@ -101,7 +101,10 @@ impl Reception {
     /// 1/65536 s.
     pub(super) fn echo(&self, now: Time) -> (u32, u32) {
         self.sender_report.map_or((0, 0), |(middle, at)| {
-            (middle, (now.saturating_sub(at).0 * 65_536 / 1_000_000_000) as u32)
+            // In two steps, whose products fit into 64 bits.
+            let since = now.saturating_sub(at).0;
+            let (seconds, rest) = (since / 1_000_000_000, since % 1_000_000_000);
+            (middle, (seconds * 65_536 + rest * 65_536 / 1_000_000_000) as u32)
         })
     }
 

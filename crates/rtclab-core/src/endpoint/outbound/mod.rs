@@ -363,6 +363,10 @@ impl Sender {
         now: Time,
         feedback: Feedback<'_>,
     ) -> Result<(), ControlError> {
+        // Nothing has been sent that it could be about.
+        if !self.started {
+            return Ok(());
+        }
         self.controller.on_feedback(now, feedback)?;
         self.may_ask = true;
         if self.stack.retransmission == Retransmission::Today

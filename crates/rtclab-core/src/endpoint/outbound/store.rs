@@ -17,14 +17,17 @@ const MIN_AGE_RTTS: u64 = 3;
 const MAX_AGE_FACTOR: u64 = 3;
 /// Added to the round trip for which a resent packet is not sent again (libwebrtc, `rtp_sender.cc`).
 const RESEND_EXTRA: Time = Time::from_millis(5);
+/// Copies of a packet that may wait in the pacer at the same time until 2024: what a receiver that repeats a request ten
+/// times can have asked for. libwebrtc keeps one (`paced_sender.cc`, AddToDupeSet).
+const MAX_PENDING: u8 = 10;
 
 struct Stored {
     packet: MediaPacket,
     last_sent: Option<Time>,
     /// Whether it was sent more than once.
     resent: bool,
-    /// Whether it waits in the pacer to be sent again.
-    pending: bool,
+    /// How many copies wait in the pacer to be sent again.
+    pending: u8,
     /// Whether feedback has reported its arrival.
     acknowledged: bool,
 }
@@ -50,7 +53,7 @@ impl PacketStore {
             packet,
             last_sent: None,
             resent: false,
-            pending: false,
+            pending: 0,
             acknowledged: false,
         });
     }
@@ -75,7 +78,7 @@ impl PacketStore {
     pub(super) fn on_sent(&mut self, now: Time, seq: u16, rtt: Time) {
         let Some(stored) = self.find(seq) else { return };
         stored.resent = stored.last_sent.replace(now).is_some();
-        stored.pending = false;
+        stored.pending = stored.pending.saturating_sub(1);
         let (packet, first) = (stored.packet, !stored.resent);
         if self.rules == Retransmission::Today && first {
             if self.large.is_none_or(|large| large.yields_to(&packet)) {
@@ -108,17 +111,18 @@ impl PacketStore {
         let last = stored.last_sent?;
         if today {
             let is_early = stored.resent && now < last + rtt + RESEND_EXTRA;
-            if stored.pending || stored.acknowledged || is_early {
+            if stored.pending > 0 || stored.acknowledged || is_early {
                 return None;
             }
-            stored.pending = true;
         } else {
-            if now < last + repair.resend_pause(rtt, stored.resent) {
+            let is_early = now < last + repair.resend_pause(rtt, stored.resent);
+            if is_early || stored.pending == MAX_PENDING {
                 return None;
             }
             // It counts as sent from now on, so that a second request does not queue it twice.
             (stored.last_sent, stored.resent) = (Some(now), true);
         }
+        stored.pending += 1;
         Some(MediaPacket { kind: Kind::Rtx, ..stored.packet })
     }
 
@@ -130,7 +134,7 @@ impl PacketStore {
                 _ if self.stored.len() >= MAX_STORED || first.acknowledged => true,
                 // FEC is not kept.
                 None => first.packet.kind == Kind::Fec,
-                Some(_) if first.pending => false,
+                Some(_) if first.pending > 0 => false,
                 Some(sent) => {
                     let full = self.stored.len() >= STORED;
                     now >= sent + if full { age } else { age * MAX_AGE_FACTOR }

@@ -11,6 +11,7 @@ use crate::endpoint::outbox::Outbox;
 use crate::endpoint::turn::{ALLOCATION_STEPS, Allocating};
 use crate::packet::{Allocation, DtlsFlight, Signalling, Stun, StunForm};
 use crate::units::Time;
+use std::collections::VecDeque;
 
 /// Size of a session description with candidates, in one WebSocket message over TCP.
 const DESCRIPTION_BYTES: u16 = 4_000;
@@ -20,6 +21,8 @@ const DESCRIPTION_TIMEOUT: Time = Time::from_secs(1);
 const CHECK_INTERVAL: Time = Time::from_millis(50);
 /// Interval of checks when connected and stable (libwebrtc, `p2p_constants.cc`).
 const CONSENT_INTERVAL: Time = Time::from_millis(2_500);
+/// Number of checks that may wait for an answer: as many as are sent before ICE fails.
+const MAX_PENDING: usize = (UNANSWERED.0 / CHECK_INTERVAL.0) as usize;
 /// Initial DTLS timeout in libwebrtc, doubled each time.
 const DTLS_TIMEOUT: Time = Time::from_millis(50);
 
@@ -34,7 +37,7 @@ pub(super) struct Bursts {
     next_description: Option<Time>,
     next_check: Option<Time>,
     /// Number and time of the checks sent since the last answer. Any of them may be answered.
-    pending_checks: Vec<(u32, Time)>,
+    pending_checks: VecDeque<(u32, Time)>,
     checks: u32,
     /// When the first check was sent.
     first_check: Option<Time>,
@@ -53,7 +56,7 @@ impl Bursts {
             segments: 0,
             next_description: session.offerer.then_some(session.start),
             next_check: None,
-            pending_checks: Vec::new(),
+            pending_checks: VecDeque::new(),
             checks: 0,
             first_check: None,
             flight: 0,
@@ -98,7 +101,7 @@ impl Bursts {
         }
         if self.segments.count_ones() < u32::from(count) || self.step > Step::New {
             // The offer was repeated, so the answer was lost.
-            if !self.offerer && self.step > Step::New && index + 1 == count {
+            if !self.offerer && self.step > Step::New && index.checked_add(1) == Some(count) {
                 self.send_description(now, outbox);
             }
             return;
@@ -133,8 +136,8 @@ impl Bursts {
         DtlsFlight(flight): DtlsFlight,
         outbox: &mut Outbox,
     ) {
-        if self.step == Step::New {
-            // The fingerprint of the far end's certificate comes with its description.
+        // The fingerprint of the far end's certificate comes with its description.
+        if self.step == Step::New || flight > DtlsFlight::LAST.0 {
             return;
         }
         if DtlsFlight(flight) == DtlsFlight::LAST {
@@ -194,7 +197,10 @@ impl Bursts {
             return;
         }
         self.checks += 1;
-        self.pending_checks.push((self.checks, now));
+        self.pending_checks.push_back((self.checks, now));
+        if self.pending_checks.len() > MAX_PENDING {
+            self.pending_checks.pop_front();
+        }
         outbox.send_stun(now, Stun { success: false, check: self.checks, form: StunForm::Bare });
         self.next_check = Some(now + if connecting { CHECK_INTERVAL } else { CONSENT_INTERVAL });
     }

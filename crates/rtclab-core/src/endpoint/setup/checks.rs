@@ -25,7 +25,7 @@ const STABLE_ANSWERS: u32 = 5;
 /// not hear of it: in calls of Chromium 156 checks ended after 15 s, and the state stayed as it was for 70 s.
 pub(super) const UNANSWERED: Time = Time::from_secs(15);
 /// Number of checks that may wait for an answer. Older ones are forgotten.
-const MAX_PENDING: usize = 64;
+pub(super) const MAX_PENDING: usize = 64;
 
 /// The checks that one side sends.
 pub(super) struct Checks {

@@ -5,7 +5,7 @@
 //! (RFC 8842, section 5.2).
 
 use super::Step;
-use super::checks::Checks;
+use super::checks::{Checks, MAX_PENDING};
 use super::handshake::Handshake;
 use super::reflexive::Reflexive;
 use super::work::Work;
@@ -15,6 +15,10 @@ use crate::packet::{Allocation, Described, Dtls13, SignalKind, Stun, StunForm};
 use crate::units::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+
+/// Number of answers to checks that may wait for the work of this side: what the far end's checks wait for (see
+/// [`Checks`]).
+const MAX_REPLIES: usize = MAX_PENDING;
 
 /// What is to be done when its work is finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -217,12 +221,19 @@ impl Page {
         let answer = Stun { success: true, form: StunForm::Full, ..stun };
         let replies = *self.replies.get_or_insert(now + self.work.reply);
         match now < replies {
-            true => self.tasks.push((replies, Task::Reply(answer))),
+            true if self.replies_waiting() < MAX_REPLIES => {
+                self.tasks.push((replies, Task::Reply(answer)));
+            }
+            true => {}
             false => outbox.send_stun(now, answer),
         }
         // RFC 8445, 7.3.1.3: the check tells where the far end is.
         self.reach();
         self.check(now, self.work.apply_answer, outbox);
+    }
+
+    fn replies_waiting(&self) -> usize {
+        self.tasks.iter().filter(|(_, task)| matches!(task, Task::Reply(_))).count()
     }
 
     /// A candidate of the far end is known that this end can reach.
@@ -330,9 +341,17 @@ impl Page {
         match &mut self.allocating {
             Some(allocating) => allocating.extend(now, ALLOCATION_STEPS, outbox),
             None => match (now + work).max(self.replies.unwrap_or(now)) {
-                at if at > now => self.tasks.push((at, Task::Check)),
-                _ => self.checks.begin(now),
+                at if at <= now => self.checks.begin(now),
+                at => self.check_at(at),
             },
+        }
+    }
+
+    /// Begins to check at a time, or before.
+    fn check_at(&mut self, at: Time) {
+        match self.tasks.iter_mut().find(|(_, task)| *task == Task::Check) {
+            Some((begin, _)) => *begin = at.min(*begin),
+            None => self.tasks.push((at, Task::Check)),
         }
     }
 

@@ -122,12 +122,9 @@ impl JitterBuffer {
         behind
     }
 
-    /// Whether there is room for another frame. A full buffer makes room for a key frame; if nothing in it can be
-    /// decoded, it is cleared for any frame and a key frame is requested.
-    fn has_room(&mut self, now: Time, key: bool) -> bool {
-        if self.frames.len() < MAX_FRAMES {
-            return true;
-        }
+    /// Clears a full buffer for a key frame or, if nothing in it can be decoded, for any frame, and then requests a key
+    /// frame. Returns whether there is room now.
+    fn make_room(&mut self, now: Time, key: bool) -> bool {
         let is_stuck = self.decodable(0).is_none();
         if key || is_stuck {
             self.drop_until(self.frames.len());
@@ -295,8 +292,10 @@ impl Playout for JitterBuffer {
         if self.released.is_some_and(|released| frame <= released) {
             return false;
         }
-        let is_new = self.frames.back().is_none_or(|last| last.frame < frame);
-        if is_new && !self.has_room(now, part.key) {
+        if self.frames.len() >= MAX_FRAMES
+            && self.frames.iter().all(|known| known.frame != frame)
+            && !self.make_room(now, part.key)
+        {
             return false;
         }
         let index = self.index_of(now, frame, timestamp);

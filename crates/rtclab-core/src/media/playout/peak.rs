@@ -23,8 +23,14 @@ const FREEZE_MARGIN_S: f64 = 0.150;
 const FREEZE_WINDOW: usize = 30;
 /// libwebrtc, `video/video_quality_observer2.cc`: minimum number of intervals, including the new one.
 const FREEZE_MIN_INTERVALS: usize = 5;
+/// When a picture would wait for longer than this, its timestamp has jumped: it is shown at once, and the delay is
+/// estimated anew. libwebrtc until 2016 did so after 10 s (`receiver.cc`, with kMaxVideoDelayMs), but the model of a
+/// phone on 3G with its deep buffer waits for up to 23 s.
+const MAX_DELAY: Time = Time::from_secs(60);
 /// Most frames kept while none can be decoded (libwebrtc until 2016, `jitter_buffer_common.h`, kMaxNumberOfFrames).
 const MAX_FRAMES: usize = 300;
+/// Most frames kept in any case, as many as in [`JitterBuffer`](super::JitterBuffer). That is what comes in 27 s at 30/s.
+const MAX_WAITING_FRAMES: usize = 800;
 
 /// Receiving end of one video stream, as rtclab models it for browsers before the jitter estimator is known:
 /// a picture waits as long as the latest of the last seconds was late, retransmitted pictures included.
@@ -89,8 +95,10 @@ impl PeakPlayout {
     fn render_time(&self, frame: &Assembly) -> Time {
         let base = self.base.map_or(0.0, |b| b.0);
         let captured_s = frame.timestamp as f64 / self.clock_rate;
-        let due = Time::from_secs_f64(captured_s + base + self.jitter_s) + RENDER_DELAY;
-        due.max(frame.complete.unwrap_or(Time::MAX))
+        let due = Time::from_secs_f64(captured_s + base + self.jitter_s);
+        let due = due.saturating_add(RENDER_DELAY);
+        let complete = frame.complete.unwrap_or(Time::MAX);
+        if due > complete.saturating_add(MAX_DELAY) { complete } else { due.max(complete) }
     }
 
     fn on_transit(&mut self, now: Time, transit_s: f64) {
@@ -106,6 +114,9 @@ impl PeakPlayout {
         self.last_update = now;
         self.jitter_s *= libm::exp2(-elapsed / JITTER_HALF_LIFE_S);
         self.jitter_s = self.jitter_s.max(transit_s - base);
+        if self.jitter_s > MAX_DELAY.as_secs_f64() {
+            (self.base, self.jitter_s) = (Some((transit_s, now)), 0.0);
+        }
     }
 
     fn count_freeze(&mut self, now: Time) {
@@ -145,7 +156,8 @@ impl Playout for PeakPlayout {
             Some(i) if self.frames[i].frame == frame => i,
             before => {
                 let mut i = before.map_or(0, |i| i + 1);
-                if self.frames.len() >= MAX_FRAMES && self.next.is_none() {
+                let most = if self.next.is_none() { MAX_FRAMES } else { MAX_WAITING_FRAMES };
+                if self.frames.len() >= most {
                     self.stats.frames_dropped += self.frames.len() as u64;
                     self.frames.clear();
                     self.need_key = true;

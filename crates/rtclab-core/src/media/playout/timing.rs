@@ -103,7 +103,7 @@ impl Timing {
     pub(super) fn render_time(&self, now: Time, timestamp: i64) -> Time {
         let Some(arrival) = self.extrapolator.arrival(timestamp) else { return now };
         let delay_ms = self.current_ms.max(self.min_playout_ms).min(MAX_PLAYOUT_MS);
-        arrival + Time::from_secs_f64(delay_ms / 1e3)
+        arrival.saturating_add(Time::from_secs_f64(delay_ms / 1e3))
     }
 
     /// Time before its display at which a frame must go to the decoder.
