@@ -119,7 +119,8 @@ impl<M: Clone> Stream<M> {
     }
 
     fn forget_acknowledged(&mut self) {
-        while let Some(first) = self.written.first_entry().filter(|it| *it.key() < self.sender.una())
+        while let Some(first) =
+            self.written.first_entry().filter(|it| *it.key() < self.sender.una())
         {
             first.remove();
         }

@@ -142,7 +142,10 @@ fn rtcp_packet(input: &mut Input<'_>, now: Time) -> RtcpPacket {
             octet_count: input.u32(),
             blocks: blocks(input, now),
         }),
-        1 => RtcpPacket::ReceiverReport(ReceiverReport { ssrc: sender_ssrc, blocks: blocks(input, now) }),
+        1 => RtcpPacket::ReceiverReport(ReceiverReport {
+            ssrc: sender_ssrc,
+            blocks: blocks(input, now),
+        }),
         2 => RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost: lost(input) }),
         3 => RtcpPacket::PictureLossIndication(PictureLossIndication { sender_ssrc, media_ssrc }),
         4 => RtcpPacket::FullIntraRequest(FullIntraRequest {
@@ -212,7 +215,8 @@ fn statuses(input: &mut Input<'_>) -> Vec<Option<i32>> {
 }
 
 fn arrivals(input: &mut Input<'_>) -> Vec<Option<Arrival>> {
-    let arrival = Arrival { ecn: ecn(input), offset: ArrivalOffset::from_time(Time(input.number())) };
+    let arrival =
+        Arrival { ecn: ecn(input), offset: ArrivalOffset::from_time(Time(input.number())) };
     let count = (input.number() % MOST_ITEMS) as usize;
     (0..count).map(|index| (index % 3 > 0).then_some(arrival)).collect()
 }
