@@ -151,13 +151,23 @@ def _digests(text: str, changes: list[str]) -> dict[str, str]:
             scenario = Path(text)
         native = Scenario.load(scenario, changes).native(seed=7)
     native["duration_ns"] = min(int(str(native["duration_ns"])), LONGEST_NS)
+    own = _columns(_native.simulate(json.dumps(native)))
+    if "threads" in str(_native.simulate.__doc__):  # older commits have one thread
+        on_two = _columns(_native.simulate(json.dumps(native), threads=2))
+        if on_two != own:
+            raise AssertionError("two threads simulate other bytes than one")
     tables, capture, descriptions = _native.simulate_captured(json.dumps(native))
-    own = {
+    # Runs with a capture go event after event, others node after node where they can.
+    captured = {f"captured {name}": digest for name, digest in _columns(tables).items()}
+    return own | captured | {"capture": _digest_of(capture + descriptions.encode())}
+
+
+def _columns(tables: dict[str, dict[str, Any]]) -> dict[str, str]:
+    return {
         f"{table}.{column}": _digest(values)
         for table, columns in tables.items()
         for column, values in columns.items()
     }
-    return own | {"capture": _digest_of(capture + descriptions.encode())}
 
 
 def _digest(values: Any) -> str:

@@ -12,8 +12,8 @@ CONGESTION_CONTROL_SUMMARIES: list[tuple[str, str]]
 CONGESTION_CONTROL_OPTIONS: list[tuple[str, str, str, float, float]]
 """Algorithm, option, meaning, smallest and largest value of every option."""
 
-def simulate(config: str) -> dict[str, dict[str, Any]]:
-    """Runs one repeat in virtual time, without the GIL.
+def simulate(config: str, threads: int = 1) -> dict[str, dict[str, Any]]:
+    """Runs one repeat in virtual time, without the GIL. The number of threads does not change the result.
 
     ``config`` is the result of ``Scenario.native`` as JSON. Returns table -> column -> values. Values are an
     array of int64 or float64 or, for text, an array of uint32 codes (4294967295 for null) and the list of

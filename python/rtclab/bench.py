@@ -55,7 +55,10 @@ queue = "300 ms"
 sender = "p0"
 receiver = "p1"
 """
-
+_SFU = """
+[[calls]]
+kind = "sfu"
+"""
 
 LIVE_CALL_S = 60
 _LIVE_CALL = f"""
@@ -101,14 +104,17 @@ FIGURES = [
     Figure("SFU of 32 / SFU of 4, per flow and second", "CPU time / CPU time", "sfu", "lower"),
     Figure("mesh of 32 / mesh of 4, per flow and second", "CPU time / CPU time", "mesh", "lower"),
     Figure("peak memory of a mesh of 32 over 20 s", "MB", "mesh-memory", "lower"),
+    Figure("SFU call of 50 people, all sending video, 60 s", "simulated s/s", "sfu-50"),
+    Figure("peak memory of this call", "MB", "sfu-50-memory", "lower"),
     Figure("peak memory of a 300 s call, record = packets", "MB", "long-memory", "lower"),
 ]
-SWEEPS = [
+OWN = [
+    Figure("mesh of 32 on two threads / on one", "speed / speed", "mesh-threads"),
     Figure("sweep of five fields on all cores", "simulated min/s", "sweep"),
     Figure("task of a sweep: all / simulating", "CPU time / CPU time", "sweep-task", "lower"),
     Figure("task of a sweep: measuring a simulated minute", "ms of CPU time", "sweep-measuring", "lower"),
 ]
-"""Measured of this tree alone, as older commits have no sweeps."""
+"""Measured of this tree alone, as older commits have no threads and no sweeps."""
 
 
 def main() -> None:
@@ -123,7 +129,7 @@ def main() -> None:
     _print_row("figure", "median", "smallest … largest", "unit", *(["base", "ratio"] if options.base else []))
     for figure in FIGURES:
         _print_row(*_measured(figure, options.base))
-    for figure in SWEEPS:
+    for figure in OWN:
         _print_row(*_measured(figure, None))
     for measure in (_emulator, _live_call):
         for name, value, unit in measure():
@@ -137,7 +143,7 @@ def _print_row(*cells: str) -> None:
 
 
 def _measured(figure: Figure, base: Path | None) -> list[str]:
-    rounds = 3 if figure.worker.endswith("memory") else ROUNDS
+    rounds = 3 if figure.worker.endswith("memory") or figure.worker == "sfu-50" else ROUNDS
     own, other = [], []
     for _ in range(rounds):
         own.append(_run_worker(TREE, figure.worker))
@@ -196,9 +202,30 @@ def _rate(scenario: Any) -> float:
     return float(scenario.duration.ns / 1e9 / _simulated(scenario))
 
 
+def _rate_once(scenario: Any) -> float:
+    from rtclab import _native
+
+    native = json.dumps(scenario.native(seed=1))
+    return float(scenario.duration.ns / 1e9 / _cpu_s(lambda: _native.simulate(native)))
+
+
 def _cost_per_flow(people: int, kind: str) -> float:
     scenario = _many(people, f'[[calls]]\nkind = "{kind}"\n', 10)
     return _simulated(scenario) / len(scenario.flows())
+
+
+def _threads_gain() -> float:
+    """Wall-clock time of a mesh of 32 on one thread, divided by its time on two."""
+    from rtclab import _native
+
+    native = json.dumps(_many(32, "", 10).native(seed=1))
+
+    def took(threads: int) -> float:
+        begin = time.perf_counter()
+        _native.simulate(native, threads=threads)
+        return time.perf_counter() - begin
+
+    return took(1) / took(2)
 
 
 def _write_cost(record: str) -> float:
@@ -290,6 +317,9 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sfu": lambda: _cost_per_flow(32, "sfu") / _cost_per_flow(4, "sfu"),
     "mesh": lambda: _cost_per_flow(32, "p2p") / _cost_per_flow(4, "p2p"),
     "mesh-memory": lambda: _peak_mb(_many(32, "", 20)),
+    "sfu-50": lambda: _rate_once(_many(50, _SFU, 60)),
+    "sfu-50-memory": lambda: _peak_mb(_many(50, _SFU, 60)),
+    "mesh-threads": _threads_gain,
     "long-memory": lambda: _peak_mb(_first_call("duration=300 s")),
     "sweep": _sweep_rate,
     "sweep-task": _sweep_overhead,

@@ -23,7 +23,7 @@ def test_each_figure_is_printed_before_the_next_one_is_measured(
     monkeypatch.setattr(bench, "_emulator", lambda: [("emulator", "2", "ms")])
     monkeypatch.setattr(bench, "_live_call", lambda: [("live call", "3", "s")])
     bench.main()
-    names = [figure.name for figure in [*bench.FIGURES, *bench.SWEEPS]]
+    names = [figure.name for figure in [*bench.FIGURES, *bench.OWN]]
     assert printed[0].startswith("figure ")
     assert [line.partition("  ")[0] for line in printed[1:]] == names[:-1]
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [

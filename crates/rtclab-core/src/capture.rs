@@ -13,7 +13,7 @@ pub use sdp::Description;
 
 use crate::ipv4::{Ends, Payload, write_tcp, write_udp};
 use crate::network::NodeId;
-use crate::packet::{Address, Content, Datagram, Transmit, TurnSegment, Via, WebSocketSegment};
+use crate::packet::{Address, Content, Datagram, Transmit, Via};
 use crate::pcapng::{self, Direction, Interface, Packet, link_type};
 use crate::units::{Bytes, Time};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -164,18 +164,18 @@ impl Capture {
                 let client = tcp::client(segment, passing.from, passing.to);
                 self.connections.write(&mut self.packet, ends, client, segment)
             }
-            Content::WebSocket(WebSocketSegment { segment, .. }) => {
+            Content::WebSocket(frame) => {
                 let ports = [passing.from.port, passing.to.port];
-                self.connections.write_stream(&mut self.packet, ends, ports, segment)
+                self.connections.write_stream(&mut self.packet, ends, ports, &frame.segment)
             }
             Content::Signalling(segment) => {
                 let fields = tcp::of_signalling(at, *segment);
                 let payload = Payload { bytes: &[], zeros: segment.bytes.into() };
                 write_tcp(&mut self.packet, ends, &fields, payload)
             }
-            Content::Turn(TurnSegment { segment, .. }) => {
+            Content::Turn(turn) => {
                 let ports = [passing.from.port, passing.to.port];
-                self.connections.write_stream(&mut self.packet, ends, ports, segment)
+                self.connections.write_stream(&mut self.packet, ends, ports, &turn.segment)
             }
             _ => {
                 self.payload.clear();

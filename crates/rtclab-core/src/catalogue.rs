@@ -47,6 +47,11 @@ impl Algorithm {
         Algorithm { options, ..self }
     }
 
+    /// Whether it is one of [`Catalogue::ours`], which share nothing and ask for nothing.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
     fn ours(
         (name, stack): (&'static str, &str),
         summary: &'static str,

@@ -6,6 +6,7 @@
 //! next path ahead of time, and enters it in its turn when that path is looked at for another reason.
 
 mod ingress;
+pub(crate) mod lookahead;
 
 use crate::limits::{self, FieldError, within};
 use crate::path::{Departure, DropCause, OnWire, Packet, Path, PathConfig};
@@ -154,6 +155,7 @@ impl<P> Network<P> {
         };
         let mut routes_from = vec![Vec::new(); config.nodes.len()];
         let mut routes = Vec::new();
+        let mut leads_on = vec![false; config.paths.len()];
         for route in &config.routes {
             let (from, to) = (node(&route.from)?, node(&route.to)?);
             let hops = route.paths.iter().map(path).collect::<Result<Vec<_>, _>>()?;
@@ -163,17 +165,21 @@ impl<P> Network<P> {
                     route.from, route.to
                 )));
             }
+            hops.iter().rev().skip(1).for_each(|path| leads_on[path.0 as usize] = true);
             routes_from[from as usize].push((NodeId(to), routes.len() as u32));
             routes.push((NodeId(to), hops));
         }
         // Of several routes between the same nodes, the last one is used.
         routes_from.iter_mut().for_each(|routes| routes.sort_unstable());
-        let paths: Vec<_> = config
+        let mut paths: Vec<_> = config
             .paths
             .into_iter()
             .enumerate()
             .map(|(i, path)| Path::new(path, derive_seed(seed, i as u64)))
             .collect();
+        for (path, _) in paths.iter_mut().zip(leads_on).filter(|(_, leads_on)| *leads_on) {
+            path.offer_arrivals();
+        }
         Ok(Network {
             timeouts: Timeouts::new(paths.iter().map(Path::poll_timeout)),
             transparent: paths.iter().map(Path::is_transparent).collect(),
@@ -231,8 +237,11 @@ impl<P> Network<P> {
         }
     }
 
-    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route. What came out before
-    /// `now` must have been polled.
+    /// Sends a packet from node `from` to node `to`; returns the packet if there is no route.
+    ///
+    /// What has come out before `now` must have been polled. A packet that is sent at the time of the last event enters
+    /// right after that event, unless [`Network::poll`] has returned `None` since. Any other enters after all that
+    /// happens at `now`.
     ///
     /// # Errors
     /// There is no route between the two nodes.
@@ -245,22 +254,28 @@ impl<P> Network<P> {
     ) -> Result<(), Packet<P>> {
         let Some(route) = self.route_index(from, to) else { return Err(packet) };
         self.reach_input(now);
-        let route = route as u32;
-        let packet = packet.map(|payload| Hop { route, hop: 0, queued: Time::ZERO, payload });
-        if let Some((to, packet)) = self.enter(now, packet) {
-            let packet = packet.map(|hop| hop.payload);
-            self.ready.push_back(Ready { at: now, to, packet });
+        match self.next_path(route as u32, 0) {
+            None => self.ready.push_back(Ready { at: now, to, packet }),
+            Some((hop, index)) => {
+                let (route, queued) = (route as u32, Time::ZERO);
+                let packet = packet.map(|payload| Hop { route, hop, queued, payload });
+                self.enter(now, index, packet);
+            }
         }
         Ok(())
     }
 
     /// The next packet that has come out by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<NetworkEvent<P>> {
+        self.poll_to(Position::end_of(now))
+    }
+
+    fn poll_to(&mut self, limit: Position) -> Option<NetworkEvent<P>> {
         loop {
             let (index, at) = self.timeouts.earliest();
             let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
-            if at.min(ready) > now {
-                self.reach(Position::end_of(now));
+            if Position::before(at, index as u32).min(Position::end_of(ready)) > limit {
+                self.reach(limit);
                 return None;
             }
             if ready < at {
@@ -268,7 +283,7 @@ impl<P> Network<P> {
                 let Ready { at, to, packet } = self.ready.pop_front()?;
                 return Some(NetworkEvent::Delivered { at, to, queued: Time::ZERO, packet });
             }
-            self.reach(Position::before(at, index));
+            self.reach(Position::before(at, index as u32));
             self.take_in(index, at);
             let departure = self.paths[index].poll(at);
             self.update(index, at);
@@ -280,14 +295,17 @@ impl<P> Network<P> {
                     return Some(NetworkEvent::Dropped { at, path, cause, packet });
                 }
                 Some(Departure::Delivered { at, queued, mut packet }) => {
-                    self.reach(Position::exit(at, index));
-                    packet.payload.hop += 1;
+                    self.reach(Position::exit(at, index as u32));
+                    let Hop { route, hop, .. } = packet.payload;
                     packet.payload.queued += queued;
-                    if let Some((to, packet)) = self.enter(at, packet) {
+                    let Some((hop, next)) = self.next_path(route, hop + 1) else {
+                        let to = self.routes[route as usize].0;
                         let queued = packet.payload.queued;
                         let packet = packet.map(|hop| hop.payload);
                         return Some(NetworkEvent::Delivered { at, to, queued, packet });
-                    }
+                    };
+                    packet.payload.hop = hop;
+                    self.enter(at, next, packet);
                 }
             }
         }
@@ -332,22 +350,15 @@ impl<P> Network<P> {
         (*node == to).then_some(*route as usize)
     }
 
-    /// Puts a packet on the next path of its route that is not transparent; returns the packet and its
-    /// destination if there is none.
-    fn enter(&mut self, now: Time, mut packet: Packet<Hop<P>>) -> Option<(NodeId, Packet<Hop<P>>)> {
-        let Hop { route, hop, .. } = packet.payload;
-        let Some((hop, index)) = self.next_path(route, hop) else {
-            return Some((self.routes[route as usize].0, packet));
-        };
-        packet.payload.hop = hop;
+    /// Puts a packet on a path.
+    fn enter(&mut self, now: Time, index: usize, packet: Packet<Hop<P>>) {
         self.take_in(index, now);
         self.paths[index].handle_packet(now, packet);
         let ingress = &self.ingress[index];
-        if ingress.len() > 0 && !self.paths[index].has_room(ingress.len(), ingress.bytes()) {
+        if !ingress.is_empty() && !self.paths[index].has_room(ingress.len(), ingress.bytes()) {
             self.put_back(index);
         }
         self.update(index, now);
-        None
     }
 
     /// The first path of a route, from its path number `hop` on, that is not transparent: its number on the route, and
@@ -368,8 +379,7 @@ impl<P> Network<P> {
         self.reached = self.reached.max(position);
     }
 
-    /// Something comes from outside at `now`, when all that happened in the network before has happened. At the
-    /// time of the last event that came out, it comes just after that event.
+    /// Something comes from outside at `now`; see [`Network::handle_packet`].
     fn reach_input(&mut self, now: Time) {
         if now > self.reached.at {
             self.reached = Position::end_of(now);
@@ -377,10 +387,14 @@ impl<P> Network<P> {
     }
 
     /// Lets the packets enter a path that do so by `now`, as far as the network has got.
+    #[inline]
     fn take_in(&mut self, index: usize, now: Time) {
-        if self.ingress[index].len() == 0 {
-            return;
+        if !self.ingress[index].is_empty() {
+            self.take_in_by(index, now);
         }
+    }
+
+    fn take_in_by(&mut self, index: usize, now: Time) {
         let limit = self.reached.min(Position::end_of(now));
         while let Some(Incoming { hop, packet, .. }) = self.ingress[index].pop_by(limit) {
             let OnWire { at, queued, mut packet } = packet;
@@ -402,25 +416,27 @@ impl<P> Network<P> {
     /// is an event again.
     fn put_back(&mut self, index: usize) {
         while let Some(Incoming { from, packet, .. }) = self.ingress[index].pop_last() {
-            self.paths[from].put_back(packet);
-            self.update_timeout(from);
+            self.paths[from as usize].put_back(packet);
+            self.update_timeout(from as usize);
         }
     }
 
     /// Puts packets before the next path once it is known when they leave a path, and updates the timeouts.
     fn update(&mut self, index: usize, now: Time) {
-        while let Some(OnWire { packet, .. }) = self.paths[index].offered(now) {
-            let (size, Hop { route, hop, .. }) = (packet.size, &packet.payload);
-            let (route, hop) = (*route, *hop);
+        while let Some(packet) = self.paths[index].offered() {
+            let (at, size) = (packet.at, packet.packet.size);
+            let Hop { route, hop, .. } = packet.packet.payload;
             match self.next_path(route, hop + 1) {
-                Some((hop, next)) if self.has_room_for(next, size) => {
-                    let Some(packet) = self.paths[index].take() else { return };
-                    let is_first = self.ingress[next].insert(Incoming { from: index, hop, packet });
-                    if is_first {
+                Some((hop, next))
+                    if at > now
+                        && self.paths[index].arrives_last(&packet)
+                        && self.has_room_for(next, size) =>
+                {
+                    if self.ingress[next].insert(Incoming { from: index as u32, hop, packet }) {
                         self.update_timeout(next);
                     }
                 }
-                _ => self.paths[index].keep(),
+                _ => self.paths[index].keep(packet),
             }
         }
         self.update_timeout(index);

@@ -99,7 +99,8 @@ impl TurnStream {
 
     /// Handles a segment from the far end, which has waited in queues for a total of `queued`.
     pub fn handle_segment(&mut self, now: Time, datagram: &Datagram, queued: Time) {
-        let Content::Turn(TurnSegment { segment, datagrams }) = &datagram.content else { return };
+        let Content::Turn(turn) = &datagram.content else { return };
+        let TurnSegment { segment, datagrams } = turn.as_ref();
         self.is_open = true;
         let batch = Batch { datagrams: datagrams.clone(), queued };
         self.stream.handle_segment(now, segment, Some(&batch));
@@ -118,7 +119,8 @@ impl TurnStream {
         }
         let (segment, batch) = self.stream.poll(now)?;
         let datagrams = batch.map_or_else(|| Arc::from([]), |batch| batch.datagrams);
-        Some(Transmit::direct(now, self.far, Content::Turn(TurnSegment { segment, datagrams })))
+        let content = Content::Turn(Box::new(TurnSegment { segment, datagrams }));
+        Some(Transmit::direct(now, self.far, content))
     }
 
     /// The next datagram that has arrived.

@@ -49,7 +49,7 @@ impl Time {
     }
     /// Seconds.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
+        float(self.0) / 1e9
     }
     /// `self - earlier`, or zero when `earlier` is later.
     pub const fn saturating_sub(self, earlier: Time) -> Time {
@@ -111,9 +111,24 @@ impl fmt::Display for Time {
 
 /// Rounds to nearest, halves up, like `f64::round`, which is a function call on most processors. Negative values
 /// become zero.
-fn rounded(value: f64) -> u64 {
-    let whole = value as u64;
-    whole.saturating_add(u64::from(value - whole as f64 >= 0.5))
+pub(crate) fn rounded(value: f64) -> u64 {
+    // Most processors only convert signed numbers in one step. Floats beyond them are whole.
+    if value >= BEYOND_SIGNED {
+        return value as u64;
+    }
+    let whole = (value as i64).max(0);
+    whole as u64 + u64::from(value - whole as f64 >= 0.5)
+}
+
+/// The first float above all signed numbers of 64 bits.
+const BEYOND_SIGNED: f64 = (1u64 << 63) as f64;
+
+/// A whole number as a float, in one step if its highest bit is not set; see [`rounded`].
+pub(crate) fn float(value: u64) -> f64 {
+    match i64::try_from(value) {
+        Ok(value) => value as f64,
+        Err(_) => value as f64,
+    }
 }
 
 /// A moment on the remote clock. It cannot be subtracted from a [`Time`].
@@ -190,7 +205,7 @@ impl Bitrate {
     }
     /// This rate times a factor; negative factors give zero.
     pub fn scaled(self, factor: f64) -> Bitrate {
-        Bitrate((self.0 as f64 * factor).max(0.0) as u64)
+        Bitrate((float(self.0) * factor).max(0.0) as u64)
     }
 }
 

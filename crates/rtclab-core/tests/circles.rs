@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 30] = [
+const ORDER: [&str; 31] = [
     "units",
     "ecn",
     "limits",

@@ -3,9 +3,12 @@
 use proptest::prelude::*;
 use rtclab_core::catalogue::{Algorithm, Catalogue};
 use rtclab_core::cc::{Decision, External, Fixed};
-use rtclab_core::path::{Capacity, PathConfig};
+use rtclab_core::path::{Capacity, Delay, PathConfig};
 use rtclab_core::record::{Column, Table};
-use rtclab_core::sim::{SimConfig, SimError, SimResult, Simulation, simulate, simulate_with};
+use rtclab_core::sim::{
+    Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation, simulate,
+    simulate_captured, simulate_with,
+};
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Time};
 use support::{LINK, call, with_own};
@@ -35,8 +38,61 @@ fn lossy() -> SimConfig {
     call(&up, 4, 1)
 }
 
+/// Two threads.
+struct Two;
+
+impl Executor for Two {
+    fn threads(&self) -> usize {
+        2
+    }
+
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
+    }
+}
+
+/// A call of 4 s with delays on all paths, so that deliveries are known ahead. Ties between packets of both sides are
+/// frequent: `chrome-27` sends without pacing, and both sides begin at the same time.
+fn delayed(stack: &str, seed: u64) -> SimConfig {
+    let mut config = call(LINK, 4, seed);
+    for path in &mut config.network.paths {
+        path.delay = Delay::Constant { ns: Time::from_millis(10) };
+    }
+    config.participants.iter_mut().for_each(|own| own.stack = Some(stack.to_owned()));
+    config
+}
+
+/// With a capture, a run goes event after event.
+#[test]
+fn two_threads_have_the_same_bytes_as_one_and_as_a_run_event_after_event() {
+    for (stack, seed) in [("chrome-27", 1), ("chrome-52", 2), ("chrome-156", 3)] {
+        let config = delayed(stack, seed);
+        let (event_after_event, _) = simulate_captured(&config).expect("a run");
+        let mut simulation = Simulation::new(&config, Catalogue::ours()).expect("a run");
+        simulation.advance_with(config.duration_ns, &Two).expect("a run");
+        assert!(printed(&simulation.finish()) == printed(&event_after_event), "{stack}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Steps of any length, some of them on two threads.
+    #[test]
+    fn a_run_has_the_same_bytes_whatever_the_threads_of_its_steps(
+        mut steps in prop::collection::vec((0u64..4_000_000_000, any::<bool>()), 0..20)
+    ) {
+        let config = delayed("chrome-156", 1);
+        let whole = printed(&simulate(&config).expect("a run"));
+        let mut simulation = Simulation::new(&config, Catalogue::ours()).expect("a run");
+        steps.sort_unstable();
+        for (time, on_two) in steps {
+            let executor: &dyn Executor = if on_two { &Two } else { &Sequential };
+            simulation.advance_with(Time(time), executor).expect("a step");
+        }
+        simulation.advance_with(config.duration_ns, &Two).expect("the last step");
+        prop_assert!(printed(&simulation.finish()) == whole);
+    }
 
     /// Steps of any length, zero included, and looks at the tables in between.
     #[test]

@@ -4,19 +4,35 @@ use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use rtclab_core::capture::Captured;
+use rtclab_core::catalogue::Catalogue;
 use rtclab_core::record::{Column, Table};
-use rtclab_core::sim::{self, SimConfig, SimError, SimResult};
+use rtclab_core::sim::{
+    self, Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation,
+};
 
 /// Runs a scenario in virtual time; releases the GIL while it runs.
+///
+/// Several threads share the nodes of one run, with the same result. They pay for scenarios with many flows.
 ///
 /// Returns a dictionary from table to a dictionary from column to values: int64 and float64 arrays,
 /// or for text columns a pair of uint32 codes (4294967295 for null) and the list of texts.
 ///
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]
-pub(crate) fn simulate<'py>(py: Python<'py>, config: &str) -> PyResult<Bound<'py, PyDict>> {
-    tables(py, run(py, config, sim::simulate)?)
+#[pyo3(signature = (config, threads = 1))]
+pub(crate) fn simulate<'py>(
+    py: Python<'py>,
+    config: &str,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let simulate = |config: &SimConfig| -> Result<SimResult, SimError> {
+        let mut simulation = Simulation::new(config, Catalogue::ours())?;
+        simulation.advance_with(config.duration_ns, &*executor_of(threads))?;
+        Ok(simulation.finish())
+    };
+    tables(py, run(py, config, simulate)?)
 }
 
 /// Runs a scenario as `simulate` does; returns its tables, a pcapng file, and session descriptions for it.
@@ -34,13 +50,41 @@ pub(crate) fn simulate_captured<'py>(
 fn run<T: Send>(
     py: Python<'_>,
     config: &str,
-    simulate: fn(&SimConfig) -> Result<T, SimError>,
+    simulate: impl FnOnce(&SimConfig) -> Result<T, SimError> + Send,
 ) -> PyResult<T> {
     py.detach(|| {
         let config: SimConfig = serde_json::from_str(config).map_err(|e| e.to_string())?;
         simulate(&config).map_err(|e| e.to_string())
     })
     .map_err(PyValueError::new_err)
+}
+
+/// Threads that work on one run.
+struct Threads(ThreadPool);
+
+impl Executor for Threads {
+    fn threads(&self) -> usize {
+        self.0.current_num_threads() + 1
+    }
+
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        self.0.in_place_scope(|scope| {
+            let mut jobs = jobs.into_iter();
+            let own = jobs.next();
+            jobs.for_each(|job| scope.spawn(|_| job()));
+            own.into_iter().for_each(|job| job());
+        });
+    }
+}
+
+/// This many threads, the calling one included; one if there can be no more.
+fn executor_of(threads: usize) -> Box<dyn Executor> {
+    if threads > 1
+        && let Ok(pool) = ThreadPoolBuilder::new().num_threads(threads - 1).build()
+    {
+        return Box::new(Threads(pool));
+    }
+    Box::new(Sequential)
 }
 
 pub(crate) fn tables<'py>(py: Python<'py>, result: SimResult) -> PyResult<Bound<'py, PyDict>> {

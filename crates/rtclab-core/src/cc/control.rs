@@ -249,6 +249,11 @@ pub trait Controller: Send {
     fn on_sent(&mut self, _packet: &SentPacket) -> Result<(), ControlError> {
         Ok(())
     }
+    /// Whether the last packet that was sent may have changed the decision, or may want a probe. A sender need not look
+    /// at either otherwise.
+    fn is_changed_by_sending(&self) -> bool {
+        true
+    }
     /// Feedback arrived.
     ///
     /// # Errors

@@ -30,6 +30,8 @@ struct SharedStream {
 /// A packet to be forwarded.
 pub struct Forwarded {
     pub(super) packet: Rtp,
+    /// Its bytes of payload, before SRTP.
+    pub(super) payload_bytes: u64,
     /// Index of its stream; `None` if the stream is unknown.
     pub(super) stream: Option<usize>,
     /// When a packet with its number was stored before.
@@ -103,8 +105,9 @@ impl FanOut {
             ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
         };
         let Some(index) = self.streams.iter().position(of) else {
-            let packet = packet.clone();
-            return Some(Forwarded { packet, stream: None, known: None, repairs: false });
+            let (packet, payload_bytes) = (packet.clone(), packet.payload_bytes());
+            let (stream, known, repairs) = (None, None, false);
+            return Some(Forwarded { packet, payload_bytes, stream, known, repairs });
         };
         let SharedStream { config, store } = &mut self.streams[index];
         let repairs = matches!(packet.payload, RtpPayload::Rtx { .. });
@@ -116,7 +119,8 @@ impl FanOut {
         {
             store.insert(now, packet.header, part);
         }
-        Some(Forwarded { packet, stream: Some(index), known, repairs })
+        let payload_bytes = packet.payload_bytes();
+        Some(Forwarded { packet, payload_bytes, stream: Some(index), known, repairs })
     }
 
     /// The packet with this number on the media stream with this SSRC, if it is kept, and the index of the stream.

@@ -7,11 +7,12 @@ use super::fan_out::{FanOut, Forwarded, Stored};
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{
-    Address, Content, Datagram, Ecn, Kind, Past, Rtcp, Rtp, RtpPayload, Signal, Transmit,
+    Address, Content, Datagram, Ecn, IP_UDP_BYTES, Kind, Past, Rtcp, Rtp, RtpPayload, SRTP_BYTES,
+    Signal, Transmit,
 };
 use crate::rtp::rtcp::{Nack, NtpTime, SenderReport};
 use crate::rtp::{AbsSendTime, RtcpPacket, RtpHeader};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// When more packets than this were sent again, those that are not kept any more are forgotten.
@@ -46,6 +47,8 @@ pub struct ForwarderConfig {
 pub struct Forwarder {
     config: ForwarderConfig,
     setup: Setup,
+    /// When the set-up is due, as of the last call that concerned it.
+    next_setup: Option<Time>,
     begun: bool,
     streams: Vec<Received>,
     /// When it forwarded its first packet. What arrived before is unknown to its receiver.
@@ -84,6 +87,7 @@ impl Forwarder {
         };
         Forwarder {
             setup: Setup::new(&config.session, config.addresses.relay.is_some()),
+            next_setup: None,
             streams: config.streams.iter().map(received).collect(),
             since: None,
             begun: false,
@@ -109,7 +113,7 @@ impl Forwarder {
     pub fn poll_timeout(&self) -> Option<Time> {
         let Session { start, end, .. } = self.config.session;
         let due = match self.begun {
-            true => [self.setup.poll_timeout(), self.next_report].into_iter().flatten().min(),
+            true => [self.next_setup, self.next_report].into_iter().flatten().min(),
             false => Some(start),
         };
         due.filter(|at| *at < end)
@@ -170,16 +174,19 @@ impl Forwarder {
     /// Learns that the far end was at the signalling server before this one, which therefore calls.
     pub fn handle_present(&mut self, now: Time) {
         self.setup.on_present(now);
+        self.next_setup = self.setup.poll_timeout();
     }
 
     /// Handles what the far end says over signalling.
     pub fn handle_signal(&mut self, now: Time, signal: Signal) {
         if now < self.config.session.end {
             self.setup.on_signal(now, signal, &mut self.outbox);
+            self.next_setup = self.setup.poll_timeout();
         }
     }
 
     fn after_setup(&mut self, now: Time) {
+        self.next_setup = self.setup.poll_timeout();
         let terminating = self.config.forwarding == Forwarding::Terminating;
         if terminating && self.is_connected() && self.next_report.is_none() {
             self.next_report = Some(now + REPORT_INTERVAL);
@@ -200,7 +207,7 @@ impl Forwarder {
             return;
         }
         let since = *self.since.get_or_insert(now);
-        let Forwarded { packet, stream, known, repairs } = forwarded;
+        let Forwarded { packet, payload_bytes, stream, known, repairs } = forwarded;
         let is_known = known.is_some_and(|at| at >= since);
         if is_known && *repairs {
             return;
@@ -211,9 +218,9 @@ impl Forwarder {
             let sent = self.streams[stream].sent.get_or_insert_default();
             sent.timestamp = packet.header.timestamp;
             sent.packets = sent.packets.wrapping_add(1);
-            sent.octets = sent.octets.wrapping_add(packet.payload_bytes() as u32);
+            sent.octets = sent.octets.wrapping_add(*payload_bytes as u32);
         }
-        self.send(now, past, packet.clone());
+        self.send(now, past, packet.clone(), *payload_bytes);
     }
 
     fn is_connected(&self) -> bool {
@@ -228,15 +235,17 @@ impl Forwarder {
     /// RFC 9331, section 4.3), and a forwarder without congestion control has none. Marks of the other leg end here:
     /// its receiver reports them to its sender. Only a translator that leaves packets as they are copies the codepoint
     /// (RFC 6679, section 8.1).
-    fn send(&mut self, now: Time, past: Past, mut packet: Rtp) {
+    fn send(&mut self, now: Time, past: Past, mut packet: Rtp, payload_bytes: u64) {
         let extensions = &mut packet.header.extensions;
         extensions.transport_sequence = Some(self.next_transport_seq);
         if extensions.abs_send_time.is_some() {
             extensions.abs_send_time = Some(AbsSendTime::from_time(now));
         }
         self.next_transport_seq = self.next_transport_seq.wrapping_add(1);
-        let datagram = Datagram::new(Ecn::NotCapable, Content::Rtp(packet));
-        self.outbox.forward(past, datagram);
+        // Receivers differ in nothing that has a size but the header.
+        let size = Bytes(IP_UDP_BYTES + packet.header_bytes() + payload_bytes + SRTP_BYTES);
+        let content = Content::Rtp(packet);
+        self.outbox.forward(past, Datagram { size, ecn: Ecn::NotCapable, content });
     }
 
     fn on_rtcp(&mut self, rtcp: &Rtcp) {
@@ -266,7 +275,8 @@ impl Forwarder {
             let received = &mut self.streams[stream];
             if let Some(packet) = received.retransmission(now, seq, rtt, &stored) {
                 received.forget(|seq| fan_out.find(ssrc, seq).is_none());
-                self.send(now, Past::new(now), packet);
+                let payload_bytes = packet.payload_bytes();
+                self.send(now, Past::new(now), packet, payload_bytes);
             }
         }
     }

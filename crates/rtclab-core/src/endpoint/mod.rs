@@ -105,21 +105,35 @@ struct Timers {
     setup: Time,
     sender: Time,
     receiver: Time,
-    report: Time,
-    receiver_report: Time,
-    audio_report: Time,
-    audio_sender_report: Time,
-    statistics: Time,
-    first_frame: Time,
+    /// By [`Rare`].
+    rare: [Time; 6],
+    /// The first of them.
+    next_rare: Time,
+}
+
+/// What happens about once a second, or once.
+#[derive(Clone, Copy)]
+enum Rare {
+    Report,
+    ReceiverReport,
+    AudioReport,
+    AudioSenderReport,
+    FirstFrame,
+    Statistics,
 }
 
 impl Timers {
     fn next(&self) -> Time {
-        let media = self.setup.min(self.sender).min(self.receiver);
-        let reports = self.report.min(self.receiver_report);
-        let audio_reports = self.audio_report.min(self.audio_sender_report);
-        let events = self.statistics.min(self.first_frame);
-        media.min(reports).min(audio_reports).min(events)
+        self.setup.min(self.sender).min(self.receiver).min(self.next_rare)
+    }
+
+    fn is_due(&self, rare: Rare, now: Time) -> bool {
+        self.rare[rare as usize] <= now
+    }
+
+    fn set(&mut self, rare: Rare, at: Time) {
+        self.rare[rare as usize] = at;
+        self.next_rare = self.rare.into_iter().fold(Time::MAX, Time::min);
     }
 }
 
@@ -144,12 +158,8 @@ impl Peer {
                 setup: session.start,
                 sender: Time::MAX,
                 receiver: Time::MAX,
-                report: Time::MAX,
-                receiver_report: Time::MAX,
-                audio_report: Time::MAX,
-                audio_sender_report: Time::MAX,
-                statistics: Time::MAX,
-                first_frame: Time::MAX,
+                rare: [Time::MAX; 6],
+                next_rare: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
             audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x0061_7564_696f),
@@ -173,7 +183,8 @@ impl Peer {
     /// The part whose timeout is the earliest, for errors.
     pub fn due(&self) -> &'static str {
         let next = self.timers.next();
-        let Timers { setup, sender, receiver, statistics, .. } = self.timers;
+        let Timers { setup, sender, receiver, .. } = self.timers;
+        let statistics = self.timers.rare[Rare::Statistics as usize];
         let parts = [
             (setup, "set-up"),
             (sender, "sending half"),
@@ -273,6 +284,7 @@ impl Peer {
     fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
         if now >= self.config.session.end {
             self.sender.catch_up(now);
+            self.receiver.catch_up(now);
             self.report_statistics(now);
             self.left = true;
             self.events.push_back(Event::Left);
@@ -298,27 +310,34 @@ impl Peer {
             self.send_urgent_remb(now);
             self.after_requests(now);
         }
-        if self.timers.report <= now {
-            self.send_report(now);
-        }
-        if self.timers.receiver_report <= now {
-            self.send_receiver_report(now);
-        }
-        if self.timers.audio_report <= now {
-            self.send_audio_report(now);
-        }
-        if self.timers.audio_sender_report <= now {
-            self.send_audio_sender_report(now);
-        }
-        if self.timers.first_frame <= now {
-            self.timers.first_frame = Time::MAX;
-            self.events.push_back(Event::FirstFrame);
-        }
-        if self.timers.statistics <= now {
-            self.sender.catch_up(now + Time(1));
-            self.report_statistics(now);
+        if self.timers.next_rare <= now {
+            self.on_rare_timeout(now);
         }
         Ok(())
+    }
+
+    fn on_rare_timeout(&mut self, now: Time) {
+        if self.timers.is_due(Rare::Report, now) {
+            self.send_report(now);
+        }
+        if self.timers.is_due(Rare::ReceiverReport, now) {
+            self.send_receiver_report(now);
+        }
+        if self.timers.is_due(Rare::AudioReport, now) {
+            self.send_audio_report(now);
+        }
+        if self.timers.is_due(Rare::AudioSenderReport, now) {
+            self.send_audio_sender_report(now);
+        }
+        if self.timers.is_due(Rare::FirstFrame, now) {
+            self.timers.set(Rare::FirstFrame, Time::MAX);
+            self.events.push_back(Event::FirstFrame);
+        }
+        if self.timers.is_due(Rare::Statistics, now) {
+            self.sender.catch_up(now + Time(1));
+            self.receiver.catch_up(now + Time(1));
+            self.report_statistics(now);
+        }
     }
 
     fn on_datagram(
@@ -376,7 +395,8 @@ impl Peer {
                 self.sender.start(now, now + self.first_picture())?;
                 self.timers.sender = self.sender.poll_timeout();
                 self.start_reports(now);
-                self.timers.statistics = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
+                let first = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
+                self.timers.set(Rare::Statistics, first);
             }
         }
         Ok(())
@@ -398,7 +418,7 @@ impl Peer {
             self.has_shown = true;
             match self.setup.show_delay() {
                 Time::ZERO => self.events.insert(before, Event::FirstFrame),
-                delay => self.timers.first_frame = now + delay,
+                delay => self.timers.set(Rare::FirstFrame, now + delay),
             }
         }
     }
@@ -413,7 +433,7 @@ impl Peer {
         if !self.is_connected() {
             return;
         }
-        self.timers.statistics = now + STATISTICS_INTERVAL;
+        self.timers.set(Rare::Statistics, now + STATISTICS_INTERVAL);
         let statistics = Box::new(self.statistics(now));
         self.events.push_back(Event::Statistics(statistics));
         if self.config.observe == Observe::EachSecond {

@@ -45,9 +45,8 @@ impl Outbox {
 
     /// Sends RTP; returns its IP total length.
     pub(super) fn send_rtp(&mut self, now: Time, ecn: Ecn, packet: Rtp) -> Bytes {
-        let datagram = Datagram::new(ecn, Content::Rtp(packet));
-        let size = datagram.size;
-        self.forward(Past::new(now), datagram);
+        let size = packet.ip_bytes();
+        self.forward(Past::new(now), Datagram { size, ecn, content: Content::Rtp(packet) });
         size
     }
 

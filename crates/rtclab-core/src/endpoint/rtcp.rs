@@ -2,7 +2,7 @@
 
 use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::outbound::OutboundStream;
-use super::{Peer, StreamConfig, or_never};
+use super::{Peer, Rare, StreamConfig, or_never};
 use crate::cc::{ControlError, Feedback};
 use crate::packet::{Kind, Rtcp};
 use crate::rtp::RtcpPacket;
@@ -174,10 +174,10 @@ impl Peer {
             self.receiver.prepends_reports = self.setup.offered();
         }
         if sends_audio || receives_audio && !per_media {
-            self.timers.audio_sender_report = now + FIRST_AUDIO_REPORT;
+            self.timers.set(Rare::AudioSenderReport, now + FIRST_AUDIO_REPORT);
         }
         if receives_audio && per_media {
-            self.timers.audio_report = now + FIRST_AUDIO_REPORT;
+            self.timers.set(Rare::AudioReport, now + FIRST_AUDIO_REPORT);
         }
     }
 
@@ -206,7 +206,8 @@ impl Peer {
         let mut packets = self.sender_reports(now, |config| !config.is_video(), blocks);
         packets.push(self.description());
         self.outbox.send_rtcp(now, packets);
-        self.timers.audio_sender_report = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
+        let next = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
+        self.timers.set(Rare::AudioSenderReport, next);
     }
 
     /// A sender report for each stream of one medium; the first one has the blocks; a receiver report with
@@ -258,7 +259,8 @@ impl Peer {
     pub(super) fn send_audio_report(&mut self, now: Time) {
         let blocks = self.receiver.audio_blocks(now);
         self.send_blocks(now, blocks);
-        self.timers.audio_report = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
+        let next = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
+        self.timers.set(Rare::AudioReport, next);
     }
 
     fn send_blocks(&mut self, now: Time, blocks: Vec<ReportBlock>) {
@@ -282,11 +284,13 @@ impl Peer {
     pub(super) fn schedule_report(&mut self, now: Time) {
         let interval = or_never(self.sender.target().time_for(Bytes(REPORT_BITS / 8)));
         let interval = interval.clamp(MIN_REPORT_INTERVAL, REPORT_INTERVAL);
-        self.timers.report = now + varied(&mut self.rng, interval);
+        let next = now + varied(&mut self.rng, interval);
+        self.timers.set(Rare::Report, next);
     }
 
     pub(super) fn schedule_receiver_report(&mut self, now: Time) {
-        self.timers.receiver_report = now + varied(&mut self.rng, REPORT_INTERVAL);
+        let next = now + varied(&mut self.rng, REPORT_INTERVAL);
+        self.timers.set(Rare::ReceiverReport, next);
     }
 }
 

@@ -5,7 +5,7 @@ use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::inbound::{InboundAudio, InboundVideo, Reception, Retransmitted};
 use super::outbound::OutboundStream;
 use super::statistics::{CandidatePair, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics};
-use crate::media::playout::PlayoutDetails;
+use crate::media::playout::{Playout, PlayoutDetails};
 use crate::packet::Kind;
 use crate::rtp::rtcp::ReportBlock;
 use crate::units::{Bytes, Time};

@@ -18,13 +18,13 @@ impl Position {
     pub(super) const BEGINNING: Position = Position::before(Time::ZERO, 0);
 
     /// When all that comes out before `at`, and at `at` from paths with a lower index, has come out.
-    pub(super) const fn before(at: Time, path: usize) -> Self {
-        Position { at, rank: 2 * path as u64 }
+    pub(super) const fn before(at: Time, path: u32) -> Self {
+        Position { at, rank: (path as u64) << 1 }
     }
 
     /// When a packet leaves `path` at `at`.
-    pub(super) const fn exit(at: Time, path: usize) -> Self {
-        Position { at, rank: 2 * path as u64 + 1 }
+    pub(super) const fn exit(at: Time, path: u32) -> Self {
+        Position { at, rank: (path as u64) << 1 | 1 }
     }
 
     /// When all that comes out at `at` has come out.
@@ -36,7 +36,7 @@ impl Position {
 /// A packet that will enter a path when it leaves another one.
 pub(super) struct Incoming<P> {
     /// Index of the path that it leaves.
-    pub(super) from: usize,
+    pub(super) from: u32,
     /// Which path of its route it enters.
     pub(super) hop: u32,
     /// The packet as it leaves.
@@ -66,6 +66,10 @@ impl<P> Ingress<P> {
         self.packets.len()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     pub(super) fn bytes(&self) -> Bytes {
         self.bytes
     }
@@ -79,20 +83,21 @@ impl<P> Ingress<P> {
     }
 
     /// Adds a packet; returns whether it is the first to enter.
+    #[inline]
     pub(super) fn insert(&mut self, incoming: Incoming<P>) -> bool {
         self.bytes += incoming.packet.packet.size;
         let position = incoming.position();
-        let index = match self.packets.back() {
-            Some(last) if last.position() > position => {
-                self.packets.partition_point(|other| other.position() <= position)
-            }
-            _ => self.packets.len(),
-        };
+        if self.packets.back().is_none_or(|last| last.position() <= position) {
+            self.packets.push_back(incoming);
+            return self.packets.len() == 1;
+        }
+        let index = self.packets.partition_point(|other| other.position() <= position);
         self.packets.insert(index, incoming);
         index == 0
     }
 
     /// Removes the first packet, if it enters by `limit`.
+    #[inline]
     pub(super) fn pop_by(&mut self, limit: Position) -> Option<Incoming<P>> {
         self.packets.front().filter(|first| first.position() <= limit)?;
         let first = self.packets.pop_front()?;

@@ -1,3 +1,5 @@
+mod reference;
+
 use super::*;
 use crate::path::Delay;
 use crate::units::Bytes;
@@ -112,89 +114,7 @@ fn four_paths() -> Vec<PathConfig> {
 /// Routes from node `n` to the node after it.
 const ROUTES: [&[usize]; 5] = [&[0], &[1], &[2, 1], &[3, 0, 1], &[1, 3]];
 
-/// A network that searches all of its paths: the earliest departure comes first, and of several the one on
-/// the path with the lowest index.
-struct LinearSearch {
-    paths: Vec<Path<(usize, usize, u32)>>,
-}
-
-impl LinearSearch {
-    fn enter(&mut self, now: Time, packet: Packet<(usize, usize, u32)>) {
-        let (route, hop, _) = packet.payload;
-        self.paths[ROUTES[route][hop]].handle_packet(now, packet);
-    }
-
-    /// The next event by `now`: its time, the packet's payload, and whether it was dropped.
-    fn poll(&mut self, now: Time) -> Option<(Time, u32, bool)> {
-        loop {
-            let due = |path: &Path<_>| path.poll_timeout().unwrap_or(Time::MAX);
-            let at = self.paths.iter().map(due).min()?;
-            if at > now {
-                return None;
-            }
-            let index = self.paths.iter().position(|path| due(path) == at)?;
-            match self.paths[index].poll(at) {
-                None => {}
-                Some(Departure::Dropped { at, packet, .. }) => {
-                    return Some((at, packet.payload.2, true));
-                }
-                Some(Departure::Delivered { at, mut packet, .. }) => {
-                    packet.payload.1 += 1;
-                    let (route, hop, id) = packet.payload;
-                    if hop == ROUTES[route].len() {
-                        return Some((at, id, false));
-                    }
-                    self.enter(at, packet);
-                }
-            }
-        }
-    }
-}
-
-/// Time of an event, the packet's payload, and whether it was dropped.
-fn outcome(event: NetworkEvent<u32>) -> (Time, u32, bool) {
-    match event {
-        NetworkEvent::Delivered { at, packet, .. } => (at, packet.payload, false),
-        NetworkEvent::Dropped { at, packet, .. } => (at, packet.payload, true),
-    }
-}
-
 proptest! {
-    #[test]
-    fn packets_come_out_as_a_search_through_all_paths_finds_them(
-        sent in vec((0u64..20_000, 0usize..ROUTES.len()), 1..60),
-    ) {
-        let nodes = (0..=ROUTES.len()).map(|node| node.to_string()).collect();
-        let routes = ROUTES.iter().enumerate().map(|(from, paths)| {
-            let names: Vec<String> = paths.iter().map(usize::to_string).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            route(&from.to_string(), &(from + 1).to_string(), &names)
-        });
-        let config = NetworkConfig { nodes, paths: four_paths(), routes: routes.collect() };
-        let mut network = Network::new(config, 1).expect("valid");
-        let paths = four_paths().into_iter().enumerate();
-        let paths = paths.map(|(index, path)| Path::new(path, derive_seed(1, index as u64)));
-        let mut reference = LinearSearch { paths: paths.collect() };
-
-        let mut sent: Vec<(Time, usize)> = sent.into_iter().map(|(at, r)| (Time(at), r)).collect();
-        sent.sort();
-        let (mut found, mut expected) = (Vec::new(), Vec::new());
-        let total = sent.len();
-        for (id, (now, index)) in (0..).zip(sent) {
-            found.extend(std::iter::from_fn(|| network.poll(now)).map(outcome));
-            expected.extend(std::iter::from_fn(|| reference.poll(now)));
-            let [from, to] = [index, index + 1].map(|node| NodeId(node as u32));
-            prop_assert!(network.handle_packet(now, from, to, packet(id)).is_ok());
-            reference.enter(now, Packet::new(Bytes(100), (index, 0, id)));
-        }
-        let end = Time::from_secs(1);
-        found.extend(std::iter::from_fn(|| network.poll(end)).map(outcome));
-        expected.extend(std::iter::from_fn(|| reference.poll(end)));
-        prop_assert_eq!(found.len(), total);
-        prop_assert!(found.is_sorted_by_key(|(at, ..)| *at));
-        prop_assert_eq!(found, expected);
-    }
-
     #[test]
     fn who_wakes_for_outputs_alone_is_never_late_for_one_and_wakes_less_often(
         sent in vec((0u64..20_000, 0usize..ROUTES.len()), 1..60),

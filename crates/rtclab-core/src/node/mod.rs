@@ -21,7 +21,7 @@ use crate::network::NodeId;
 use crate::packet::{Address, Content, Datagram, Past, Transmit, Via};
 use crate::signalling;
 use crate::tcp;
-use crate::timeouts::{Due, Timeouts};
+use crate::timeouts::{Due, TimeAndNumber, Timeouts};
 use crate::turn_tcp::Carried;
 use crate::units::{Bytes, Time};
 use rooms::Rooms;
@@ -190,6 +190,11 @@ impl Node {
         self.relayed.extend(self.index_of(stream).map(|stream| (far_end, stream)));
     }
 
+    /// Whether an end here has a TCP connection with a relay.
+    pub(crate) fn relays_over_tcp(&self) -> bool {
+        self.wiring.iter().any(|wiring| wiring.turn.is_some())
+    }
+
     /// The processor, if encoding takes time.
     pub fn host(&self) -> Option<&Host> {
         self.host.as_ref()
@@ -210,6 +215,11 @@ impl Node {
     pub(crate) fn next(&self) -> Option<(Time, u32)> {
         let (index, at) = self.timeouts.earliest();
         (at < Time::NEVER).then(|| (at, self.ports[index]))
+    }
+
+    /// The same as one number, to compare nodes by.
+    pub(crate) fn next_key(&self) -> Option<TimeAndNumber> {
+        self.next().map(|(at, port)| TimeAndNumber::new(at, port))
     }
 
     /// Handles what is due first. Other ends may be due at the same time; see [`Node::poll_timeout`].

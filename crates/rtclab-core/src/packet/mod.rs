@@ -130,14 +130,14 @@ pub enum Content {
     Dtls13(Dtls13),
     /// A segment of signalling between participants.
     Signalling(Signalling),
-    /// A segment of signalling between a page and the signalling server.
-    WebSocket(WebSocketSegment),
+    /// A segment of signalling between a page and the signalling server. It is boxed because it is rare and large.
+    WebSocket(Box<WebSocketSegment>),
     /// A request to a TURN relay, or its answer of the same size.
     Allocation(Allocation),
     /// A Binding request to a STUN server, or its answer of the same size.
     Binding,
-    /// A segment of the TCP connection between a client and its TURN relay.
-    Turn(TurnSegment),
+    /// A segment of the TCP connection between a client and its TURN relay. It is boxed because it is larger than others.
+    Turn(Box<TurnSegment>),
     /// A segment of cross traffic over TCP.
     Tcp(Segment),
     /// A datagram of cross traffic over UDP, with this much payload.
@@ -173,7 +173,7 @@ impl Content {
             Content::Signalling(segment) => Bytes(TCP_IP_BYTES + u64::from(segment.bytes)),
             Content::Allocation(_) => Bytes(IP_UDP_BYTES + Allocation::UDP_BYTES),
             Content::Binding => Bytes(IP_UDP_BYTES + BINDING_BYTES),
-            Content::Turn(TurnSegment { segment, .. }) => segment.size(),
+            Content::Turn(turn) => turn.segment.size(),
             Content::Tcp(segment) => segment.size(),
             Content::Udp(payload) => Bytes(IP_UDP_BYTES + payload.0),
         }

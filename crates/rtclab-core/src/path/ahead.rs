@@ -2,7 +2,7 @@
 //! known when they arrive there.
 
 use super::{Capacity, LossPosition, OnWire, Path, PathConfig, QueueLimit};
-use crate::units::{Bytes, Time};
+use crate::units::{Bitrate, Bytes, Time};
 
 /// What a queue holds for certain at any time, whatever the rate of the link is then. Of a path that may drop a packet
 /// when it enters for another reason, or let it pass at once, nothing is certain.
@@ -22,55 +22,66 @@ impl PathConfig {
         if !takes_time || loses_before_queue || self.wifi.is_some() || self.tick_ns.is_some() {
             return Room { packets: 0, bytes: Bytes::ZERO };
         }
-        // Nothing waits where serialising takes no time.
-        let Some(capacity) = &self.capacity else { return UNLIMITED };
         match self.queue {
             None => UNLIMITED,
             Some(QueueLimit::Packets(packets)) => Room { packets, ..UNLIMITED },
             Some(QueueLimit::Bytes(bytes)) => Room { bytes, ..UNLIMITED },
             Some(QueueLimit::Time(limit)) => {
-                Room { bytes: capacity.least_rate_for_queue().bytes_in(limit), ..UNLIMITED }
+                let least = self.capacity.as_ref().map_or(Bitrate::ZERO, Capacity::least_rate);
+                Room { bytes: least.bytes_in(limit), ..UNLIMITED }
             }
         }
     }
 }
 
 impl<P> Path<P> {
-    /// Offers the oldest packet on the wire that has not been offered before: to be taken with [`Path::take`], or
-    /// left on the wire with [`Path::keep`]. A packet that arrives by `now`, or not after all that were kept, is kept.
+    /// Offers packets to the network from now on, as soon as it is known when they arrive.
+    pub(crate) fn offer_arrivals(&mut self) {
+        self.offers = true;
+    }
+
+    /// The next packet that is offered. The network keeps it, or returns it with [`Path::keep`].
     #[inline]
-    pub(crate) fn offered(&mut self, now: Time) -> Option<&OnWire<P>> {
-        while self.fresh > 0 {
-            let at = self.wire[self.wire.len() - self.fresh].at;
-            if at > now.max(self.kept) {
-                return self.wire.get(self.wire.len() - self.fresh);
+    pub(crate) fn offered(&mut self) -> Option<OnWire<P>> {
+        self.offered.pop_front()
+    }
+
+    /// Whether a packet that is offered arrives later than all that are on the wire.
+    #[inline]
+    pub(crate) fn arrives_last(&self, packet: &OnWire<P>) -> bool {
+        self.wire.back().is_none_or(|last| last.at < packet.at)
+    }
+
+    /// Lets everything happen on the path up to `now`.
+    pub(crate) fn advance_to(&mut self, now: Time) {
+        self.advance(now);
+    }
+
+    /// Takes the packets off the wire that arrive before `until` and are wanted.
+    pub(crate) fn take_arrivals(
+        &mut self,
+        until: Time,
+        is_wanted: impl Fn(&P) -> bool,
+        mut take: impl FnMut(OnWire<P>),
+    ) {
+        let mut index = 0;
+        while let Some(next) = self.wire.get(index).filter(|next| next.at < until) {
+            match is_wanted(&next.packet.payload) {
+                true => self.wire.remove(index).into_iter().for_each(&mut take),
+                false => index += 1,
             }
-            self.keep();
-        }
-        None
-    }
-
-    /// Leaves the packet that is offered on the wire.
-    pub(crate) fn keep(&mut self) {
-        self.kept = self.kept.max(self.wire[self.wire.len() - self.fresh].at);
-        self.fresh -= 1;
-    }
-
-    /// Takes the packet that is offered off the wire.
-    #[inline]
-    pub(crate) fn take(&mut self) -> Option<OnWire<P>> {
-        self.fresh -= 1;
-        match self.fresh {
-            0 => self.wire.pop_back(),
-            later => self.wire.remove(self.wire.len() - 1 - later),
         }
     }
 
-    /// Puts a packet that was taken back on the wire, where it is kept.
+    /// Puts a packet that was offered on the wire.
+    pub(crate) fn keep(&mut self, packet: OnWire<P>) {
+        self.wire.push_back(packet);
+    }
+
+    /// Puts a packet on the wire that the network took when it was offered.
     pub(crate) fn put_back(&mut self, packet: OnWire<P>) {
         // Of the packets that arrive at one moment, those that were taken are the first.
         let index = self.wire.partition_point(|other| other.at < packet.at);
-        self.kept = self.kept.max(packet.at);
         self.wire.insert(index, packet);
     }
 

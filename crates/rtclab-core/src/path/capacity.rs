@@ -51,11 +51,9 @@ impl Capacity {
             }
         }
     }
-}
 
-impl Capacity {
-    /// Smallest rate by which a queue limit in time is ever converted to bytes.
-    pub(super) fn least_rate_for_queue(&self) -> Bitrate {
+    /// Smallest rate that ever converts a queue limit in time to bytes.
+    pub(super) fn least_rate(&self) -> Bitrate {
         match self {
             Capacity::Constant { bps } => *bps,
             Capacity::Steps { steps } => {

@@ -280,10 +280,10 @@ pub struct Path<P> {
     /// Packets in flight, in order of their arrival. On a path without anything random, the packet in service is one
     /// of them.
     wire: VecDeque<OnWire<P>>,
-    /// Number of packets at the end of the wire that a network has not been offered yet; see [`Path::offered`].
-    fresh: usize,
-    /// Latest arrival of the others on the wire.
-    kept: Time,
+    /// Whether packets are offered to a network before they are put on the wire.
+    offers: bool,
+    /// Packets that are offered.
+    offered: VecDeque<OnWire<P>>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
     /// Propagation delay if it is constant and nothing else happens on the wire.
@@ -320,8 +320,8 @@ impl<P> Path<P> {
             config,
             in_service: None,
             wire: VecDeque::new(),
-            fresh: 0,
-            kept: Time::ZERO,
+            offers: false,
+            offered: VecDeque::new(),
             dropped: VecDeque::new(),
             last_arrival: Time::ZERO,
         }
@@ -350,7 +350,7 @@ impl<P> Path<P> {
     /// Number of packets waiting, being serialised or in flight, and of drops not yet polled.
     pub fn pending(&self) -> usize {
         let serving = usize::from(matches!(self.in_service, Some(InService::Here { .. })));
-        self.queue.len() + serving + self.wire.len() + self.dropped.len()
+        self.queue.len() + serving + self.wire.len() + self.offered.len() + self.dropped.len()
     }
 
     /// Replaces the configuration from `now` on.
@@ -360,6 +360,7 @@ impl<P> Path<P> {
     /// stay there, and packets in flight keep their arrival times.
     pub fn set_config(&mut self, now: Time, config: PathConfig) {
         self.advance(now);
+        self.wire.append(&mut self.offered);
         let in_service = self.stop_service();
         self.serialiser.replace(now, config.capacity.clone(), config.tick_ns);
         // On Wi-Fi, the attempts of the packet in service have been drawn already.
@@ -421,7 +422,6 @@ impl<P> Path<P> {
         }
         if arrival <= now {
             let OnWire { at, queued, packet } = self.wire.pop_front()?;
-            self.fresh = self.fresh.min(self.wire.len());
             return Some(Departure::Delivered { at, queued, packet });
         }
         None
@@ -438,6 +438,8 @@ impl<P> Path<P> {
     fn earliest_served(&self) -> Time {
         match &self.in_service {
             Some(InService::Ahead { .. }) if self.queue.len() == 0 => Time::MAX,
+            // On Wi-Fi, which the path may have been when its service began.
+            Some(InService::Here { finish, served }) if served.lost => *finish,
             Some(service) => service.finish().saturating_add(self.unobserved),
             None => Time::MAX,
         }
@@ -507,8 +509,7 @@ impl<P> Path<P> {
                 let last_arrival = self.last_arrival;
                 let Served { packet, queued, .. } = served;
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
-                self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
-                self.fresh += 1;
+                self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
                 InService::Ahead { finish, last_arrival }
             }
             _ => InService::Here { finish, served },
@@ -522,7 +523,6 @@ impl<P> Path<P> {
             InService::Here { finish, served } => Some((finish, served)),
             InService::Ahead { finish, last_arrival } => {
                 let OnWire { queued, packet, .. } = self.wire.pop_back()?;
-                self.fresh = self.fresh.saturating_sub(1);
                 self.last_arrival = last_arrival;
                 Some((finish, Served { packet, queued, lost: false }))
             }
@@ -544,7 +544,7 @@ impl<P> Path<P> {
             if lost {
                 self.dropped.push_back((finish, DropCause::Loss, packet));
             } else {
-                self.put_on_wire(finish, queued, packet);
+                self.leave_serialiser(finish, queued, packet);
             }
         }
         if let Some((next, queued)) = self.queue.dequeue(finish) {
@@ -552,7 +552,16 @@ impl<P> Path<P> {
         }
     }
 
-    fn put_on_wire(&mut self, now: Time, queued: Time, packet: Packet<P>) {
+    #[inline]
+    fn put_on_wire(&mut self, packet: OnWire<P>) {
+        if self.offers {
+            self.offered.push_back(packet);
+        } else {
+            self.wire.push_back(packet);
+        }
+    }
+
+    fn leave_serialiser(&mut self, now: Time, queued: Time, packet: Packet<P>) {
         if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
@@ -570,8 +579,6 @@ impl<P> Path<P> {
             self.last_arrival = self.last_arrival.max(due);
             let index = self.wire.partition_point(|earlier| earlier.at <= due);
             self.wire.insert(index, OnWire { at: due, queued, packet });
-            self.kept = self.last_arrival;
-            self.fresh = 0;
             return;
         }
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
@@ -586,8 +593,7 @@ impl<P> Path<P> {
             last => last.saturating_add(spacing),
         };
         self.last_arrival = due.max(earliest);
-        self.wire.push_back(OnWire { at: self.last_arrival, queued, packet });
-        self.fresh += 1;
+        self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
     }
 }
 

@@ -67,6 +67,7 @@ impl<P> DropTail<P> {
     ///
     /// # Errors
     /// The packet does not fit.
+    #[inline]
     pub(super) fn enqueue(
         &mut self,
         now: Time,
@@ -89,6 +90,7 @@ impl<P> DropTail<P> {
     }
 
     /// Removes the packet that is served next, at `now`. Returns with it how long it has waited.
+    #[inline]
     pub(super) fn dequeue(&mut self, now: Time) -> Option<(Packet<P>, Time)> {
         let Waiting { entered, packet } = self.waiting.pop_front()?;
         self.bytes -= packet.size;

@@ -197,6 +197,26 @@ fn a_change_of_capacity_keeps_the_fraction_already_sent() {
 }
 
 #[test]
+fn a_packet_that_is_being_serialised_gets_the_delay_after_a_change_and_one_in_flight_keeps_its_own()
+{
+    // 1250 B take 10 ms at 1 Mbit/s. At 15 ms the first is in flight until 110 ms; the second is serialised until
+    // 20 ms and would arrive at 120 ms. With a delay of 95 ms it arrives at 115 ms; with 1 ms it waits for the first.
+    // With jitter packets stay a serialisation time apart: so it arrives 10 ms after the first.
+    let spread = Some(Jitter { sd_ns: Time::ZERO, reorder: false });
+    for (ms, jitter, expected) in [(95, None, 115), (1, None, 110), (1, spread, 120)] {
+        let delay = |ms| Delay::Constant { ns: Time::from_millis(ms) };
+        let before =
+            PathConfig { capacity: constant(1), delay: delay(100), ..PathConfig::default() };
+        let mut path = path(before.clone());
+        (0..2).for_each(|id| path.handle_packet(Time::ZERO, packet(id)));
+        path.set_config(Time::from_millis(15), PathConfig { delay: delay(ms), jitter, ..before });
+        assert_eq!(path.pending(), 2);
+        let at: Vec<_> = drain(&mut path).iter().map(|out| out.0.as_millis()).collect();
+        assert_eq!(at, [110, expected]);
+    }
+}
+
+#[test]
 fn steps_and_a_change_of_the_configuration_give_the_same_time() {
     let steps =
         vec![(Time::ZERO, Bitrate::from_mbps(1)), (Time::from_millis(5), Bitrate::from_mbps(2))];
@@ -204,6 +224,45 @@ fn steps_and_a_change_of_the_configuration_give_the_same_time() {
         path(PathConfig { capacity: Some(Capacity::Steps { steps }), ..PathConfig::default() });
     path.handle_packet(Time::ZERO, packet(0));
     assert_eq!(drain(&mut path)[0].0, Time::from_micros(7_500));
+}
+
+#[test]
+fn once_a_path_keeps_the_order_no_packet_overtakes_those_on_the_wire() {
+    let delay = Delay::Constant { ns: Time::from_millis(20) };
+    let jitter = Some(Jitter { sd_ns: Time::from_millis(5), reorder: true });
+    let reordering = PathConfig { delay: delay.clone(), jitter, ..PathConfig::default() };
+    let mut path = path(reordering);
+    (0..100).for_each(|id| path.handle_packet(Time::ZERO, packet(id)));
+    path.set_config(Time::ZERO, PathConfig { delay, ..PathConfig::default() });
+    (100..200).for_each(|id| path.handle_packet(Time::ZERO, packet(id)));
+    let out = drain(&mut path);
+    assert!(out.is_sorted_by_key(|out| out.0));
+    // Of the first hundred some overtook others; none after them did.
+    assert!(!out[..100].is_sorted_by_key(|out| out.1));
+    assert!(out[100..].iter().map(|out| out.1).eq(100..200));
+}
+
+#[test]
+fn a_packet_that_wifi_lost_is_dropped_in_time_even_if_the_path_has_become_another_meanwhile() {
+    // A single attempt that always fails.
+    let good = Radio { bps: Bitrate::from_mbps(6), error: 1.0 };
+    let (none, adaptive) = (Time::ZERO, false);
+    let wifi =
+        Wifi { attempts: 1, adaptive, good, fade: good, mean_good_ns: none, mean_fade_ns: none };
+    let wifi = PathConfig { wifi: Some(wifi), ..PathConfig::default() };
+    let drops = [
+        wifi.clone(),
+        PathConfig { delay: Delay::Constant { ns: Time::from_secs(1) }, ..PathConfig::default() },
+    ]
+    .map(|later| {
+        let mut path = path(wifi.clone());
+        path.handle_packet(Time::ZERO, packet(0));
+        path.set_config(Time(1), later);
+        let due = path.poll_timeout();
+        assert_eq!(due, drain(&mut path).first().map(|out| out.0));
+        due
+    });
+    assert_eq!(drops[0], drops[1]);
 }
 
 #[test]

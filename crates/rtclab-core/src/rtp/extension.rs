@@ -59,10 +59,13 @@ pub struct Extensions {
 impl Extensions {
     /// Size of the block in one-byte form if every extension has an id.
     pub(super) fn wire_bytes(&self) -> usize {
-        let elements = 4 * usize::from(self.abs_send_time.is_some())
-            + 3 * usize::from(self.transport_sequence.is_some())
-            + 2 * usize::from(self.audio_level.is_some());
-        if elements == 0 { 0 } else { (4 + elements).next_multiple_of(4) }
+        // Elements of 4, 3 and 2 bytes after a header of 4, padded to a multiple of 4.
+        match (self.abs_send_time, self.transport_sequence, self.audio_level) {
+            (None, None, None) => 0,
+            (Some(_), Some(_), Some(_)) => 16,
+            (Some(_), None, None) | (None, Some(_), None) | (None, None, Some(_)) => 8,
+            _ => 12,
+        }
     }
 
     /// The block in one-byte form and its size, which is zero if there is nothing to write.

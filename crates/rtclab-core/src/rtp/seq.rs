@@ -33,8 +33,9 @@ impl<const BITS: u32> Unwrapper<BITS> {
     pub fn peek(&self, value: impl Into<u32>) -> i64 {
         let value = i64::from(value.into()) & (Self::RANGE - 1);
         let Some(newest) = self.newest else { return value };
-        let ahead = (value - newest) & (Self::RANGE - 1);
-        if ahead <= Self::RANGE / 2 { newest + ahead } else { newest + ahead - Self::RANGE }
+        // The low bits of the difference, with their sign.
+        let behind = (newest.wrapping_sub(value) << (64 - BITS)) >> (64 - BITS);
+        newest - behind
     }
 }
 

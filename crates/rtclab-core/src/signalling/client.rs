@@ -81,9 +81,8 @@ impl Client {
 
     /// Handles a segment from the server.
     pub fn handle_datagram(&mut self, now: Time, _from: Address, datagram: &Datagram) {
-        let Content::WebSocket(WebSocketSegment { segment, message }) = &datagram.content else {
-            return;
-        };
+        let Content::WebSocket(frame) = &datagram.content else { return };
+        let WebSocketSegment { segment, message } = frame.as_ref();
         if now >= self.config.close {
             return;
         }
@@ -113,7 +112,7 @@ impl Client {
             return None;
         }
         let (segment, message) = self.stream.poll(now)?;
-        let content = Content::WebSocket(WebSocketSegment { segment, message });
+        let content = Content::WebSocket(Box::new(WebSocketSegment { segment, message }));
         Some(Transmit::direct(now, self.config.server, content))
     }
 

@@ -70,9 +70,8 @@ impl Server {
 
     /// Handles a segment from a page.
     pub fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
-        let Content::WebSocket(WebSocketSegment { segment, message }) = &datagram.content else {
-            return;
-        };
+        let Content::WebSocket(frame) = &datagram.content else { return };
+        let WebSocketSegment { segment, message } = frame.as_ref();
         let Some(page) = self.config.pages.iter().position(|page| *page == from) else { return };
         self.streams[page].handle_segment(now, segment, message.as_ref());
         while let Some(message) = self.streams[page].read() {
@@ -94,7 +93,7 @@ impl Server {
         let mut both = self.streams.iter_mut().zip(&self.config.pages);
         both.find_map(|(stream, page)| {
             let (segment, message) = stream.poll(now)?;
-            let content = Content::WebSocket(WebSocketSegment { segment, message });
+            let content = Content::WebSocket(Box::new(WebSocketSegment { segment, message }));
             Some(Transmit::direct(now, *page, content))
         })
     }

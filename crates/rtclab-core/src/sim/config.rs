@@ -1,6 +1,6 @@
 //! Configuration of a run, as it is handed over in JSON.
 
-use crate::catalogue::ConfigError;
+use crate::catalogue::{Catalogue, ConfigError};
 use crate::cc::{CongestionControlConfig, ControlError};
 use crate::endpoint::AudioConfig;
 use crate::limits::{self, Checked, FieldError, within};
@@ -169,6 +169,15 @@ impl SimConfig {
             within(&format!("traffic.{index}"), traffic.check())?;
         }
         Ok(())
+    }
+}
+
+impl SimConfig {
+    /// Whether all congestion controls are those of rtclab.
+    pub(super) fn algorithms_are_ours(&self, catalogue: &Catalogue) -> bool {
+        let all = self.participants.iter().chain(&self.mixers);
+        let chosen = all.map(|node| catalogue.choose(&node.congestion_control));
+        chosen.flatten().all(|choice| choice.algorithm.is_ours())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
+use crate::node::Received;
 use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Packet};
 use crate::record::PacketRecord;
@@ -25,6 +26,12 @@ pub(super) struct Flight {
 }
 
 impl Flight {
+    /// The datagram as it arrives at its destination.
+    pub(super) fn received(&self) -> Received<'_> {
+        let Flight { from, via, past, ref datagram, .. } = *self;
+        Received { from, via, past, datagram }
+    }
+
     pub(super) fn passing(&self) -> Passing<'_> {
         let Flight { from, to, via, wire_size, ref datagram, .. } = *self;
         Passing { from, to, via, wire_size, datagram }
@@ -105,6 +112,13 @@ impl Links {
         self.flights.get(id as usize)?.as_ref()
     }
 
+    /// Takes a datagram out, so that its number can be used for another.
+    pub(super) fn take(&mut self, id: FlightId) -> Option<Flight> {
+        let flight = self.flights.get_mut(id as usize)?.take()?;
+        self.free.push(id);
+        Some(flight)
+    }
+
     /// Removes a datagram, so that its number can be used for another.
     pub(super) fn end(&mut self, id: FlightId) {
         self.flights[id as usize] = None;
@@ -141,7 +155,23 @@ impl Links {
     }
 }
 
-/// Number of the flow from one address to another. Two flows share a number only if there are more than 65,536 ends.
+/// Number of the flow from one address to another. With up to 65,536 ends and mappings of NATs, each has its own.
 fn flow_between(from: Address, to: Address) -> u32 {
     from.port.rotate_left(16) ^ to.port
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_direction_between_two_ends_is_a_flow_of_its_own() {
+        let address = |port| Address { node: NodeId(0), port };
+        let ports = [0, 1, 2, 255, 256, 65_535];
+        let flows = ports.iter().flat_map(|from| ports.map(|to| (*from, to)));
+        let numbers: HashSet<u32> =
+            flows.map(|(from, to)| flow_between(address(from), address(to))).collect();
+        assert_eq!(numbers.len(), ports.len() * ports.len());
+    }
 }

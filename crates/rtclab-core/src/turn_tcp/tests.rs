@@ -28,7 +28,7 @@ impl Pair {
     fn drain(&mut self, index: usize, is_lost: &mut impl FnMut() -> bool) {
         while let Some(transmit) = self.ends[index].poll_transmit(self.now) {
             if let Content::Turn(segment) = &transmit.datagram.content {
-                self.sent.push(segment.clone());
+                self.sent.push(TurnSegment::clone(segment));
             }
             if !is_lost() {
                 self.in_transit.push_back((self.now + DELAY, 1 - index, transmit.datagram));

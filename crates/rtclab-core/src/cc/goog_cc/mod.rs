@@ -114,6 +114,10 @@ pub struct GoogCc {
     next_process: Time,
     /// Whether updates change nothing before the next packet, feedback or probe, once that was asked.
     settled: Option<bool>,
+    /// The least that the window becomes in a settled state; see [`Window::least`].
+    least_window: Option<i64>,
+    /// Whether the last packet that was sent changed the decision.
+    changed_by_sending: bool,
     is_started: bool,
     has_sent: bool,
     has_feedback: bool,
@@ -156,6 +160,8 @@ impl GoogCc {
             given_out: VecDeque::new(),
             next_process: Time::ZERO,
             settled: None,
+            least_window: None,
+            changed_by_sending: false,
             is_started: false,
             has_sent: false,
             has_feedback: false,
@@ -311,8 +317,9 @@ impl GoogCc {
     }
 
     /// Whether no update changes the decision before the next packet, feedback or probe.
-    fn is_settled(&self) -> bool {
+    fn is_settled(&mut self) -> bool {
         let target = self.send_side.target();
+        self.least_window = self.window.least(target);
         self.notified == Some(self.notification(target, target.max(self.streams.min)))
             && self.send_side.is_settled()
             && self.stays_settled()
@@ -320,8 +327,7 @@ impl GoogCc {
 
     /// The same, if it was so before a packet left and nothing was to be told then.
     fn stays_settled(&self) -> bool {
-        let least = self.window.least(self.send_side.target());
-        self.pushback.is_settled(least) && !self.send_side.rtt_above_limit()
+        self.pushback.is_settled(self.least_window) && !self.send_side.rtt_above_limit()
     }
 
     /// What limits the target, for the prober.
@@ -372,10 +378,19 @@ impl Controller for GoogCc {
         }
         self.send_side.on_sent(at);
         self.pushback.set_outstanding(bytes(packet.in_flight));
-        let changed = self.notify(at);
-        self.settled =
-            self.settled.filter(|settled| *settled && !changed).map(|_| self.stays_settled());
+        let was_settled = self.settled == Some(true);
+        let stays_settled = was_settled && self.stays_settled();
+        // In a settled state only the beginning or the end of an application-limited region can be news.
+        let in_alr = self.alr.started().is_some();
+        let has_news =
+            !stays_settled || self.notified.is_none_or(|notified| notified.in_alr != in_alr);
+        self.changed_by_sending = has_news && self.notify(at);
+        self.settled = (was_settled && !self.changed_by_sending).then_some(stays_settled);
         Ok(())
+    }
+
+    fn is_changed_by_sending(&self) -> bool {
+        self.changed_by_sending
     }
 
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
@@ -428,7 +443,10 @@ impl Controller for GoogCc {
     }
 
     fn next_effect(&mut self) -> Option<Time> {
-        let settled = self.settled.unwrap_or_else(|| self.is_settled());
+        let settled = match self.settled {
+            Some(settled) => settled,
+            None => self.is_settled(),
+        };
         self.settled = Some(settled);
         if !settled {
             return Some(self.next_process);

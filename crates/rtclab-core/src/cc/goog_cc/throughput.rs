@@ -152,8 +152,16 @@ fn with_gap((longest, second): (i64, i64), gap: i64) -> (i64, i64) {
 }
 
 fn longest_gaps(window: &VecDeque<Arrival>) -> (i64, i64) {
-    let arrivals = window.iter().zip(window.iter().skip(1));
-    arrivals.fold((0, 0), |gaps, (before, after)| with_gap(gaps, after.received - before.received))
+    let mut before = window.front().map_or(0, |first| first.received);
+    let (mut longest, mut second) = (0, 0);
+    let (front, back) = window.as_slices();
+    for half in [front, back] {
+        for arrival in half {
+            (longest, second) = with_gap((longest, second), arrival.received - before);
+            before = arrival.received;
+        }
+    }
+    (longest, second)
 }
 
 /// Sums over packets in any order.

@@ -21,6 +21,9 @@ const MAX_STEP_MS: i64 = 100;
 /// Bounds of the threshold, in ms.
 const THRESHOLD_MS: (f64, f64) = (6.0, 600.0);
 
+/// Points are kept for this many windows.
+const POINT_WINDOWS: usize = 4;
+
 /// Constants of the trend and of the detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TrendlineConfig {
@@ -59,7 +62,7 @@ pub(super) struct Trendline {
     first_arrival_ms: Option<i64>,
     accumulated_ms: f64,
     smoothed_ms: f64,
-    /// Arrival since the first and smoothed delay, in ms.
+    /// Arrival since the first and smoothed delay, in ms. The last [`TrendlineConfig::window`] of them count.
     points: Vec<(f64, f64)>,
     slope: f64,
     /// Slope times number of deltas and gain, in ms.
@@ -81,7 +84,7 @@ impl Trendline {
             first_arrival_ms: None,
             accumulated_ms: 0.0,
             smoothed_ms: 0.0,
-            points: Vec::with_capacity(config.window + 1),
+            points: Vec::with_capacity(POINT_WINDOWS * config.window),
             slope: 0.0,
             trend_ms: 0.0,
             threshold_ms: config.threshold_ms,
@@ -115,15 +118,14 @@ impl Trendline {
         self.accumulated_ms += millis(deltas.arrival) - send_ms;
         let smoothing = self.config.smoothing;
         self.smoothed_ms = smoothing * self.smoothed_ms + (1.0 - smoothing) * self.accumulated_ms;
-        self.points.push(((arrival_ms - first_ms) as f64, self.smoothed_ms));
-        if self.points.len() > self.config.window {
-            // All points are read at each delta, which is faster if they stay in one piece.
-            self.points.remove(0);
+        // All points are read at each delta, which is faster if they stay in one piece. Old ones are seldom removed.
+        let window = self.config.window;
+        if self.points.len() == POINT_WINDOWS * window {
+            self.points.drain(..=self.points.len() - window);
         }
-        let slope = match self.points.len() == self.config.window {
-            true => slope(&self.points).unwrap_or(self.slope),
-            false => self.slope,
-        };
+        self.points.push(((arrival_ms - first_ms) as f64, self.smoothed_ms));
+        let last = self.points.len().checked_sub(window).map(|before| &self.points[before..]);
+        let slope = last.and_then(slope).unwrap_or(self.slope);
         self.detect(slope, send_ms, arrival_ms);
     }
 

@@ -77,6 +77,9 @@ impl Arrivals {
     }
 
     fn drop_first(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
         self.seen.drain(..count);
         self.first += count as i64;
     }
@@ -92,10 +95,15 @@ impl Arrivals {
             self.first = seq;
         }
         let index = (seq - self.first) as usize;
-        if self.seen.len() <= index {
-            self.seen.resize(index + 1, None);
+        match self.seen.get_mut(index) {
+            Some(seen) => {
+                seen.get_or_insert(now);
+            }
+            None => {
+                self.seen.resize(index, None);
+                self.seen.push(Some(now));
+            }
         }
-        self.seen[index].get_or_insert(now);
         self.drop_first(self.seen.len().saturating_sub(MAX_KEPT));
     }
 

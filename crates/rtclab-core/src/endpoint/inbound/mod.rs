@@ -13,7 +13,7 @@ use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
 use crate::media::grid::{Grid, PERIOD, Timers};
-use crate::media::playout::RecentRtt;
+use crate::media::playout::{Playout, RecentRtt};
 use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
@@ -47,6 +47,10 @@ pub(super) struct Receiver {
     remb: Option<Bitrate>,
     pub(super) videos: Vec<InboundVideo>,
     pub(super) audios: Vec<InboundAudio>,
+    /// When one of the video streams is due, as of the last packet, timeout or frame.
+    next_video: Time,
+    /// When a picture goes to the decoder, as of then; see [`Playout::release`].
+    next_release: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.
     recent_rtt: Option<RecentRtt>,
@@ -84,9 +88,13 @@ impl Receiver {
             remb: None,
             videos: videos
                 .into_iter()
-                .map(|config| InboundVideo::new(config, direction.stack, plays, timers))
+                .map(|config| {
+                    InboundVideo::new(config, direction.stack, plays, timers, !audios.is_empty())
+                })
                 .collect(),
             audios: audios.into_iter().map(audio).collect(),
+            next_video: Time::MAX,
+            next_release: Time::MAX,
             sync: Synchronizer::default(),
             recent_rtt: today.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
@@ -101,6 +109,16 @@ impl Receiver {
         video.or(self.audios.first().map(|audio| audio.config.ssrc)).unwrap_or(0)
     }
 
+    /// Makes up for pictures that went to the decoder before `now`, with the round trips that were known then.
+    pub(super) fn catch_up(&mut self, now: Time) {
+        while self.next_release < now {
+            let release = self.next_release;
+            self.follow_rtt(release);
+            self.videos.iter_mut().for_each(|video| video.playout.catch_up(release + Time(1)));
+            self.follow_videos();
+        }
+    }
+
     /// Handles an RTP packet. `rtt` is the round-trip time that the sending half has measured.
     pub(super) fn on_rtp(
         &mut self,
@@ -110,6 +128,7 @@ impl Receiver {
         rtt: Option<Time>,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        self.catch_up(now);
         let ssrc = packet.header.ssrc;
         let audio = self.audios.iter().position(|audio| audio.config.ssrc == ssrc);
         if self.estimator.is_some() {
@@ -127,8 +146,11 @@ impl Receiver {
             }
         } else {
             self.on_video(now, packet)?;
+            self.follow_videos();
         }
-        self.request_repair(now, rtt, outbox);
+        if self.request_repair(now, rtt, outbox) {
+            self.follow_videos();
+        }
         Ok(())
     }
 
@@ -175,11 +197,20 @@ impl Receiver {
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
         let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
-        let feedback = feedback.min(or_never(self.sync.poll_timeout()));
-        self.videos.iter().map(InboundVideo::poll_timeout).fold(feedback, Time::min)
+        feedback.min(or_never(self.sync.poll_timeout())).min(self.next_video)
     }
 
-    /// Sends what is due; feedback takes its share of the `target` rate.
+    /// Looks when one of the video streams is due.
+    fn follow_videos(&mut self) {
+        (self.next_video, self.next_release) = (Time::MAX, Time::MAX);
+        for video in &self.videos {
+            self.next_video = self.next_video.min(video.poll_timeout());
+            self.next_release = self.next_release.min(video.playout.release());
+        }
+    }
+
+    /// Sends what is due; feedback takes its share of the `target` rate. Frames may be due as well; see
+    /// [`Receiver::show_frames`].
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
@@ -187,6 +218,7 @@ impl Receiver {
         rtt: Option<Time>,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        self.catch_up(now);
         if self.arrivals.next_report.is_some_and(|at| at <= now) {
             self.arrivals.schedule(now, target);
             let ssrcs = (self.local_ssrc, self.media_ssrc());
@@ -221,6 +253,7 @@ impl Receiver {
 
     /// Takes the round trip of a report block on what this side sends.
     pub(super) fn on_report_block(&mut self, now: Time, rtt: Time) {
+        self.catch_up(now);
         let videos = &mut self.videos;
         let report = &mut |rtt| videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
         if let Some(recent) = &mut self.recent_rtt {
@@ -230,12 +263,19 @@ impl Receiver {
 
     /// The round trip by which requests are repeated; `last` comes from the last report block.
     fn repeat_rtt(&mut self, now: Time, last: Option<Time>) -> Time {
+        self.follow_rtt(now);
+        let today = self.recent_rtt.as_ref().map(RecentRtt::max);
+        today.unwrap_or(last).unwrap_or(DEFAULT_RTT)
+    }
+
+    /// Reports the round trips until `now` to the video streams.
+    fn follow_rtt(&mut self, now: Time) {
         let videos = &mut self.videos;
-        let Some(recent) = &mut self.recent_rtt else { return last.unwrap_or(DEFAULT_RTT) };
-        recent.advance(now, &mut |rtt| {
-            videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
-        });
-        recent.max().unwrap_or(DEFAULT_RTT)
+        if let Some(recent) = &mut self.recent_rtt {
+            recent.advance(now, &mut |rtt| {
+                videos.iter_mut().for_each(|video| video.playout.on_rtt(rtt));
+            });
+        }
     }
 
     /// Whether there is a REMB to send without waiting for the next report.
@@ -261,6 +301,7 @@ impl Receiver {
                 events.push_back(Event::FrameRendered { ssrc, frame });
             }
         }
+        self.follow_videos();
     }
 
     /// Report blocks for the video streams received, and for their retransmissions if the far end's schedule has
@@ -285,13 +326,16 @@ impl Receiver {
         blocks_of(streams)
     }
 
-    /// Requests what is missing, if anything is due.
+    /// Requests what is missing, if anything is due; returns whether it is.
     #[inline]
-    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
+    fn request_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) -> bool {
         let sampled = self.recent_rtt.as_ref().is_some_and(|recent| recent.is_due(now));
-        if sampled || self.videos.iter().any(|video| video.needs_repair(now)) {
+        let is_due =
+            sampled || self.next_video <= now || self.videos.iter().any(InboundVideo::has_overflow);
+        if is_due {
             self.request_due_repair(now, rtt, outbox);
         }
+        is_due
     }
 
     fn request_due_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {

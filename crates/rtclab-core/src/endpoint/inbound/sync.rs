@@ -1,8 +1,10 @@
 //! Synchronisation of the first audio with the first video stream that a peer receives.
 
 use super::audio::InboundAudio;
+use super::transit::Transit;
 use super::video::InboundVideo;
 use crate::media::lip_sync::LipSync;
+use crate::media::playout::Playout;
 use crate::units::Time;
 
 /// Interval of comparisons.
@@ -53,7 +55,8 @@ impl Synchronizer {
     ) {
         let Some(due) = self.next.filter(|due| *due <= now) else { return };
         self.next = Some(due + INTERVAL);
-        let (Some(heard), Some(seen)) = (audio.transit.latest(), video.transit.latest()) else {
+        let seen = video.transit.as_ref().and_then(Transit::latest);
+        let (Some(heard), Some(seen)) = (audio.transit.latest(), seen) else {
             return;
         };
         let compared = self.compared.replace((heard.0, seen.0));

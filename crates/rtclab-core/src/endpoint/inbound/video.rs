@@ -8,7 +8,7 @@ use crate::endpoint::or_never;
 use crate::media::fec::FecDecoder;
 use crate::media::grid::Timers;
 use crate::media::nack::{Arrival, Nack};
-use crate::media::playout::{Playout, Rendered};
+use crate::media::playout::{AnyPlayout, Playout, Rendered};
 use crate::media::repair::Retransmission;
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
 use crate::rtp::{RtpHeader, TimestampUnwrapper, Unwrapper};
@@ -43,7 +43,8 @@ pub(in crate::endpoint) struct InboundVideo {
     /// Reception of the retransmission stream, padding included.
     pub(super) of_repair: Reception,
     timestamps: TimestampUnwrapper,
-    pub(super) transit: Transit,
+    /// For the synchronisation with audio, if there is any.
+    pub(super) transit: Option<Transit>,
     pictures: Unwrapper<15>,
     nack: Nack,
     fec: Option<FecDecoder>,
@@ -51,7 +52,7 @@ pub(in crate::endpoint) struct InboundVideo {
     fec_bytes: u64,
     /// Whether packets before the newest continuous frame are forgotten.
     forgets: bool,
-    pub(in crate::endpoint) playout: Box<dyn Playout>,
+    pub(in crate::endpoint) playout: AnyPlayout,
     pub(in crate::endpoint) retransmitted: Retransmitted,
     /// Packets that were missing and then repaired in time.
     pub(in crate::endpoint) repaired: u64,
@@ -65,6 +66,7 @@ impl InboundVideo {
         stack: &StackProfile,
         plays: bool,
         timers: Timers,
+        with_audio: bool,
     ) -> Self {
         InboundVideo {
             config,
@@ -75,7 +77,7 @@ impl InboundVideo {
             },
             of_repair: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
-            transit: Transit::default(),
+            transit: with_audio.then(Transit::default),
             pictures: Unwrapper::default(),
             nack: Nack::new(config.repair.nack_rules(stack.retransmission), timers),
             fec: config.repair.uses_red().then(FecDecoder::default),
@@ -155,8 +157,8 @@ impl InboundVideo {
         }
         let frame = self.pictures.unwrap(part.picture_id);
         let timestamp = self.timestamps.unwrap(header.timestamp);
-        if !repaired {
-            self.transit.note(now, timestamp, VIDEO_CLOCK);
+        if let Some(transit) = self.transit.as_mut().filter(|_| !repaired) {
+            transit.note(now, timestamp, VIDEO_CLOCK);
         }
         let ids = (seq, frame, timestamp);
         let requested = arrival == (Arrival::Filled { requested: true });
@@ -184,9 +186,9 @@ impl InboundVideo {
         self.nack.take_overflow()
     }
 
-    /// Whether packets or a key frame may have to be requested now.
-    pub(super) fn needs_repair(&self, now: Time) -> bool {
-        self.nack.has_overflow() || self.poll_timeout() <= now
+    /// Whether too many packets are missing, so that a key frame has to be requested now.
+    pub(super) fn has_overflow(&self) -> bool {
+        self.nack.has_overflow()
     }
 
     /// Whether missing packets may have to be requested now.

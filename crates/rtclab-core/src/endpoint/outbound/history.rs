@@ -124,7 +124,9 @@ impl TransportHistory {
             if received.is_none() {
                 self.missing.push_back(Missing { packet, reported: true });
             }
-            self.outcomes.extend(packet.video.map(|video| (video, received.is_some())));
+            if let Some(video) = packet.video {
+                self.outcomes.push((video, received.is_some()));
+            }
             return Some(PacketReport { sent, received, ecn: None, lost_before: false });
         }
     }

@@ -21,7 +21,7 @@ use crate::media::microphone::Microphone;
 use crate::media::pacer::{MediaPacket, Pacer, Release};
 use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
-use crate::packet::{Kind, Rtp, SRTP_BYTES, VideoPart};
+use crate::packet::{IP_UDP_BYTES, Kind, SRTP_BYTES, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
 use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
@@ -188,6 +188,8 @@ pub(super) struct Sender {
     may_ask: bool,
     /// The most that all video streams can use, as the control knows it.
     media_limit: Bitrate,
+    /// Whether an encoder has taken pictures since then, and may have changed its resolution.
+    has_encoded: bool,
     /// Packets lost and expected in receiver reports that have not changed the protection yet.
     unreported: (u64, u64),
     /// Fraction lost in the reports that changed the protection last.
@@ -231,6 +233,7 @@ impl Sender {
             reports: Vec::new(),
             may_ask: false,
             media_limit: config.sends.bounds().max,
+            has_encoded: false,
             unreported: (0, 0),
             reported_loss: 0.0,
         }
@@ -239,6 +242,8 @@ impl Sender {
     /// Starts media when the connection is established; the first picture is taken at `first_picture`.
     pub(super) fn start(&mut self, now: Time, first_picture: Time) -> Result<(), ControlError> {
         self.started = true;
+        // What the encoders can use in their first resolution may differ from the bounds.
+        self.has_encoded = true;
         self.repair.start(now);
         let streams = self.direction.streams.iter().enumerate();
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
@@ -332,7 +337,9 @@ impl Sender {
                 Source::Audio { .. } => self.sample_audio(now, index),
             }
         }
-        self.follow_media_limit(now)?;
+        if std::mem::take(&mut self.has_encoded) {
+            self.follow_media_limit(now)?;
+        }
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, outbox)?;
         }
@@ -487,6 +494,10 @@ impl Sender {
     /// Applies what a packet that was sent has changed, at once, as libwebrtc posts the update of its controller's
     /// OnSentPacket. The share of repair waits for the control's next update, as there.
     fn apply_if_changed(&mut self, now: Time) -> Result<(), ControlError> {
+        if !self.controller.is_changed_by_sending() {
+            self.follow_window(now);
+            return Ok(());
+        }
         match self.controller.decision() == self.decision {
             true => self.follow_window_and_probes(now),
             false => self.apply_decision(now),
@@ -498,9 +509,14 @@ impl Sender {
         for probe in cc::probes(self.controller.as_mut())? {
             self.pacer.add_probe(now, probe);
         }
+        self.follow_window(now);
+        Ok(())
+    }
+
+    /// Holds media back while the control's window is full.
+    fn follow_window(&mut self, now: Time) {
         let full = self.decision.window.is_some_and(|window| self.history.in_flight() >= window);
         self.pacer.set_congested(now, full);
-        Ok(())
     }
 
     fn apply_decision(&mut self, now: Time) -> Result<(), ControlError> {
@@ -574,6 +590,7 @@ impl Sender {
     }
 
     fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<Event>) {
+        self.has_encoded = true;
         let stream = &mut self.streams[index];
         let Some(video) = stream.video_mut() else { return };
         if let Some(frame) = video.take_encoded(now) {
@@ -581,6 +598,10 @@ impl Sender {
         }
         loop {
             let Some(video) = self.streams[index].video_mut() else { return };
+            // Without a picture there is nothing to decide.
+            if video.encoder.poll_timeout().is_none_or(|at| at > now) {
+                return;
+            }
             if now < self.pictures_from {
                 return video.encoder.idle(now);
             }
@@ -636,12 +657,12 @@ impl Sender {
         let transport_seq = self.history.next_seq() as u16;
         let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
         let ecn = self.decision.ecn;
-        self.count(&rtp, &packet, &release);
         // Today padding that repeats a packet is not a retransmission of it.
         let is_padding =
             release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(now, ecn, rtp);
+        self.count(size, &packet, &release);
         let index = usize::from(packet.stream);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
@@ -700,15 +721,15 @@ impl Sender {
         }
     }
 
-    /// Counts a packet in the totals of its kind. Padding that repeats a packet is payload on the repair stream, but
+    /// Counts a packet with this IP total length in the totals of its kind. Padding that repeats a packet is payload on the repair stream, but
     /// no retransmission (libwebrtc, `rtp_sender_egress.cc`: only packets of the type kRetransmission are).
-    fn count(&mut self, rtp: &Rtp, packet: &MediaPacket, release: &Release) {
+    fn count(&mut self, size: Bytes, packet: &MediaPacket, release: &Release) {
         let kind = if *release == Release::Repeat { Kind::Padding } else { packet.kind };
         let totals = &mut self.streams[usize::from(packet.stream)].totals[kind as usize];
         totals.packets += 1;
         totals.header_bytes += RTP_HEADER_BYTES;
         if packet.kind != Kind::Padding {
-            totals.payload_bytes += rtp.payload_bytes();
+            totals.payload_bytes += size.0 - (IP_UDP_BYTES + RTP_HEADER_BYTES + SRTP_BYTES);
         }
     }
 

@@ -61,9 +61,12 @@ impl RepairShare {
                 }
             }
             RepairShare::Sliding { packets, sent } => {
+                // Old packets are forgotten when the share is looked at, or before the queue grows.
+                if packets.len() == packets.capacity() {
+                    forget(packets, sent, now);
+                }
                 packets.push_back((now, packet));
                 add(sent, packet);
-                forget(packets, sent, now);
             }
         }
     }

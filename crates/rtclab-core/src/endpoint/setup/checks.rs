@@ -31,6 +31,9 @@ pub(super) const MAX_PENDING: usize = 64;
 pub(super) struct Checks {
     /// The points at which the network thread runs its delayed tasks.
     grid: Grid,
+    /// When libwebrtc looks next whether a check is due.
+    look: Time,
+    /// The first look that finds a check due, if no answer comes before.
     next: Option<Time>,
     sent: u32,
     answered: u32,
@@ -48,6 +51,7 @@ impl Checks {
     pub(super) fn new(phase: f64) -> Self {
         Checks {
             grid: Grid::through(Time::from_secs_f64(PERIOD.as_secs_f64() * phase)),
+            look: Time::ZERO,
             next: None,
             sent: 0,
             answered: 0,
@@ -90,13 +94,8 @@ impl Checks {
             self.pending.clear();
             return None;
         }
-        let is_weak = self.answered == 0 || self.sent < FAST_CHECKS;
-        let wait = if is_weak { WEAK_INTERVAL } else { LOOK_INTERVAL };
-        self.next = Some(self.grid.at_or_after(now + wait + LATENESS));
-        let is_due = is_weak || now >= self.last_sent + self.interval(now);
-        if !is_due {
-            return None;
-        }
+        let wait = if self.is_weak() { WEAK_INTERVAL } else { LOOK_INTERVAL };
+        self.look = self.grid.at_or_after(now + wait + LATENESS);
         self.sent += 1;
         self.last_sent = now;
         self.waiting_since = self.waiting_since.or(Some(now));
@@ -104,7 +103,26 @@ impl Checks {
         if self.pending.len() > MAX_PENDING {
             self.pending.pop_front();
         }
+        self.plan();
         Some(self.sent)
+    }
+
+    /// Whether the pair was not answered, or checked only a few times. Then each look finds a check due.
+    fn is_weak(&self) -> bool {
+        self.answered == 0 || self.sent < FAST_CHECKS
+    }
+
+    /// Finds the first look at which a check is due.
+    fn plan(&mut self) {
+        let mut look = self.look;
+        while !self.is_weak() && look < self.last_sent + self.interval(look) {
+            look = self.look_after(look);
+        }
+        self.next = Some(look);
+    }
+
+    fn look_after(&self, look: Time) -> Time {
+        self.grid.at_or_after(look + LOOK_INTERVAL + LATENESS)
     }
 
     /// Handles the answer to a check; returns whether it is the first.
@@ -115,7 +133,14 @@ impl Checks {
         };
         self.waiting_since = None;
         self.rtt = Some(now.saturating_sub(sent));
+        // The looks before the answer found nothing due.
+        while !self.is_weak() && self.look < now {
+            self.look = self.look_after(self.look);
+        }
         self.answered += 1;
+        if self.next.is_some() {
+            self.plan();
+        }
         self.answered == 1
     }
 
@@ -149,7 +174,8 @@ mod tests {
             if answer <= due {
                 let (at, check) = answers.pop_front().expect("an answer");
                 checks.on_answer(at, check);
-            } else if let Some(check) = checks.poll(due) {
+            } else {
+                let check = checks.poll(due).expect("a check whenever it asked to be called");
                 answers.push_back((due + rtt, check));
                 times.push(due.as_secs_f64() * 1e3);
             }

@@ -11,7 +11,7 @@ use super::rate_control::RateControl;
 use super::statistics::EncoderStatistics;
 use super::{EncoderControl, Frame, VideoConfig, browser_max};
 use crate::media::overshoot::OvershootDetector;
-use crate::units::{Bitrate, Time};
+use crate::units::{Bitrate, Time, rounded};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -48,6 +48,8 @@ pub(super) struct ChromiumEncoder {
     overshoot: Option<OvershootDetector>,
     available: Bitrate,
     target: Bitrate,
+    /// The most that it uses at its current resolution.
+    max_rate: Bitrate,
     key_wanted: bool,
     /// Whether a frame was ever encoded.
     has_encoded: bool,
@@ -83,13 +85,13 @@ impl ChromiumEncoder {
         ChromiumEncoder {
             camera: Camera::new(&config, start, seed),
             content: Content::new(ladder.resolution(), config.frame_rate, start, seed ^ 1),
-            ladder,
             scaler: QualityScaler::new(first_check),
             rate_control: None,
             control,
             overshoot: control.overshoot(),
             available: config.start_bps,
             target: config.start_bps,
+            max_rate: max_rate(&config, ladder.resolution()),
             key_wanted: false,
             has_encoded: false,
             drop_ratio: 0.0,
@@ -97,6 +99,7 @@ impl ChromiumEncoder {
             captured: VecDeque::new(),
             last_output: start,
             statistics,
+            ladder,
             config,
         }
     }
@@ -117,13 +120,8 @@ impl ChromiumEncoder {
         self.target
     }
 
-    /// The maximum of the configuration. If that is the browser's own for the camera's resolution, the page is
-    /// taken to have set none, and the browser's maximum for the current resolution applies. Never below the
-    /// stream's minimum.
     pub(super) fn max_rate(&self) -> Bitrate {
-        let VideoConfig { width, height, min_bps, max_bps, .. } = self.config;
-        let by_page = max_bps != browser_max((width, height));
-        if by_page { max_bps } else { browser_max(self.resolution()).max(min_bps) }
+        self.max_rate
     }
 
     pub(super) fn resolution(&self) -> (u16, u16) {
@@ -136,7 +134,7 @@ impl ChromiumEncoder {
             (Some(&first), Some(&last)) if first < last => (last - first).as_secs_f64(),
             _ => return self.config.frame_rate,
         };
-        ((self.captured.len() - 1) as f64 / span).round().max(1.0)
+        rounded((self.captured.len() - 1) as f64 / span).max(1) as f64
     }
 
     pub(super) fn statistics(&self) -> EncoderStatistics {
@@ -228,6 +226,7 @@ impl ChromiumEncoder {
     /// A new resolution needs a new encoder instance, whose overshoot is not known yet.
     fn change_resolution(&mut self) {
         self.content.set_resolution(self.ladder.resolution());
+        self.max_rate = max_rate(&self.config, self.ladder.resolution());
         self.rate_control = None;
         self.overshoot = self.control.overshoot();
         self.statistics.on_resolution(self.ladder.is_reduced());
@@ -275,4 +274,12 @@ impl ChromiumEncoder {
         let (key, resolution) = (plan.key, (width, height));
         Some(Frame { captured, size, key, resolution, encode_time })
     }
+}
+
+/// The maximum of the configuration. If that is the browser's own for the camera's resolution, the page is taken to have
+/// set none, and the browser's maximum for the current resolution applies. Never below the stream's minimum.
+fn max_rate(config: &VideoConfig, resolution: (u16, u16)) -> Bitrate {
+    let VideoConfig { width, height, min_bps, max_bps, .. } = *config;
+    let by_page = max_bps != browser_max((width, height));
+    if by_page { max_bps } else { browser_max(resolution).max(min_bps) }
 }

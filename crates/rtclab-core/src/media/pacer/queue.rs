@@ -43,10 +43,13 @@ impl Level {
     }
 
     fn pop(&mut self) -> Option<Queued> {
-        let stream = self.turns.pop_front()?;
-        let queued = self.streams[stream].pop_front();
-        if !self.streams[stream].is_empty() {
-            self.turns.push_back(stream);
+        let stream = *self.turns.front()?;
+        let waiting = &mut self.streams[stream];
+        let queued = waiting.pop_front();
+        if waiting.is_empty() {
+            self.turns.pop_front();
+        } else if self.turns.len() > 1 {
+            self.turns.rotate_left(1);
         }
         queued
     }

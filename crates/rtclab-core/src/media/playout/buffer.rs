@@ -2,7 +2,7 @@
 
 use super::assembly::Assembly;
 use super::freezes::Freezes;
-use super::timing::{DECODE_MS, Leaving, Timing, ms};
+use super::timing::{DECODE, DECODE_MS, Leaving, Timing, ms};
 use super::{Playout, PlayoutDetails, PlayoutStats, Rendered};
 use crate::media::grid::{PERIOD, Timers};
 use crate::packet::VideoPart;
@@ -114,7 +114,11 @@ impl JitterBuffer {
             }
             behind -= 1;
         }
-        self.frames.insert(behind, Assembly::new(now, frame, timestamp));
+        let assembly = Assembly::new(now, frame, timestamp);
+        match behind == self.frames.len() {
+            true => self.frames.push_back(assembly),
+            false => self.frames.insert(behind, assembly),
+        }
         behind
     }
 
@@ -166,31 +170,37 @@ impl JitterBuffer {
             return;
         }
         while let Some(first) = self.decodable(0) {
-            let (frame, timestamp) = (self.frames[first].frame, self.frames[first].timestamp);
-            if self.scheduled.as_ref().is_some_and(|scheduled| scheduled.frame == frame) {
+            let frame = self.frames[first].frame;
+            let is_scheduled = self.scheduled.as_ref().is_some_and(|next| next.frame == frame);
+            if is_scheduled || self.schedule_at(now, first) {
                 return;
             }
-            let ticks = self.ticks(timestamp);
-            let render = self.timing.render_time(now, ticks);
-            let decode = render.saturating_sub(self.timing.lead());
-            if self.needs_key {
-                self.scheduled = Some(Scheduled { frame, release: now, render });
-                return;
-            }
-            if decode + MARGIN <= now && self.decodable(first + 1).is_some() {
-                // A key frame behind it is complete as well.
-                self.drop_until(first + 1);
-                continue;
-            }
-            let limit = self.key_deadline.unwrap_or(Time::MAX).saturating_sub(Time::from_millis(1));
-            let decode = decode.min(limit).max(now);
-            self.scheduled = Some(Scheduled { frame, release: self.release(now, decode), render });
-            return;
         }
     }
 
+    /// Decides when the frame with this index goes to the decoder. Drops it, and returns false, if it is late and another
+    /// one behind it can be decoded.
+    #[inline(never)]
+    fn schedule_at(&mut self, now: Time, index: usize) -> bool {
+        let (frame, timestamp) = (self.frames[index].frame, self.frames[index].timestamp);
+        let render = self.timing.render_time(now, self.ticks(timestamp));
+        let decode = render.saturating_sub(self.timing.lead());
+        if !self.needs_key && decode + MARGIN <= now && self.decodable(index + 1).is_some() {
+            // A key frame behind it is complete as well.
+            self.drop_until(index + 1);
+            return false;
+        }
+        let limit = self.key_deadline.unwrap_or(Time::MAX).saturating_sub(Time::from_millis(1));
+        let release = match self.needs_key {
+            true => now,
+            false => self.release_by(now, decode.min(limit).max(now)),
+        };
+        self.scheduled = Some(Scheduled { frame, release, render });
+        true
+    }
+
     /// When a frame that must be decoded by `decode` is released.
-    fn release(&self, now: Time, decode: Time) -> Time {
+    fn release_by(&self, now: Time, decode: Time) -> Time {
         let tick = self.timers.grid.after(now);
         if decode <= now || decode < tick.saturating_sub(MARGIN) {
             return now;
@@ -200,13 +210,16 @@ impl JitterBuffer {
     }
 
     fn drop_until(&mut self, index: usize) {
+        if index == 0 {
+            return;
+        }
         self.stats.frames_dropped += index as u64;
         self.frames.drain(..index);
     }
 
-    /// Hands the scheduled frame to the decoder.
-    fn start_decoding(&mut self, now: Time) {
-        let Some(Scheduled { frame, render, .. }) = self.scheduled.take() else { return };
+    /// Hands the scheduled frame to the decoder at the time of its release.
+    fn start_decoding(&mut self) {
+        let Some(Scheduled { frame, release: now, render }) = self.scheduled.take() else { return };
         let Some(index) = self.frames.iter().position(|f| f.frame == frame) else { return };
         self.drop_until(index);
         let Some(frame) = self.frames.pop_front() else { return };
@@ -222,7 +235,7 @@ impl JitterBuffer {
         self.stats.jitter_buffer_delay += now.saturating_sub(frame.first_arrival).as_secs_f64();
         self.details.jitter_buffer_target_delay += timing.buffer_target_ms() / 1e3;
         self.details.jitter_buffer_minimum_delay += timing.jitter_ms() / 1e3;
-        self.decoding = Some(Decoding { frame, done: now + Time::from_secs_f64(DECODE_MS / 1e3) });
+        self.decoding = Some(Decoding { frame, done: now + DECODE });
     }
 
     fn finish_decoding(&mut self, decoding: Decoding) -> Rendered {
@@ -267,6 +280,7 @@ impl Playout for JitterBuffer {
         (seq, frame, timestamp): (i64, i64, i64),
         requested: bool,
     ) -> bool {
+        self.catch_up(now);
         self.last_packet = now;
         if part.key {
             self.last_key_packet = Some(now);
@@ -313,6 +327,7 @@ impl Playout for JitterBuffer {
     }
 
     fn poll_key_request(&mut self, now: Time) -> bool {
+        self.catch_up(now);
         if self.urgent.take().is_some() {
             return true;
         }
@@ -331,15 +346,27 @@ impl Playout for JitterBuffer {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let next = match &self.decoding {
-            Some(decoding) => decoding.done,
-            None => {
-                let release = self.scheduled.as_ref().map_or(Time::MAX, |next| next.release);
-                release.min(self.key_deadline.unwrap_or(Time::MAX))
-            }
+        let deadline = self.key_deadline.unwrap_or(Time::MAX);
+        let next = match (&self.decoding, &self.scheduled) {
+            (Some(decoding), _) => decoding.done,
+            (None, Some(next)) if next.release < deadline => next.release + DECODE,
+            _ => deadline,
         };
         let next = next.min(self.urgent.unwrap_or(Time::MAX));
         (next < Time::MAX).then_some(next)
+    }
+
+    fn release(&self) -> Time {
+        match (&self.decoding, &self.scheduled) {
+            (None, Some(next)) => next.release,
+            _ => Time::MAX,
+        }
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        if self.release() < now {
+            self.start_decoding();
+        }
     }
 
     fn poll(&mut self, now: Time) -> Option<Rendered> {
@@ -350,8 +377,10 @@ impl Playout for JitterBuffer {
                 self.schedule(done);
                 return Some(rendered);
             }
-            self.scheduled.as_ref().filter(|scheduled| scheduled.release <= now)?;
-            self.start_decoding(now);
+            if self.release() > now {
+                return None;
+            }
+            self.start_decoding();
         }
     }
 

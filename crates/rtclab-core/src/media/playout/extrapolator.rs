@@ -1,6 +1,6 @@
 //! When a frame would arrive over a path of average delay.
 
-use crate::units::Time;
+use crate::units::{Time, rounded};
 
 /// RTP clock ticks in a millisecond: the first slope.
 const TICKS_PER_MS: f64 = 90.0;
@@ -75,7 +75,7 @@ impl Extrapolator {
             *self = Extrapolator::new(arrived);
         }
         self.last = arrived;
-        let ms = (arrived.saturating_sub(self.start).as_micros() as f64 / 1e3).round();
+        let ms = rounded(arrived.saturating_sub(self.start).as_micros() as f64 / 1e3) as f64;
         if self.first_timestamp.is_none() {
             self.offset = -self.slope * ms;
             self.last_timestamp = timestamp;
@@ -115,7 +115,7 @@ impl Extrapolator {
             false if self.slope < 1e-3 => (self.start, 0.0),
             false => {
                 let ms = ((timestamp - first) as f64 - self.offset) / self.slope;
-                (self.start, (ms + 0.5).trunc())
+                (self.start, (ms + 0.5) as i64 as f64)
             }
         };
         Some(Time::from_secs_f64((from.as_secs_f64() + ms / 1e3).max(0.0)))

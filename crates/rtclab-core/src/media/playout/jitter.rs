@@ -1,7 +1,7 @@
 //! How late frames are, apart from what their size explains.
 
 use super::rtt::RttFilter;
-use crate::units::Time;
+use crate::units::{Time, rounded};
 use std::collections::VecDeque;
 
 /// First values of the filters of frame sizes, in bytes.
@@ -84,7 +84,7 @@ impl JitterEstimator {
         let growth = size - previous;
         let deviation = self.noise.variance.sqrt();
         let bound = DELAY_CLAMP * deviation + 0.5;
-        let variation_ms = variation_ms.clamp(-bound, bound).round();
+        let variation_ms = round(variation_ms.clamp(-bound, bound));
         let residual = variation_ms - self.line.at(growth);
         let is_large = size > self.sizes.average + SIZE_OUTLIER * self.sizes.variance.sqrt();
         if residual.abs() < DELAY_OUTLIER * deviation || is_large {
@@ -133,6 +133,11 @@ impl JitterEstimator {
         self.estimate_ms = Some(ms);
         ms
     }
+}
+
+/// Rounds to nearest, halves away from zero.
+fn round(value: f64) -> f64 {
+    (rounded(value.abs()) as f64).copysign(value)
 }
 
 /// Filters of frame sizes, in bytes.

@@ -30,10 +30,12 @@ impl PlayoutRule {
     /// The receiving end of a stream whose RTP clock has `clock_rate` ticks a second.
     ///
     /// The timers belong to the browser that plays it.
-    pub fn start(self, clock_rate: f64, timers: Timers) -> Box<dyn Playout> {
+    pub fn start(self, clock_rate: f64, timers: Timers) -> AnyPlayout {
         match self {
-            PlayoutRule::Peak => Box::new(PeakPlayout::new(clock_rate)),
-            PlayoutRule::JitterEstimate => Box::new(JitterBuffer::new(clock_rate, timers)),
+            PlayoutRule::Peak => AnyPlayout::Peak(Box::new(PeakPlayout::new(clock_rate))),
+            PlayoutRule::JitterEstimate => {
+                AnyPlayout::JitterEstimate(Box::new(JitterBuffer::new(clock_rate, timers)))
+            }
         }
     }
 }
@@ -130,6 +132,15 @@ pub trait Playout: Send {
     /// When to call [`Playout::poll`] or [`Playout::poll_key_request`] again.
     fn poll_timeout(&self) -> Option<Time>;
 
+    /// When the next picture goes to the decoder. Nobody sees anything of that before the picture is shown, so it needs no
+    /// call at that time; see [`Playout::catch_up`].
+    fn release(&self) -> Time {
+        Time::MAX
+    }
+
+    /// Makes up for a picture that went to the decoder before `now`.
+    fn catch_up(&mut self, _now: Time) {}
+
     /// The next picture shown by `now`.
     fn poll(&mut self, now: Time) -> Option<Rendered>;
 
@@ -141,6 +152,81 @@ pub trait Playout: Send {
 
     /// Totals so far.
     fn stats(&self) -> &PlayoutStats;
+}
+
+/// The receiving end of one video stream, by either rule.
+pub enum AnyPlayout {
+    /// See [`PlayoutRule::Peak`].
+    Peak(Box<PeakPlayout>),
+    /// See [`PlayoutRule::JitterEstimate`].
+    JitterEstimate(Box<JitterBuffer>),
+}
+
+/// Calls a method of whichever playout it is.
+macro_rules! each {
+    ($playout:expr, $inner:ident => $call:expr) => {
+        match $playout {
+            AnyPlayout::Peak($inner) => $call,
+            AnyPlayout::JitterEstimate($inner) => $call,
+        }
+    };
+}
+
+impl Playout for AnyPlayout {
+    fn on_packet(
+        &mut self,
+        now: Time,
+        part: &VideoPart,
+        marker: bool,
+        ids: (i64, i64, i64),
+        requested: bool,
+    ) -> bool {
+        each!(self, inner => inner.on_packet(now, part, marker, ids, requested))
+    }
+
+    fn on_rtt(&mut self, rtt: Time) {
+        each!(self, inner => inner.on_rtt(rtt));
+    }
+
+    fn set_min_delay(&mut self, delay: Time) {
+        each!(self, inner => inner.set_min_delay(delay));
+    }
+
+    fn target_delay(&self) -> Time {
+        each!(self, inner => inner.target_delay())
+    }
+
+    fn poll_key_request(&mut self, now: Time) -> bool {
+        each!(self, inner => inner.poll_key_request(now))
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        each!(self, inner => inner.poll_timeout())
+    }
+
+    fn release(&self) -> Time {
+        each!(self, inner => inner.release())
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        each!(self, inner => inner.catch_up(now));
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Rendered> {
+        each!(self, inner => inner.poll(now))
+    }
+
+    fn settled_seq(&self) -> Option<i64> {
+        each!(self, inner => inner.settled_seq())
+    }
+
+    fn resolution(&self) -> (u16, u16) {
+        each!(self, inner => inner.resolution())
+    }
+
+    fn stats(&self) -> &PlayoutStats {
+        each!(self, inner => inner.stats())
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ struct Call {
     resent: BTreeMap<i64, Time>,
     nack: Nack,
     rtt: RecentRtt,
-    playout: Box<dyn Playout>,
+    playout: AnyPlayout,
     shown: Vec<Rendered>,
 }
 
@@ -376,4 +376,24 @@ fn playout_of_2013_is_cleared_of_300_frames_that_cannot_be_decoded() {
     assert!(playout.poll_key_request(at(302)));
     playout.on_packet(at(310), &whole(true), true, (400, 310, 90 * 310), false);
     assert!(playout.poll(at(500)).is_some());
+}
+
+/// A key frame of one packet goes to the decoder at once, and decoding takes 1.4 ms.
+#[test]
+fn a_picture_is_due_only_when_it_is_decoded() {
+    let mut playout = PlayoutRule::JitterEstimate.start(90_000.0, Timers::default());
+    let part =
+        VideoPart { first: true, key: true, picture_id: 0, resolution: (640, 480), bytes: 1_100 };
+    let at = Time::from_millis(100);
+    let on_packet =
+        |playout: &mut AnyPlayout, at, seq| playout.on_packet(at, &part, true, (seq, 0, 0), false);
+    assert!(on_packet(&mut playout, at, 0));
+    let shown = at + Time::from_micros(1_400);
+    assert_eq!(playout.poll_timeout(), Some(shown));
+    // Nobody was called at the release, but a packet of the frame is too late after it.
+    assert!(on_packet(&mut playout, at, 1));
+    assert!(!on_packet(&mut playout, at + Time(1), 2));
+    assert_eq!(playout.poll_timeout(), Some(shown));
+    assert_eq!(playout.poll(shown).map(|frame| frame.rendered), Some(shown));
+    assert_eq!(playout.stats().frames_decoded, 1);
 }

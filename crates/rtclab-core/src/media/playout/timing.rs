@@ -2,13 +2,17 @@
 
 use super::extrapolator::Extrapolator;
 use super::jitter::JitterEstimator;
-use crate::units::Time;
+use crate::units::{Time, float};
 
 /// libwebrtc, `timing.cc`: time for rendering, in ms.
 const RENDER_MS: f64 = 10.0;
+/// The same as a time.
+const RENDER: Time = Time::from_millis(10);
 /// Time to decode a frame, in ms: VP8 of 640x480 on two cores of a server (median of 24 directions of live calls,
 /// `totalDecodeTime` over `framesDecoded`; 0.9 ms at 640x360, 1.8 ms at 1280x720).
 pub(super) const DECODE_MS: f64 = 1.4;
+/// The same as a time.
+pub(super) const DECODE: Time = Time::from_micros(1_400);
 /// Decoded frames after which the decode time counts (libwebrtc, `decode_time_percentile_filter.cc`).
 const DECODE_STARTUP: u32 = 5;
 /// Largest delay from capture to display, in ms (libwebrtc, `video_playout_delay.h`).
@@ -85,7 +89,8 @@ impl Timing {
             self.current_ms = self.jitter_ms;
         }
         let late_ms = ms(now) - render_ms + self.decode_ms() + RENDER_MS;
-        if late_ms.round() >= 0.0 {
+        // In whole milliseconds.
+        if late_ms > -0.5 {
             self.current_ms = (self.current_ms + late_ms).min(self.target_ms());
         }
     }
@@ -103,7 +108,7 @@ impl Timing {
 
     /// Time before its display at which a frame must go to the decoder.
     pub(super) fn lead(&self) -> Time {
-        Time::from_secs_f64((self.decode_ms() + RENDER_MS) / 1e3)
+        if self.knows_decode_time() { RENDER + DECODE } else { RENDER }
     }
 
     /// Delay that the network alone demands, in ms.
@@ -122,7 +127,11 @@ impl Timing {
     }
 
     fn decode_ms(&self) -> f64 {
-        if self.decoded > DECODE_STARTUP { DECODE_MS } else { 0.0 }
+        if self.knows_decode_time() { DECODE_MS } else { 0.0 }
+    }
+
+    fn knows_decode_time(&self) -> bool {
+        self.decoded > DECODE_STARTUP
     }
 
     /// How much later the frame came after the last one than it was captured, in ms; `None` if it is older.
@@ -141,5 +150,5 @@ impl Timing {
 }
 
 pub(super) fn ms(time: Time) -> f64 {
-    time.0 as f64 / 1e6
+    float(time.0) / 1e6
 }

@@ -1,7 +1,7 @@
 //! The ends of calls.
 
 use super::super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError};
-use super::super::{EndId, EndRecord};
+use super::super::world::{EndId, EndRecord};
 use super::{Ends, Flows, JOIN_STREAM, Names, PACE_STREAM, Place, SETUP_STREAM, Wire};
 use crate::capture::Description;
 use crate::catalogue::{Catalogue, Choice};

@@ -5,11 +5,12 @@ mod signalling;
 mod traffic;
 mod turn;
 
+use super::Simulation;
 use super::compositions::Compositions;
 use super::config::{ParticipantConfig, SimConfig, SimError};
 use super::links::Links;
 use super::moment::Moment;
-use super::{EndRecord, Simulation};
+use super::world::{EndRecord, World};
 use crate::capture::Description;
 use crate::catalogue::Catalogue;
 use crate::media::host::Host;
@@ -185,16 +186,20 @@ pub(super) fn simulation(
         now: Time::ZERO,
         last: Time::ZERO,
         moment: Moment::default(),
-        links: Links::new(network),
-        timeouts: Timeouts::new(nodes.iter().map(Node::next)),
+        timeouts: Timeouts::new(nodes.iter().map(Node::next_key)),
         nodes,
-        ends: records,
         machines,
-        compositions,
-        recorder,
-        capture: None,
-        requests: Vec::new(),
-        failure: None,
+        world: World {
+            links: Links::new(network),
+            ends: records,
+            compositions,
+            recorder,
+            capture: None,
+            requests: Vec::new(),
+            failure: None,
+        },
+        windows: None,
+        next: Time::ZERO,
     };
     Ok((simulation, descriptions))
 }

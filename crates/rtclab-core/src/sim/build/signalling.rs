@@ -1,7 +1,7 @@
 //! The pages of participants, and the signalling server.
 
-use super::super::EndId;
 use super::super::config::SimConfig;
+use super::super::world::EndId;
 use super::{EndRecord, Ends, PACE_STREAM, PAGE_STREAM, Wire, calls};
 use crate::endpoint::Session;
 use crate::network::{NodeId, derive_seed};

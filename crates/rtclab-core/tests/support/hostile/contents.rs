@@ -32,14 +32,14 @@ pub(super) fn datagram(input: &mut Input<'_>, now: Time) -> Option<Datagram> {
             bytes: input.u16(),
         }),
         12 => Content::Allocation(Allocation { step: input.u8() }),
-        13 => Content::WebSocket(WebSocketSegment {
+        13 => Content::WebSocket(Box::new(WebSocketSegment {
             segment: segment(input, now),
             message: input.bool().then(|| message(input)),
-        }),
-        14 => Content::Turn(TurnSegment {
+        })),
+        14 => Content::Turn(Box::new(TurnSegment {
             segment: segment(input, now),
             datagrams: (0..input.below(8)).map(|_| input.number() as u32).collect(),
-        }),
+        })),
         _ => match input.below(3) {
             0 => Content::Tcp(segment(input, now)),
             1 => Content::Udp(Bytes(u64::from(input.u16()))),

@@ -256,9 +256,34 @@ impl LossBased {
             (_, Some((_, limit))) => limit,
         };
         let factors = config.candidate_factors.iter().map(|factor| scale(best.rate, *factor));
+        let rates = factors.chain(others.into_iter().flatten());
+        let rates = rates.map(|rate| rate.min(best.rate.max(limit)));
+        match self.favours_high_rates(best) {
+            true => self.highest_of(best, rates),
+            false => self.likeliest_of(best, rates),
+        }
+    }
+
+    /// Whether no candidate can be likelier than one with a higher rate. So it is if nothing was lost and all candidates
+    /// have the smallest inherent loss: then congestion explains less at a lower rate, and high rates are preferred.
+    fn favours_high_rates(&self, best: Candidate) -> bool {
+        let LossBasedConfig { inherent_loss_min, inherent_loss_max, inherent_loss_balance, .. } =
+            self.config;
+        let LossBasedConfig { bias, log_bias, bias_threshold, bias_smoothing, .. } = self.config;
+        let same_inherent = best.inherent <= inherent_loss_min
+            && inherent_loss_min <= inherent_loss_max
+            && inherent_loss_balance >= 0;
+        let prefers_high = bias >= 0.0 && log_bias >= 0.0 && bias_smoothing >= 0.0;
+        self.lossless && same_inherent && prefers_high && self.loss < bias_threshold
+    }
+
+    fn highest_of(&self, best: Candidate, rates: impl Iterator<Item = i64>) -> Candidate {
+        rates.max().map_or(best, |rate| self.fit(Candidate { rate, ..best }))
+    }
+
+    fn likeliest_of(&self, best: Candidate, rates: impl Iterator<Item = i64>) -> Candidate {
         let (mut winner, mut highest) = (best, f64::NEG_INFINITY);
-        for rate in factors.chain(others.into_iter().flatten()) {
-            let rate = rate.min(best.rate.max(limit));
+        for rate in rates {
             let candidate = self.fit(Candidate { rate, ..best });
             let objective = self.objective(candidate);
             if objective > highest || objective == highest && candidate.rate > winner.rate {

@@ -110,6 +110,9 @@ impl Observations {
     /// Both count if fewer than four observations were ever made, or if the one of highest loss came at
     /// `median_factor` times the median rate: then loss followed from a raised rate.
     pub(super) fn loss(&mut self, config: &LossBasedConfig) -> f64 {
+        if self.ring.iter().all(|observation| observation.lost == 0) {
+            return 0.0;
+        }
         let (mut sent, mut lost) = (0, 0);
         let (mut highest, mut lowest) = (0.0, 1.0);
         let (mut of_highest, mut of_lowest) = ((0, 0), (0, 0));

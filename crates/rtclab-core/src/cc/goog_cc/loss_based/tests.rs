@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cc::goog_cc::arithmetic::MS;
+use proptest::prelude::*;
 
 const LARGE: i64 = 15_000;
 const NONE: i64 = INFINITE;
@@ -273,4 +274,29 @@ fn without_loss_a_candidate_with_the_least_inherent_loss_cannot_be_refined() {
     session.report(5, 1_000);
     session.report(5, 1_000);
     assert!(!session.estimator.lossless);
+}
+
+proptest! {
+    /// Without loss the highest candidate wins; the likelihoods of all of them say the same.
+    #[test]
+    fn without_loss_the_likeliest_candidate_is_the_highest(
+        sent in prop::collection::vec((100i64..3_000_000, 1i64..400_000), 1..20),
+        rates in prop::collection::vec(100i64..5_000_000, 1..6),
+        near in prop::collection::vec(-2i64..=2, 0..4),
+    ) {
+        let mut estimator = LossBased::new(&LossBasedConfig::default());
+        let samples = sent.iter().enumerate().map(|(age, &(rate, bytes))| {
+            let amount = bytes as f64 / 1_000.0;
+            Sample { rate, sent: amount, lost: 0.0, received: amount, weight: libm::pow(0.9, age as f64) }
+        });
+        estimator.samples.extend(samples);
+        let inherent = estimator.config.inherent_loss_min;
+        let best = Candidate { rate: rates[0], inherent };
+        prop_assert!(estimator.favours_high_rates(best));
+        // Some candidates are so near to another one that their likelihoods hardly differ.
+        let candidates = rates.iter().copied().chain(near.iter().map(|by| rates[0] + by));
+        let highest = estimator.highest_of(best, candidates.clone());
+        let likeliest = estimator.likeliest_of(best, candidates);
+        prop_assert_eq!((highest.rate, highest.inherent), (likeliest.rate, likeliest.inherent));
+    }
 }

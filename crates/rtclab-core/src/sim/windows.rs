@@ -1,0 +1,320 @@
+//! Runs node after node for a while, instead of event after event.
+//!
+//! Nothing that a node does reaches another before the [lookahead](crate::network::lookahead) of the network. So within
+//! windows of half that time each node is run for itself: in its own cache, or on a processor of its own. What the
+//! nodes sent in one window is put into the network, in the order in which it was sent, while the nodes run
+//! through the next one. The order of all events, and so every byte, is the same as event after event.
+
+use super::config::SimError;
+use super::links::Flight;
+use super::moment::Moment;
+use super::world::World;
+use crate::network::lookahead::{Delivery, Lookahead, Until};
+use crate::network::{NetworkEvent, NodeId};
+use crate::node::{self, Departing, Node};
+use crate::units::Time;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+/// Something to be done.
+pub type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// What runs jobs, on one thread or several.
+pub trait Executor {
+    /// Number of its threads.
+    fn threads(&self) -> usize;
+    /// Does all jobs, at the same time if it can, and returns when they are done.
+    fn run_all(&self, jobs: Vec<Job<'_>>);
+}
+
+/// Does one job after another in the calling thread.
+pub struct Sequential;
+
+impl Executor for Sequential {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        jobs.into_iter().for_each(|job| job());
+    }
+}
+
+/// Where something belongs in the order of a run without windows: by time; at one time deliveries before timeouts,
+/// deliveries in the order of the network, and timeouts by when they were due and by port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    at: Time,
+    /// The number of a delivery; [`Key::TIMEOUT`] for a timeout.
+    delivery: u64,
+    due: Time,
+    /// The port of a timeout; the path of a delivery.
+    port: u32,
+}
+
+impl Key {
+    const TIMEOUT: u64 = u64::MAX;
+    const BEGINNING: Key = Key { at: Time::ZERO, delivery: 0, due: Time::ZERO, port: 0 };
+
+    /// What has happened in the network by then.
+    fn until(&self) -> Until {
+        match self.delivery {
+            Key::TIMEOUT => Until::End(self.at),
+            _ => Until::Delivery(self.at, self.port as usize),
+        }
+    }
+}
+
+/// A datagram that arrives at a node.
+struct Arrived {
+    key: Key,
+    flight: Flight,
+}
+
+/// What a node does.
+enum Output {
+    Event(node::Event),
+    Departing(Departing),
+    /// Its time stands still.
+    Standstill,
+}
+
+/// What comes to a node and from it.
+struct NodeRun {
+    inbox: VecDeque<Arrived>,
+    outputs: Vec<(Key, Output)>,
+    /// Time of its last event.
+    last: Time,
+    key: Key,
+    moment: Moment,
+    /// Number of events in the last window.
+    events: usize,
+    stands_still: bool,
+}
+
+impl NodeRun {
+    fn new() -> Self {
+        NodeRun {
+            inbox: VecDeque::new(),
+            outputs: Vec::new(),
+            last: Time::ZERO,
+            key: Key::BEGINNING,
+            moment: Moment::default(),
+            events: 0,
+            stands_still: false,
+        }
+    }
+
+    /// Runs a node up to a time. `ends` is the number of ends of the whole run.
+    fn run(&mut self, node: &mut Node, until: Time, ends: usize) {
+        self.events = 0;
+        while !self.stands_still {
+            let arrival = self.inbox.front().map_or(Time::MAX, |arrived| arrived.key.at);
+            let (due, port) = node.next().unwrap_or((Time::MAX, 0));
+            // All deliveries at one time come before its timeouts, also those that are overdue.
+            let is_delivery = arrival <= due.max(self.last);
+            let now = arrival.min(due).max(self.last);
+            if now >= until {
+                return;
+            }
+            self.last = now;
+            self.moment.begin(now);
+            self.events += 1;
+            match is_delivery.then(|| self.inbox.pop_front()).flatten() {
+                Some(Arrived { key, flight }) => {
+                    self.key = key;
+                    node.handle_datagram(now, flight.to.port, &flight.received());
+                }
+                None => {
+                    let key = Key { at: now, delivery: Key::TIMEOUT, due, port };
+                    self.key = self.key.max(key);
+                    if !self.moment.count_timeout(ends) {
+                        self.outputs.push((self.key, Output::Standstill));
+                        self.stands_still = true;
+                        return;
+                    }
+                    node.handle_timeout(now);
+                }
+            }
+            while let Some(event) = node.poll_event() {
+                self.outputs.push((self.key, Output::Event(event)));
+            }
+            while let Some(departing) = node.poll_transmit(now) {
+                self.outputs.push((self.key, Output::Departing(departing)));
+            }
+        }
+    }
+}
+
+/// The state of a run in windows.
+pub(super) struct Windows {
+    lookahead: Lookahead,
+    runs: Vec<NodeRun>,
+    /// What the nodes did in the window before the current one.
+    done: Vec<Vec<(Key, Output)>>,
+    ahead: Deliveries,
+}
+
+/// What is known of deliveries ahead of time.
+struct Deliveries {
+    /// Everything before this time has been taken out of the network.
+    until: Time,
+    /// Number of the next delivery.
+    next: u64,
+    deliveries: Vec<Delivery<u32>>,
+    /// Datagrams for nodes, in order.
+    arrived: Vec<(usize, Arrived)>,
+    /// Datagrams that servers and relays pass on, in order.
+    passing: VecDeque<(Key, NodeId, u32)>,
+    order: Vec<(Key, usize)>,
+}
+
+impl Windows {
+    /// Prepares a run of this many nodes.
+    pub(super) fn new(lookahead: Lookahead, nodes: usize) -> Self {
+        Windows {
+            lookahead,
+            runs: (0..nodes).map(|_| NodeRun::new()).collect(),
+            done: (0..nodes).map(|_| Vec::new()).collect(),
+            ahead: Deliveries {
+                until: Time::ZERO,
+                next: 0,
+                deliveries: Vec::new(),
+                arrived: Vec::new(),
+                passing: VecDeque::new(),
+                order: Vec::new(),
+            },
+        }
+    }
+
+    /// Changes how far ahead deliveries are known, between two steps.
+    pub(super) fn set_lookahead(&mut self, lookahead: Lookahead) {
+        self.lookahead = lookahead;
+    }
+
+    /// Runs from `begin` to just before `end`; everything before `begin` has happened.
+    pub(super) fn run(
+        &mut self,
+        (begin, end): (Time, Time),
+        nodes: &mut [Node],
+        world: &mut World,
+        executor: &dyn Executor,
+    ) -> Result<(), SimError> {
+        let length = Time((self.lookahead.time.0 / 2).max(1));
+        let ends = world.ends.len();
+        let mut now = begin;
+        self.ahead.take(world, &self.lookahead, now, end.min(now + length + length));
+        while now < end {
+            let next = end.min(now + length);
+            let Windows { lookahead, runs, done, ahead } = self;
+            for (to, arrived) in ahead.arrived.drain(..) {
+                runs[to].inbox.push_back(arrived);
+            }
+            {
+                let mut waiting: Vec<_> = runs.iter_mut().zip(nodes.iter_mut()).collect();
+                // The last one is taken first.
+                waiting.sort_by_key(|(run, _)| run.events);
+                let waiting = Mutex::new(waiting);
+                let run_nodes = || {
+                    let take = || waiting.lock().ok()?.pop();
+                    while let Some((run, node)) = take() {
+                        run.run(node, next, ends);
+                    }
+                };
+                let mut jobs: Vec<Job<'_>> = Vec::new();
+                jobs.push(Box::new(|| {
+                    world.settle(ahead, done, now);
+                    let until = end.min(now + length + length);
+                    ahead.take(world, lookahead, now, until);
+                    run_nodes();
+                }));
+                (1..executor.threads()).for_each(|_| jobs.push(Box::new(&run_nodes)));
+                executor.run_all(jobs);
+            }
+            if let Some(failure) = &world.failure {
+                return Err(failure.clone());
+            }
+            for (run, done) in runs.iter_mut().zip(done) {
+                std::mem::swap(&mut run.outputs, done);
+            }
+            now = next;
+        }
+        world.settle(&mut self.ahead, &mut self.done, end);
+        world.failure.clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Deliveries {
+    /// Takes all deliveries before `until` out of the network. Everything before `now` has happened in it.
+    fn take(&mut self, world: &mut World, lookahead: &Lookahead, now: Time, until: Time) {
+        if until <= self.until {
+            return;
+        }
+        self.until = until;
+        let World { links, recorder, .. } = world;
+        links.network.take_deliveries(lookahead, (now, until), &mut self.deliveries);
+        for Delivery { at, path, to, queued, packet } in self.deliveries.drain(..) {
+            let key = Key { at, delivery: self.next, due: at, port: path as u32 };
+            self.next += 1;
+            let id = packet.payload;
+            links.add_queued(id, queued);
+            if links.flight(id).is_some_and(|flight| flight.to.node != to) {
+                self.passing.push_back((key, to, id));
+            } else if let Some(flight) = links.take(id) {
+                if let Some(record) = flight.record {
+                    recorder.delivered(at, record, flight.wire_size, flight.past.queued);
+                }
+                self.arrived.push((to.0 as usize, Arrived { key, flight }));
+            }
+        }
+    }
+}
+
+impl World {
+    /// Puts what nodes, servers and relays did before `end` into the network and the record, in order, and lets
+    /// everything happen in the network that happens before `end`.
+    fn settle(&mut self, ahead: &mut Deliveries, done: &mut [Vec<(Key, Output)>], end: Time) {
+        let Deliveries { order, passing, .. } = ahead;
+        order.clear();
+        for (node, outputs) in done.iter().enumerate() {
+            order.extend(outputs.iter().map(|(key, _)| (*key, node)));
+        }
+        let outside = done.len();
+        let pass = passing.iter().take_while(|(key, ..)| key.at < end);
+        order.extend(pass.map(|(key, ..)| (*key, outside)));
+        // Outputs with equal keys are of one node, and stay in its order.
+        order.sort_unstable();
+        let mut outputs: Vec<_> = done.iter_mut().map(|outputs| outputs.drain(..)).collect();
+        for &(key, node) in order.iter() {
+            if self.failure.is_some() {
+                return;
+            }
+            self.happen(key.until());
+            let Some(outputs) = outputs.get_mut(node) else {
+                if let Some((_, node, id)) = passing.pop_front() {
+                    self.pass(key.at, node, id);
+                }
+                continue;
+            };
+            match outputs.next() {
+                Some((_, Output::Event(event))) => self.handle_event(key.at, event),
+                Some((_, Output::Departing(departing))) => self.launch(key.at, departing),
+                Some((_, Output::Standstill)) => {
+                    let what = format!("a part of {}", self.ends[key.port as usize].owner);
+                    self.failure = Some(SimError::Standstill { at: key.at, what, next: key.due });
+                }
+                None => {}
+            }
+        }
+        self.happen(Until::Before(end));
+    }
+
+    /// Lets everything happen in the network until then.
+    fn happen(&mut self, until: Until) {
+        while let Some(event) = self.links.network.poll_until(until) {
+            if let NetworkEvent::Dropped { at, path, cause, packet } = event {
+                self.dropped(at, packet.payload, path, cause);
+            }
+        }
+    }
+}
