@@ -6,10 +6,15 @@ use rtclab_core::catalogue::Catalogue;
 use rtclab_core::monitor::{CaptureReader, Direction};
 use rtclab_core::path::{Capacity, Delay, Jitter, Loss, PathConfig, QueueLimit};
 use rtclab_core::record::{Column, NO_INT, Table};
-use rtclab_core::sim::{SimConfig, SimResult, Simulation, simulate, simulate_captured};
+use rtclab_core::sim::{
+    Executor, Sequential, SimConfig, SimResult, Simulation, simulate, simulate_captured,
+};
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use support::Two;
+
+mod support;
 
 /// Calls and cross traffic last for so long.
 const ACTIVE: Time = Time::from_secs(3);
@@ -54,8 +59,8 @@ struct Scenario {
     paths: Vec<PathConfig>,
     /// When which path changes into which.
     changes: Vec<(Time, usize, PathConfig)>,
-    /// Times at which a run in steps stops.
-    steps: Vec<Time>,
+    /// Times at which a run in steps stops, and whether two threads run to there.
+    steps: Vec<(Time, bool)>,
 }
 
 fn path() -> impl Strategy<Value = PathConfig> {
@@ -80,7 +85,7 @@ fn path() -> impl Strategy<Value = PathConfig> {
 fn scenario() -> impl Strategy<Value = Scenario> {
     let topology = prop::sample::select(&TOPOLOGIES);
     let changes = prop::collection::vec((0..ACTIVE.0, any::<prop::sample::Index>(), path()), 0..4);
-    let steps = prop::collection::vec((0..DURATION.0).prop_map(Time), 0..12);
+    let steps = prop::collection::vec(((0..=DURATION.0).prop_map(Time), any::<bool>()), 0..12);
     let choices = (0..Catalogue::ours().algorithms().len(), any::<bool>(), 0u8..4, any::<u64>());
     (topology, prop::collection::vec(path(), 4..=8), choices, changes, steps).prop_map(
         |(topology, mut paths, (control, audio, traffic, seed), changes, mut steps)| {
@@ -232,22 +237,24 @@ impl Scenario {
         paths.into_iter().any(stays)
     }
 
-    /// Runs with stops at these times besides those of the changes. Whatever decides on how a run is executed, such as a
-    /// number of threads, belongs here.
-    fn run(&self, stops: &[Time]) -> SimResult {
+    /// Runs with stops at these times besides those of the changes.
+    fn run(&self, stops: &[(Time, bool)]) -> SimResult {
         let config = self.config();
         let mut simulation = Simulation::new(&config, Catalogue::ours()).expect("a run");
+        let advance = |simulation: &mut Simulation, (until, on_two): (Time, bool)| {
+            let executor: &dyn Executor = if on_two { &Two } else { &Sequential };
+            simulation.advance_with(until, executor).expect("a step");
+        };
         let mut stops = stops.iter().copied().peekable();
         for (at, _, path) in &self.changes {
-            while let Some(stop) = stops.next_if(|stop| stop <= at) {
-                simulation.advance(stop).expect("a step");
+            while let Some(stop) = stops.next_if(|(stop, _)| stop <= at) {
+                advance(&mut simulation, stop);
             }
             simulation.advance(*at).expect("a step");
             simulation.set_path(path.clone()).expect("a change");
         }
-        for stop in stops.chain([DURATION]) {
-            simulation.advance(stop).expect("a step");
-        }
+        stops.for_each(|stop| advance(&mut simulation, stop));
+        simulation.advance(DURATION).expect("the last step");
         simulation.finish()
     }
 }
@@ -483,6 +490,7 @@ proptest! {
     fn a_seed_gives_the_same_bytes_however_a_run_is_run(scenario in scenario()) {
         let whole = printed(&scenario.run(&[]));
         prop_assert!(whole == printed(&scenario.run(&scenario.steps)), "in steps");
+        prop_assert!(whole == printed(&scenario.run(&[(DURATION, true)])), "on two threads");
         prop_assert!(whole == printed(&scenario.run(&[])), "again");
     }
 }

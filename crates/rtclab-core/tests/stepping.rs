@@ -6,12 +6,12 @@ use rtclab_core::cc::{Decision, External, Fixed};
 use rtclab_core::path::{Capacity, Delay, PathConfig};
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{
-    Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation, simulate,
-    simulate_captured, simulate_with,
+    Executor, Sequential, SimConfig, SimError, SimResult, Simulation, simulate, simulate_captured,
+    simulate_with,
 };
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Time};
-use support::{LINK, call, with_own};
+use support::{LINK, Two, call, with_own};
 
 mod support;
 
@@ -36,19 +36,6 @@ fn rows(result: &SimResult, name: &str) -> usize {
 fn lossy() -> SimConfig {
     let up = format!(r#"{LINK}, "loss": {{"p": 0.02, "r": 0.5, "h": 0.0, "k": 1.0}}"#);
     call(&up, 4, 1)
-}
-
-/// Two threads.
-struct Two;
-
-impl Executor for Two {
-    fn threads(&self) -> usize {
-        2
-    }
-
-    fn run_all(&self, jobs: Vec<Job<'_>>) {
-        std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
-    }
 }
 
 /// A call of 4 s with delays on all paths, so that deliveries are known ahead. Ties between packets of both sides are

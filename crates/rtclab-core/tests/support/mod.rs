@@ -3,7 +3,7 @@
 
 use rtclab_core::catalogue::{Algorithm, Catalogue};
 use rtclab_core::cc::{Halves, RateBounds};
-use rtclab_core::sim::SimConfig;
+use rtclab_core::sim::{Executor, Job, SimConfig};
 use rtclab_core::stack::StackProfile;
 
 /// A two-way call of 640x480 at 30/s over access links with the given up paths.
@@ -51,6 +51,19 @@ pub(crate) fn call(up: &str, seconds: u64, seed: u64) -> SimConfig {
 /// 1 Mbit/s, 25 ms of delay and a queue of 300 ms on each uplink; downlinks are unlimited.
 pub(crate) const LINK: &str = r#""capacity": {"kind": "constant", "bps": 1000000},
     "queue": {"kind": "time", "limit": 300000000}, "delay": {"kind": "constant", "ns": 25000000}"#;
+
+/// Two threads.
+pub(crate) struct Two;
+
+impl Executor for Two {
+    fn threads(&self) -> usize {
+        2
+    }
+
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        std::thread::scope(|scope| jobs.into_iter().for_each(|job| drop(scope.spawn(job))));
+    }
+}
 
 /// The controls of rtclab and one more, `own`, which runs in the stack of this name.
 pub(crate) fn with_own(
