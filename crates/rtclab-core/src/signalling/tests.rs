@@ -191,7 +191,7 @@ fn connected() -> (Server, std::ops::RangeFrom<u32>) {
 }
 
 fn frame(segment: Segment, message: Option<Message>) -> Datagram {
-    let content = Content::WebSocket(WebSocketSegment { segment, message });
+    let content = Content::WebSocket(Box::new(WebSocketSegment { segment, message }));
     Datagram::new(Ecn::NotCapable, content)
 }
 

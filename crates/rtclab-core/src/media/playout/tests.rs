@@ -338,12 +338,12 @@ fn arrive_in_2013(playout: &mut dyn Playout, frame: i64, at: Time, timestamp: i6
 fn playout_of_2013_keeps_at_most_800_frames_while_the_next_one_waits() {
     let mut playout = PlayoutRule::Peak.start(90_000.0, Timers::default());
     let second = Time::from_secs(1);
-    arrive_in_2013(&mut *playout, 0, second, 0);
+    arrive_in_2013(&mut playout, 0, second, 0);
     playout.poll(second * 2);
-    arrive_in_2013(&mut *playout, 1, second * 60, 0);
+    arrive_in_2013(&mut playout, 1, second * 60, 0);
     for frame in 2..=1_000 {
         let at = second * 60 + Time::from_millis(frame as u64);
-        arrive_in_2013(&mut *playout, frame, at, frame * 90 + 59 * 90_000);
+        arrive_in_2013(&mut playout, frame, at, frame * 90 + 59 * 90_000);
         assert_eq!(playout.stats().frames_dropped, if frame <= 800 { 0 } else { 800 }, "{frame}");
     }
 }
@@ -355,7 +355,7 @@ fn playout_of_2013_begins_anew_when_timestamps_jump() {
     let at = |frame: i64| Time::from_millis(1_000 + 33 * frame as u64);
     for frame in 0..100 {
         let jump = if frame == 50 { 3_600 * 90_000 } else { 0 };
-        arrive_in_2013(&mut *playout, frame, at(frame), frame * 33 * 90 + jump);
+        arrive_in_2013(&mut playout, frame, at(frame), frame * 33 * 90 + jump);
         let shown = playout.poll(at(frame) + Time::from_millis(20));
         assert!(shown.is_some(), "{frame}");
         assert!(playout.target_delay() <= Time::from_millis(10), "{frame}");
