@@ -114,7 +114,7 @@ wheel-%-linux-gnu: $(PROFILE)
 wheel-%: $(PROFILE)
 	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $* --out dist
 
-fuzz: fuzz-build                  ## every parser for FUZZ_SECONDS, as many at a time as there are cores
+fuzz: fuzz-build                  ## every parser, and nodes, for FUZZ_SECONDS, as many at a time as there are cores
 	$(MAKE) --jobs=$$(nproc) --output-sync=target $(FUZZ_TARGETS:%=fuzz-%)
 
 fuzz-build:
@@ -123,7 +123,7 @@ fuzz-build:
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: fuzz-build
 	mkdir -p fuzz/corpus/$* fuzz/regressions/$* fuzz/artifacts/$*
 	fuzz/target/*/release/$* fuzz/corpus/$* fuzz/regressions/$* -artifact_prefix=fuzz/artifacts/$*/ \
-	  -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS) -max_len=2048 \
+	  -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS) -max_len=2048 -timeout=60 \
 	  $(patsubst %,-dict=%,$(wildcard fuzz/$*.dict))
 
 docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust documentation, and the JSON Schema of scenarios
