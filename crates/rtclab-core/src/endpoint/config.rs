@@ -129,6 +129,16 @@ impl Direction {
     }
 }
 
+/// How an end sends on what another end of its node receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// At once, whatever its receiver reports, as Janus does by default. It has no statistics.
+    AtOnce,
+    /// As a sender of its own media would: its congestion control paces the packets, and probes. No encoder follows its
+    /// target, so the pacer may send faster than that, to empty a long queue.
+    Controlled,
+}
+
 /// Where an endpoint is, and which nodes it talks to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {

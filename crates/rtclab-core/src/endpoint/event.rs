@@ -52,15 +52,15 @@ pub enum Event {
     },
     /// Something to tell the other end over signalling; see [`Peer::handle_signal`](super::Peer::handle_signal).
     Signal(Signal),
-    /// The receiver of a forwarder has not received these packets of a media stream; answer with
-    /// [`Forwarder::retransmit`](super::Forwarder::retransmit).
+    /// The receiver of forwarded media has not received these packets of a stream; answer with
+    /// [`Peer::retransmit`](super::Peer::retransmit).
     PacketsRequested {
         /// SSRC of the stream.
         ssrc: u32,
         /// Sequence numbers of the packets.
         lost: Vec<u16>,
     },
-    /// A forwarder needs a key frame from the source of its media.
+    /// The receiver of forwarded media needs a key frame from its source.
     KeyFrameRequested,
     /// The congestion control asks for a decision; answer with
     /// [`Peer::handle_decision`](super::Peer::handle_decision).

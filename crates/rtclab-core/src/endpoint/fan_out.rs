@@ -1,7 +1,7 @@
 //! Media that arrives at a node once and is forwarded to many.
 //!
 //! What does not depend on the receiver is done once: which stream a packet belongs to, whether it repairs a lost one,
-//! and the store of packets for retransmission. A [`Forwarder`](super::Forwarder) has the rest.
+//! and the store of packets for retransmission. The [`Peer`](super::Peer) that sends it on has the rest.
 
 use super::config::StreamConfig;
 use crate::media::nack::NackRules;
@@ -32,8 +32,8 @@ pub struct Forwarded {
     pub(super) packet: Rtp,
     /// Its bytes of payload, before SRTP.
     pub(super) payload_bytes: u64,
-    /// Index of its stream; `None` if the stream is unknown.
-    pub(super) stream: Option<usize>,
+    /// Index of its stream.
+    pub(super) stream: usize,
     /// When a packet with its number was stored before.
     pub(super) known: Option<Time>,
     /// Whether it was sent again, on a stream of its own.
@@ -94,7 +94,8 @@ impl FanOut {
         FanOut { streams: streams.iter().map(shared).collect() }
     }
 
-    /// Takes a packet that has arrived; returns what is to be forwarded. Padding is not.
+    /// Takes a packet that has arrived; returns what is to be forwarded: neither padding nor streams that nobody has
+    /// described.
     pub fn take(&mut self, now: Time, packet: &Rtp) -> Option<Forwarded> {
         if packet.kind == Kind::Padding {
             return None;
@@ -104,11 +105,7 @@ impl FanOut {
             let StreamConfig { ssrc: media, repair_ssrc, .. } = stream.config;
             ssrc == media || stream.config.is_video() && ssrc == repair_ssrc
         };
-        let Some(index) = self.streams.iter().position(of) else {
-            let (packet, payload_bytes) = (packet.clone(), packet.payload_bytes());
-            let (stream, known, repairs) = (None, None, false);
-            return Some(Forwarded { packet, payload_bytes, stream, known, repairs });
-        };
+        let index = self.streams.iter().position(of)?;
         let SharedStream { config, store } = &mut self.streams[index];
         let repairs = matches!(packet.payload, RtpPayload::Rtx { .. });
         let packet = original(config, packet);
@@ -120,7 +117,7 @@ impl FanOut {
             store.insert(now, packet.header, part);
         }
         let payload_bytes = packet.payload_bytes();
-        Some(Forwarded { packet, payload_bytes, stream: Some(index), known, repairs })
+        Some(Forwarded { packet, payload_bytes, stream: index, known, repairs })
     }
 
     /// The packet with this number on the media stream with this SSRC, if it is kept, and the index of the stream.

@@ -1,7 +1,7 @@
 //! An end of a connection, without I/O: datagrams and time come in, datagrams and events come out.
 //!
-//! A [`Peer`] sends media, plays it or gives feedback on it; a [`Forwarder`] passes it on. Both have five
-//! verbs: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. They know
+//! A [`Peer`] sends media, its own or what another end of its node receives, plays media, or gives feedback on it. A
+//! [`Translator`] passes everything on unchanged. Both have five verbs: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. They know
 //! nothing of the network, the record or the other end. The driver calls a `handle_…` method, drains
 //! `poll_transmit` and `poll_event`, and comes back at `poll_timeout`.
 
@@ -9,7 +9,6 @@ mod config;
 mod event;
 mod fan_out;
 mod format;
-mod forwarder;
 mod inbound;
 mod outbound;
 mod outbox;
@@ -17,10 +16,11 @@ mod rtcp;
 pub(crate) mod setup;
 mod statistics;
 mod stats;
+mod translator;
 mod turn;
 
 use crate::cc::{ControlError, Decision, Halves};
-use crate::packet::{Address, Content, Datagram, Signal, Transmit};
+use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
 use crate::units::Time;
 use inbound::Receiver;
 use outbound::Sender;
@@ -30,14 +30,16 @@ use rand_pcg::Pcg64Mcg;
 use setup::{Setup, Step};
 use std::collections::VecDeque;
 
-pub use config::{Addresses, AudioConfig, Direction, Media, Negotiation, Session, StreamConfig};
+pub use config::{
+    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Session, StreamConfig,
+};
 pub use event::Event;
 pub use fan_out::{FanOut, Forwarded};
-pub use forwarder::{Forwarder, ForwarderConfig, Forwarding};
 pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
     OutboundRtpColumns, RemoteInboundRtp, RemoteInboundRtpColumns, Statistics,
 };
+pub use translator::Translator;
 
 /// Statistics are reported at multiples of this.
 const STATISTICS_INTERVAL: Time = Time::from_secs(1);
@@ -67,6 +69,8 @@ pub struct PeerConfig {
     pub sends: Direction,
     /// What the far end sends. Feedback and RTCP are as the far end's stack wants them.
     pub receives: Direction,
+    /// How it forwards what it sends; `None` if it sends its own media.
+    pub forwards: Option<Forwarding>,
     /// Whether it plays what it receives; a server only gives feedback on it.
     pub plays: bool,
     /// Whether encoding takes time. If so, the driver decides how long; see [`Event::EncodeRequested`].
@@ -272,6 +276,28 @@ impl Peer {
         }
     }
 
+    /// Sends on media of another end of this node, with what happened to it since its sender sent it.
+    pub fn forward(&mut self, now: Time, past: Past, forwarded: &Forwarded) {
+        if self.left || now >= self.config.session.end {
+            return;
+        }
+        let result = self.sender.forward(now, past, forwarded, &mut self.outbox);
+        self.timers.sender = self.sender.poll_timeout();
+        self.finish(now, result);
+    }
+
+    /// Answers an [`Event::PacketsRequested`] with packets of the streams that it forwards.
+    pub fn retransmit(&mut self, now: Time, fan_out: &FanOut, ssrc: u32, lost: &[u16]) {
+        let result = self.sender.retransmit_forwarded(now, fan_out, ssrc, lost, &mut self.outbox);
+        self.timers.sender = self.sender.poll_timeout();
+        self.finish(now, result);
+    }
+
+    /// The media that it forwards; `None` if it sends its own.
+    pub fn fan_out(&self) -> Option<FanOut> {
+        self.config.forwards.map(|_| FanOut::new(&self.config.sends.streams))
+    }
+
     /// Whether media from the far end can be decrypted.
     pub fn decrypts(&self) -> bool {
         self.setup.decrypts()
@@ -395,6 +421,12 @@ impl Peer {
                 self.sender.start(now, now + self.first_picture())?;
                 self.timers.sender = self.sender.poll_timeout();
                 self.start_reports(now);
+                if self.config.forwards.is_some() {
+                    self.events.push_back(Event::KeyFrameRequested);
+                }
+                if !self.has_statistics() {
+                    continue;
+                }
                 let first = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
                 self.timers.set(Rare::Statistics, first);
             }
@@ -429,8 +461,13 @@ impl Peer {
         }
     }
 
+    /// Whether anybody is told how it goes here.
+    fn has_statistics(&self) -> bool {
+        self.config.forwards != Some(Forwarding::AtOnce)
+    }
+
     fn report_statistics(&mut self, now: Time) {
-        if !self.is_connected() {
+        if !self.is_connected() || !self.has_statistics() {
             return;
         }
         self.timers.set(Rare::Statistics, now + STATISTICS_INTERVAL);
@@ -444,7 +481,7 @@ impl Peer {
 
     /// Reports the sender half after feedback, if every change is observed.
     fn observe_feedback(&mut self) {
-        if self.config.observe == Observe::EachChange {
+        if self.config.observe == Observe::EachChange && self.has_statistics() {
             self.observe_sender();
         }
     }

@@ -44,9 +44,9 @@ impl Outbox {
     }
 
     /// Sends RTP; returns its IP total length.
-    pub(super) fn send_rtp(&mut self, now: Time, ecn: Ecn, packet: Rtp) -> Bytes {
+    pub(super) fn send_rtp(&mut self, past: Past, ecn: Ecn, packet: Rtp) -> Bytes {
         let size = packet.ip_bytes();
-        self.forward(Past::new(now), Datagram { size, ecn, content: Content::Rtp(packet) });
+        self.forward(past, Datagram { size, ecn, content: Content::Rtp(packet) });
         size
     }
 

@@ -41,13 +41,15 @@ impl Peer {
                     self.sender.on_transport_feedback(now, feedback)?;
                     self.observe_feedback();
                 }
-                RtcpPacket::Nack(nack) => self.sender.on_nack(now, nack.media_ssrc, &nack.lost),
+                RtcpPacket::Nack(nack) => {
+                    self.sender.on_nack(now, nack.media_ssrc, &nack.lost, &mut self.events);
+                }
                 RtcpPacket::PictureLossIndication(pli) => {
-                    self.sender.on_key_request(now, pli.media_ssrc)
+                    self.sender.on_key_request(now, pli.media_ssrc, &mut self.events);
                 }
                 RtcpPacket::FullIntraRequest(request) => {
                     for (ssrc, _) in &request.commands {
-                        self.sender.on_key_request(now, *ssrc);
+                        self.sender.on_key_request(now, *ssrc, &mut self.events);
                     }
                 }
                 RtcpPacket::Remb(remb) => {
@@ -219,8 +221,10 @@ impl Peer {
         mut blocks: Vec<ReportBlock>,
     ) -> Vec<RtcpPacket> {
         let streams = self.sender.streams.iter().filter(|stream| is_of_medium(&stream.config));
-        let mut packets: Vec<_> = streams
-            .map(|stream| self.sender_report(now, stream, std::mem::take(&mut blocks)))
+        let reports = streams.filter_map(|stream| self.sender_report(now, stream));
+        let mut packets: Vec<_> = reports
+            .map(|report| SenderReport { blocks: std::mem::take(&mut blocks), ..report })
+            .map(RtcpPacket::SenderReport)
             .collect();
         if packets.is_empty() {
             let report = ReceiverReport { ssrc: self.config.ssrc, blocks };
@@ -229,24 +233,20 @@ impl Peer {
         packets
     }
 
-    fn sender_report(
-        &self,
-        now: Time,
-        stream: &OutboundStream,
-        blocks: Vec<ReportBlock>,
-    ) -> RtcpPacket {
+    /// The report on a stream, without blocks; `None` if the stream is forwarded and nothing has come of it.
+    fn sender_report(&self, now: Time, stream: &OutboundStream) -> Option<SenderReport> {
         let (kind, clock) = match stream.config.is_video() {
             true => (Kind::Video, VIDEO_CLOCK),
             false => (Kind::Audio, AUDIO_CLOCK),
         };
         let sent = stream.totals[kind as usize];
-        RtcpPacket::SenderReport(SenderReport {
+        Some(SenderReport {
             ssrc: stream.config.ssrc,
             ntp: NtpTime::from_time(now),
-            rtp_timestamp: self.sender.rtp_timestamp(now, clock),
+            rtp_timestamp: self.sender.reported_timestamp(stream, now, clock)?,
             packet_count: sent.packets as u32,
             octet_count: sent.payload_bytes as u32,
-            blocks,
+            blocks: Vec::new(),
         })
     }
 
@@ -283,7 +283,11 @@ impl Peer {
 
     pub(super) fn schedule_report(&mut self, now: Time) {
         let interval = or_never(self.sender.target().time_for(Bytes(REPORT_BITS / 8)));
-        let interval = interval.clamp(MIN_REPORT_INTERVAL, REPORT_INTERVAL);
+        let interval = match self.config.forwards {
+            // Whatever the rate, as mediasoup (`RTCP/Packet.hpp`, MaxVideoIntervalMs).
+            Some(_) => REPORT_INTERVAL,
+            None => interval.clamp(MIN_REPORT_INTERVAL, REPORT_INTERVAL),
+        };
         let next = now + varied(&mut self.rng, interval);
         self.timers.set(Rare::Report, next);
     }

@@ -175,6 +175,7 @@ fn outbound_rtp(
     let ssrc = stream.config.ssrc;
     // W3C includes retransmissions and FEC in the totals; libwebrtc sends padding on their stream.
     let sum = |of: fn(&super::outbound::Totals) -> u64| stream.totals.iter().map(of).sum();
+    let is_video = stream.config.is_video();
     let video = stream.video();
     let retransmitted = stream.totals[Kind::Rtx as usize];
     let resolution = video.map(|video| video.encoder.resolution());
@@ -182,7 +183,7 @@ fn outbound_rtp(
     let encoder = video.and_then(|video| video.encoder.statistics());
     OutboundRtp {
         ssrc,
-        kind: kind(video.is_some()),
+        kind: kind(is_video),
         packets_sent: sum(|totals| totals.packets),
         bytes_sent: sum(|totals| totals.payload_bytes),
         header_bytes_sent: sum(|totals| totals.header_bytes),
@@ -201,8 +202,8 @@ fn outbound_rtp(
         frame_width: resolution.map(|(width, _)| u64::from(width)),
         frame_height: resolution.map(|(_, height)| u64::from(height)),
         frames_per_second: frames.map(|count| growth(frames_sent, ssrc, count, elapsed)),
-        nack_count: video.map(|_| stream.nack_count),
-        pli_count: video.map(|_| stream.pli_count),
+        nack_count: is_video.then_some(stream.nack_count),
+        pli_count: is_video.then_some(stream.pli_count),
     }
 }
 

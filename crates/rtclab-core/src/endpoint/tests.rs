@@ -100,57 +100,72 @@ impl End for Peer {
     }
 }
 
-/// A forwarder, and the media that it forwards.
-struct ForwardingEnd {
-    forwarder: Forwarder,
-    fan_out: FanOut,
-    now: Time,
+/// An end that sends on what another end of its node receives.
+enum ForwardingEnd {
+    /// With the media that it forwards, and the time of the last datagram.
+    Peer(Box<Peer>, FanOut, Time),
+    Translator(Box<Translator>),
 }
 
 impl ForwardingEnd {
-    fn new(config: ForwarderConfig) -> Self {
-        let fan_out = FanOut::new(&config.streams);
-        ForwardingEnd { forwarder: Forwarder::new(config), fan_out, now: Time::ZERO }
+    fn peer(config: PeerConfig, control: Halves) -> Self {
+        let peer = Peer::new(config, control);
+        let fan_out = peer.fan_out().expect("a peer that forwards");
+        ForwardingEnd::Peer(Box::new(peer), fan_out, Time::ZERO)
     }
 
     /// Forwards what arrives at the node.
     fn forward(&mut self, now: Time, past: Past, datagram: &Datagram) {
-        match (self.forwarder.forwarding(), &datagram.content) {
-            (Forwarding::Switching, _) => self.forwarder.switch(now, past, datagram),
-            (Forwarding::Terminating, Content::Rtp(packet)) => {
-                if let Some(forwarded) = self.fan_out.take(now, packet) {
-                    self.forwarder.forward(now, past, &forwarded);
+        match (self, &datagram.content) {
+            (ForwardingEnd::Translator(translator), _) => translator.pass_on(now, past, datagram),
+            (ForwardingEnd::Peer(peer, fan_out, _), Content::Rtp(packet)) => {
+                if let Some(forwarded) = fan_out.take(now, packet) {
+                    peer.forward(now, past, &forwarded);
                 }
             }
-            (Forwarding::Terminating, _) => {}
+            _ => {}
         }
     }
 }
 
+/// Evaluates an expression on a forwarding end, whatever its kind.
+macro_rules! each {
+    ($end:expr, $inner:ident => $call:expr) => {
+        match $end {
+            ForwardingEnd::Peer($inner, ..) => $call,
+            ForwardingEnd::Translator($inner) => $call,
+        }
+    };
+}
+
 impl End for ForwardingEnd {
     fn handle_signal(&mut self, now: Time, signal: Signal) {
-        self.forwarder.handle_signal(now, signal);
+        each!(self, end => end.handle_signal(now, signal));
     }
-    fn handle_datagram(&mut self, now: Time, from: Address, datagram: &Datagram) {
-        self.now = now;
-        self.forwarder.handle_datagram(now, from, datagram);
+    fn handle_datagram(&mut self, at: Time, from: Address, datagram: &Datagram) {
+        if let ForwardingEnd::Peer(.., now) = self {
+            *now = at;
+        }
+        each!(self, end => end.handle_datagram(at, from, datagram));
     }
     fn handle_timeout(&mut self, now: Time) {
-        self.forwarder.handle_timeout(now);
+        each!(self, end => end.handle_timeout(now));
     }
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        self.forwarder.poll_transmit(now)
+        each!(self, end => end.poll_transmit(now))
     }
     fn poll_event(&mut self) -> Option<Event> {
-        let event = self.forwarder.poll_event()?;
-        if let Event::PacketsRequested { ssrc, lost } = event {
-            self.forwarder.retransmit(self.now, &self.fan_out, ssrc, &lost);
+        let event = each!(self, end => end.poll_event())?;
+        if let (Event::PacketsRequested { ssrc, lost }, ForwardingEnd::Peer(peer, fan_out, now)) =
+            (&event, &mut *self)
+        {
+            peer.retransmit(*now, fan_out, *ssrc, lost);
             return self.poll_event();
         }
         Some(event)
     }
     fn poll_timeout(&self) -> Option<Time> {
-        self.forwarder.poll_timeout()
+        each!(self, end => end.poll_timeout())
     }
 }
 
@@ -332,6 +347,7 @@ fn configs(name: &str, streams: [Vec<StreamConfig>; 2]) -> [PeerConfig; 2] {
         ssrc: 100 + index as u32,
         sends: directions[index].clone(),
         receives: directions[1 - index].clone(),
+        forwards: None,
         plays: true,
         composes: false,
         encodes_slowly: false,
@@ -390,7 +406,7 @@ impl Estimator for RecordingEstimator {
 fn an_end_of_a_connection_can_move_to_another_thread() {
     fn assert_send<T: Send>() {}
     assert_send::<Peer>();
-    assert_send::<Forwarder>();
+    assert_send::<Translator>();
     assert_send::<crate::tcp::Client>();
     assert_send::<crate::tcp::Server>();
 }

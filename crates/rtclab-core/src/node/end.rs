@@ -1,6 +1,6 @@
 //! One type for all kinds of ends of connections.
 
-use crate::endpoint::{self, Forwarder, Peer};
+use crate::endpoint::{self, Peer, Translator};
 use crate::packet::{Address, Datagram, Signal, Transmit};
 use crate::signalling;
 use crate::tcp::{self, Client, Server};
@@ -12,8 +12,8 @@ use crate::units::Time;
 pub enum End {
     /// Sends media, plays it, or gives feedback on it.
     Peer(Box<Peer>),
-    /// Forwards media.
-    Forwarder(Box<Forwarder>),
+    /// Passes everything on unchanged.
+    Translator(Box<Translator>),
     /// Sends data over TCP.
     Client(Box<Client>),
     /// Receives data over TCP.
@@ -32,7 +32,7 @@ pub enum End {
 
 /// An event of an end.
 pub(super) enum Event {
-    /// From a peer or a forwarder.
+    /// From a peer or a translator.
     Endpoint(endpoint::Event),
     /// From a TCP end.
     Tcp(tcp::Event),
@@ -47,7 +47,7 @@ macro_rules! each {
     ($end:expr, $inner:ident => $call:expr) => {
         match $end {
             End::Peer($inner) => $call,
-            End::Forwarder($inner) => $call,
+            End::Translator($inner) => $call,
             End::Client($inner) => $call,
             End::Server($inner) => $call,
             End::Source($inner) => $call,
@@ -70,7 +70,7 @@ impl End {
     ) {
         match self {
             End::Peer(end) => end.handle_datagram(now, from, datagram),
-            End::Forwarder(end) => end.handle_datagram(now, from, datagram),
+            End::Translator(end) => end.handle_datagram(now, from, datagram),
             End::Client(end) => end.handle_datagram(now, from, datagram),
             End::Server(end) => end.handle_datagram(now, from, datagram),
             End::Source(end) => end.handle_datagram(now, from, datagram),
@@ -85,7 +85,7 @@ impl End {
     pub(super) fn handle_present(&mut self, now: Time) {
         match self {
             End::Peer(peer) => peer.handle_present(now),
-            End::Forwarder(forwarder) => forwarder.handle_present(now),
+            End::Translator(translator) => translator.handle_present(now),
             _ => {}
         }
     }
@@ -94,7 +94,7 @@ impl End {
     pub(super) fn handle_signal(&mut self, now: Time, signal: Signal) {
         match self {
             End::Peer(peer) => peer.handle_signal(now, signal),
-            End::Forwarder(forwarder) => forwarder.handle_signal(now, signal),
+            End::Translator(translator) => translator.handle_signal(now, signal),
             _ => {}
         }
     }
@@ -123,7 +123,7 @@ impl End {
     pub(super) fn due(&self) -> &'static str {
         match self {
             End::Peer(peer) => peer.due(),
-            End::Forwarder(_) => "forwarder",
+            End::Translator(_) => "translator",
             End::Client(_) => "TCP sender",
             End::Server(_) => "TCP receiver",
             End::Source(_) => "UDP source",
@@ -137,7 +137,7 @@ impl End {
     pub(super) fn poll_event(&mut self) -> Option<Event> {
         match self {
             End::Peer(peer) => peer.poll_event().map(Event::Endpoint),
-            End::Forwarder(forwarder) => forwarder.poll_event().map(Event::Endpoint),
+            End::Translator(translator) => translator.poll_event().map(Event::Endpoint),
             End::Client(client) => client.poll_event().map(Event::Tcp),
             End::Server(server) => server.poll_event().map(Event::Tcp),
             End::Source(_) | End::Sink(_) => None,

@@ -13,7 +13,7 @@ pub use end::End;
 pub use rooms::Decoded;
 
 use crate::cc::Decision;
-use crate::endpoint::{self, FanOut, Forwarding};
+use crate::endpoint::{self, FanOut};
 use crate::media::host::Host;
 use crate::media::playout::Rendered;
 use crate::nat::Nat;
@@ -148,16 +148,13 @@ impl Node {
         (self.nat, self.unreachable) = (nat, unreachable);
     }
 
-    /// Lets the forwarder at one port forward what the end at another port receives.
+    /// Lets the end at one port forward what the end at another port receives.
     pub fn forward(&mut self, source: u32, forwarder: u32) {
         if let (Some(from), Some(to)) = (self.index_of(source), self.index_of(forwarder)) {
             self.wiring[to].media_from = Some(from);
             self.wiring[from].media_to.push(to);
-            if let End::Forwarder(forwarder) = &self.ends[to]
-                && forwarder.forwarding() == Forwarding::Terminating
-            {
-                let new = || FanOut::new(forwarder.streams());
-                self.fan_outs[from].get_or_insert_with(new);
+            if let (End::Peer(peer), None) = (&self.ends[to], &self.fan_outs[from]) {
+                self.fan_outs[from] = peer.fan_out();
             }
         }
     }
@@ -346,7 +343,7 @@ impl Node {
     /// RTCP of its sender, goes to all ends that forward it.
     fn pass_on(&mut self, now: Time, index: usize, past: Past, datagram: &Datagram) {
         if let Some(source) = self.wiring[index].media_from {
-            return self.switch_to(now, source, past, datagram);
+            return self.translate(now, source, past, datagram);
         }
         let forwarded = match (&mut self.fan_outs[index], &datagram.content) {
             (Some(fan_out), Content::Rtp(packet)) => fan_out.take(now, packet),
@@ -354,21 +351,19 @@ impl Node {
         };
         for place in 0..self.wiring[index].media_to.len() {
             let to = self.wiring[index].media_to[place];
-            let End::Forwarder(forwarder) = &mut self.ends[to] else { continue };
-            match (forwarder.forwarding(), &forwarded) {
-                (Forwarding::Switching, _) => self.switch_to(now, to, past, datagram),
-                (Forwarding::Terminating, Some(forwarded)) => {
-                    forwarder.forward(now, past, forwarded);
+            match (&mut self.ends[to], &forwarded) {
+                (End::Peer(peer), Some(forwarded)) => {
+                    peer.forward(now, past, forwarded);
                     self.settle(now, to);
                 }
-                (Forwarding::Terminating, None) => {}
+                _ => self.translate(now, to, past, datagram),
             }
         }
     }
 
-    fn switch_to(&mut self, now: Time, index: usize, past: Past, datagram: &Datagram) {
-        if let End::Forwarder(forwarder) = &mut self.ends[index] {
-            forwarder.switch(now, past, datagram);
+    fn translate(&mut self, now: Time, index: usize, past: Past, datagram: &Datagram) {
+        if let End::Translator(translator) = &mut self.ends[index] {
+            translator.pass_on(now, past, datagram);
             self.settle(now, index);
         }
     }
@@ -410,10 +405,8 @@ impl Node {
             }
             endpoint::Event::PacketsRequested { ssrc, ref lost } => {
                 let fan_out = self.wiring[index].media_from.map(|from| &self.fan_outs[from]);
-                if let (Some(Some(fan_out)), End::Forwarder(forwarder)) =
-                    (fan_out, &mut self.ends[index])
-                {
-                    forwarder.retransmit(now, fan_out, ssrc, lost);
+                if let (Some(Some(fan_out)), End::Peer(peer)) = (fan_out, &mut self.ends[index]) {
+                    peer.retransmit(now, fan_out, ssrc, lost);
                 }
                 return;
             }
@@ -513,9 +506,7 @@ impl End {
     fn passes_on(&self, datagram: &Datagram) -> bool {
         match (self, &datagram.content) {
             (End::Peer(peer), Content::Rtp(_)) => peer.decrypts(),
-            (End::Forwarder(forwarder), Content::Rtp(_) | Content::Rtcp(_)) => {
-                forwarder.forwarding() == Forwarding::Switching
-            }
+            (End::Translator(_), Content::Rtp(_) | Content::Rtcp(_)) => true,
             _ => false,
         }
     }

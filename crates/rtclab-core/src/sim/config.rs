@@ -103,6 +103,9 @@ pub struct SimConfig {
     /// Servers that mix, and what they send.
     #[serde(default)]
     pub mixers: Vec<ParticipantConfig>,
+    /// Servers that forward with a congestion control of their own. They have no media. Other servers forward at once.
+    #[serde(default)]
+    pub forwarders: Vec<ParticipantConfig>,
     /// Connections between participants and servers.
     pub connections: Vec<ConnectionConfig>,
     /// Cross traffic.
@@ -147,11 +150,15 @@ impl SimConfig {
     /// A field breaks a rule; the error names it.
     pub fn check(&self) -> Result<(), FieldError> {
         limits::time("duration_ns", self.duration_ns)?;
-        for (table, nodes) in [("participants", &self.participants), ("mixers", &self.mixers)] {
+        let tables = [
+            ("participants", &self.participants),
+            ("mixers", &self.mixers),
+            ("forwarders", &self.forwarders),
+        ];
+        for (table, nodes) in tables {
             for node in nodes {
                 let name = &node.name;
-                let all = self.participants.iter().chain(&self.mixers);
-                let is_only = all.filter(|other| other.name == *name).count() == 1;
+                let is_only = self.nodes().filter(|other| other.name == *name).count() == 1;
                 let expected = "a name that no other participant has";
                 limits::require(is_only, table, format_args!("`{name}`"), expected)?;
                 within(&format!("{table}.{name}"), node.check())?;
@@ -173,10 +180,14 @@ impl SimConfig {
 }
 
 impl SimConfig {
+    /// Everybody with a congestion control.
+    fn nodes(&self) -> impl Iterator<Item = &ParticipantConfig> {
+        self.participants.iter().chain(&self.mixers).chain(&self.forwarders)
+    }
+
     /// Whether all congestion controls are those of rtclab.
     pub(super) fn algorithms_are_ours(&self, catalogue: &Catalogue) -> bool {
-        let all = self.participants.iter().chain(&self.mixers);
-        let chosen = all.map(|node| catalogue.choose(&node.congestion_control));
+        let chosen = self.nodes().map(|node| catalogue.choose(&node.congestion_control));
         chosen.flatten().all(|choice| choice.algorithm.is_ours())
     }
 }

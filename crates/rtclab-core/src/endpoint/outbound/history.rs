@@ -61,6 +61,11 @@ impl TransportHistory {
         self.next_seq
     }
 
+    /// Leaves the next transport-wide sequence number to a packet that is not kept.
+    pub(super) fn skip(&mut self) {
+        self.next_seq += 1;
+    }
+
     pub(super) fn in_flight(&self) -> Bytes {
         Bytes(self.flight_bytes)
     }

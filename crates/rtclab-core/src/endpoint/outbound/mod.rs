@@ -1,5 +1,6 @@
 //! Sending half of a peer: streams, pacer, history and congestion control.
 
+mod forwarded;
 mod history;
 mod opus;
 mod packets;
@@ -8,7 +9,7 @@ mod share;
 mod store;
 mod video;
 
-use super::config::{AudioConfig, Direction, Media, StreamConfig};
+use super::config::{AudioConfig, Direction, Forwarding, Media, StreamConfig};
 use super::event::Event;
 use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
@@ -21,10 +22,11 @@ use crate::media::microphone::Microphone;
 use crate::media::pacer::{MediaPacket, Pacer, Release};
 use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
-use crate::packet::{IP_UDP_BYTES, Kind, SRTP_BYTES, VideoPart};
+use crate::packet::{Ecn, Kind, SRTP_BYTES, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
 use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
+use forwarded::ForwardedStream;
 use history::{Departure, TransportHistory, VideoPacket};
 use opus::InBandFec;
 use share::RepairShare;
@@ -68,6 +70,7 @@ pub(super) struct OutboundStream {
 pub(super) enum Source {
     Video(Box<VideoStream>),
     Audio { config: AudioConfig, microphone: Microphone, fec: InBandFec },
+    Forwarded(ForwardedStream),
 }
 
 impl OutboundStream {
@@ -77,6 +80,7 @@ impl OutboundStream {
         start: Time,
         seed: u64,
         in_browser: bool,
+        is_forwarded: bool,
     ) -> Self {
         OutboundStream {
             config: *config,
@@ -87,6 +91,7 @@ impl OutboundStream {
             pli_count: 0,
             key_requested: None,
             source: match config.media {
+                _ if is_forwarded => Source::Forwarded(ForwardedStream::default()),
                 Media::Video(video) => {
                     let repair = config.repair;
                     Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
@@ -103,14 +108,14 @@ impl OutboundStream {
     pub(super) fn video(&self) -> Option<&VideoStream> {
         match &self.source {
             Source::Video(video) => Some(video),
-            Source::Audio { .. } => None,
+            Source::Audio { .. } | Source::Forwarded(_) => None,
         }
     }
 
     fn video_mut(&mut self) -> Option<&mut VideoStream> {
         match &mut self.source {
             Source::Video(video) => Some(video),
-            Source::Audio { .. } => None,
+            Source::Audio { .. } | Source::Forwarded(_) => None,
         }
     }
 
@@ -118,6 +123,7 @@ impl OutboundStream {
         match &self.source {
             Source::Video(video) => video.poll_timeout(),
             Source::Audio { microphone, .. } => microphone.poll_timeout(),
+            Source::Forwarded(_) => Time::MAX,
         }
     }
 
@@ -132,7 +138,7 @@ impl OutboundStream {
     fn has_fec(&self, timestamp: u32) -> bool {
         match &self.source {
             Source::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
-            Source::Video(_) => false,
+            Source::Video(_) | Source::Forwarded(_) => false,
         }
     }
 
@@ -152,6 +158,8 @@ impl OutboundStream {
 pub(super) struct Sender {
     stack: &'static StackProfile,
     direction: Direction,
+    /// How it forwards what it sends; `None` if it sends its own media.
+    forwarding: Option<Forwarding>,
     /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
     /// Indices of the video streams; [`Sender::allocate`] puts those that can use least first.
@@ -208,6 +216,7 @@ impl Sender {
             pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
             padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
             direction,
+            forwarding: config.forwards,
             streams: Vec::new(),
             by_need,
             encodes_slowly: config.encodes_slowly,
@@ -249,7 +258,14 @@ impl Sender {
         let seed = |index: usize| self.seed.wrapping_add((index as u64) << 32);
         self.streams = streams
             .map(|(index, config)| {
-                OutboundStream::new(config, self.stack, first_picture, seed(index), self.in_browser)
+                OutboundStream::new(
+                    config,
+                    self.stack,
+                    first_picture,
+                    seed(index),
+                    self.in_browser,
+                    self.forwarding.is_some(),
+                )
             })
             .collect();
         self.controller.on_timeout(now, &SenderState::default())?;
@@ -262,6 +278,24 @@ impl Sender {
         let (seconds, rest) = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
         let ticks = seconds * clock + rest * clock / 1_000_000_000;
         (ticks as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// The RTP timestamp of a stream that belongs to this time; `None` if it is forwarded and nothing has come of it.
+    pub(super) fn reported_timestamp(
+        &self,
+        stream: &OutboundStream,
+        now: Time,
+        clock: u64,
+    ) -> Option<u32> {
+        match &stream.source {
+            Source::Forwarded(forwarded) => forwarded.rtp_timestamp(now, clock),
+            Source::Video(_) | Source::Audio { .. } => Some(self.rtp_timestamp(now, clock)),
+        }
+    }
+
+    /// Whether the congestion control decides when packets leave.
+    fn is_controlled(&self) -> bool {
+        self.forwarding != Some(Forwarding::AtOnce)
     }
 
     /// The stream with this SSRC.
@@ -279,7 +313,7 @@ impl Sender {
     }
 
     pub(super) fn poll_timeout(&mut self) -> Time {
-        if !self.started {
+        if !self.started || !self.is_controlled() {
             return Time::MAX;
         }
         // Without streams nothing ever waits in the pacer.
@@ -335,11 +369,17 @@ impl Sender {
             match &stream.source {
                 Source::Video(_) => self.encode(now, index, events),
                 Source::Audio { .. } => self.sample_audio(now, index),
+                Source::Forwarded(_) => {}
             }
         }
         if std::mem::take(&mut self.has_encoded) {
             self.follow_media_limit(now)?;
         }
+        self.release_all(now, outbox)
+    }
+
+    /// Sends what the pacer releases.
+    fn release_all(&mut self, now: Time, outbox: &mut Outbox) -> Result<(), ControlError> {
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, outbox)?;
         }
@@ -363,8 +403,8 @@ impl Sender {
         now: Time,
         feedback: Feedback<'_>,
     ) -> Result<(), ControlError> {
-        // Nothing has been sent that it could be about.
-        if !self.started {
+        // Before the start nothing has been sent that it could be about.
+        if !self.started || !self.is_controlled() {
             return Ok(());
         }
         self.controller.on_feedback(now, feedback)?;
@@ -422,6 +462,9 @@ impl Sender {
         now: Time,
         feedback: &TransportFeedback,
     ) -> Result<(), ControlError> {
+        if !self.is_controlled() {
+            return Ok(());
+        }
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
         self.history.acknowledge(feedback, &mut reports);
@@ -441,7 +484,13 @@ impl Sender {
         Ok(())
     }
 
-    pub(super) fn on_nack(&mut self, now: Time, ssrc: u32, seqs: &[u16]) {
+    pub(super) fn on_nack(
+        &mut self,
+        now: Time,
+        ssrc: u32,
+        seqs: &[u16],
+        events: &mut VecDeque<Event>,
+    ) {
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let Some(index) = self.streams.iter().position(|stream| stream.config.ssrc == ssrc) else {
             return;
@@ -449,6 +498,9 @@ impl Sender {
         let stream = &mut self.streams[index];
         stream.nack_count += 1;
         let repair = stream.config.repair;
+        if let Source::Forwarded(_) = stream.source {
+            return events.push_back(Event::PacketsRequested { ssrc, lost: seqs.to_vec() });
+        }
         let Some(video) = stream.video_mut() else { return };
         for &seq in seqs {
             if let Some(packet) = video.store.retransmit(now, seq, rtt, repair) {
@@ -458,10 +510,13 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_key_request(&mut self, now: Time, ssrc: u32) {
+    pub(super) fn on_key_request(&mut self, now: Time, ssrc: u32, events: &mut VecDeque<Event>) {
         let today = self.stack.retransmission == Retransmission::Today;
         if let Some(stream) = self.stream(ssrc) {
             stream.pli_count += 1;
+            if let Source::Forwarded(_) = stream.source {
+                return events.push_back(Event::KeyFrameRequested);
+            }
             if today && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL) {
                 return;
             }
@@ -655,14 +710,20 @@ impl Sender {
     ) -> Result<(), ControlError> {
         let Some(packet) = self.released(now, release) else { return Ok(()) };
         let transport_seq = self.history.next_seq() as u16;
-        let Some(rtp) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
+        let Some((past, rtp)) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
+        self.count(rtp.payload_bytes(), &packet, &release);
+        if !self.is_controlled() {
+            self.history.skip();
+            // A codepoint would promise a reaction to marks (RFC 3168, section 5; RFC 9331, section 4.3).
+            outbox.send_rtp(past, Ecn::NotCapable, rtp);
+            return Ok(());
+        }
         let ecn = self.decision.ecn;
         // Today padding that repeats a packet is not a retransmission of it.
         let is_padding =
             release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
-        let size = outbox.send_rtp(now, ecn, rtp);
-        self.count(size, &packet, &release);
+        let size = outbox.send_rtp(past, ecn, rtp);
         let index = usize::from(packet.stream);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
@@ -704,7 +765,11 @@ impl Sender {
         match release {
             Release::Media(packet) => Some(packet),
             Release::Repeat => {
-                let video = self.streams.get(self.padding_stream)?.video()?;
+                let stream = self.streams.get(self.padding_stream)?;
+                if let Source::Forwarded(_) = stream.source {
+                    return self.released(now, Release::Padding);
+                }
+                let video = stream.video()?;
                 video.store.for_padding().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
             }
             Release::Padding => Some(MediaPacket {
@@ -721,15 +786,15 @@ impl Sender {
         }
     }
 
-    /// Counts a packet with this IP total length in the totals of its kind. Padding that repeats a packet is payload on the repair stream, but
-    /// no retransmission (libwebrtc, `rtp_sender_egress.cc`: only packets of the type kRetransmission are).
-    fn count(&mut self, size: Bytes, packet: &MediaPacket, release: &Release) {
+    /// Counts a packet in the totals of its kind. Padding that repeats a packet is payload on the repair stream, but no
+    /// retransmission (libwebrtc, `rtp_sender_egress.cc`: only packets of the type kRetransmission are).
+    fn count(&mut self, payload_bytes: u64, packet: &MediaPacket, release: &Release) {
         let kind = if *release == Release::Repeat { Kind::Padding } else { packet.kind };
         let totals = &mut self.streams[usize::from(packet.stream)].totals[kind as usize];
         totals.packets += 1;
         totals.header_bytes += RTP_HEADER_BYTES;
         if packet.kind != Kind::Padding {
-            totals.payload_bytes += size.0 - (IP_UDP_BYTES + RTP_HEADER_BYTES + SRTP_BYTES);
+            totals.payload_bytes += payload_bytes;
         }
     }
 

@@ -1,11 +1,13 @@
 //! Splits frames into packets, and turns packets into RTP.
 
-use super::Sender;
+use super::{Sender, Source};
 use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
 use crate::media::repair::Repair;
-use crate::packet::{IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
+use crate::packet::{
+    IP_UDP_BYTES, Kind, MAX_RTP_BYTES, Past, Rtp, RtpPayload, VideoPart, payload_type,
+};
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
@@ -106,16 +108,26 @@ impl Sender {
         }
     }
 
-    /// The packet as it is sent now; `None` for FEC whose block is gone.
+    /// The packet as it is sent now, and what happened to it before; `None` for FEC whose block is gone.
     pub(super) fn rtp(
         &mut self,
         now: Time,
         packet: &MediaPacket,
         transport_seq: u16,
-    ) -> Option<Rtp> {
+    ) -> Option<(Past, Rtp)> {
         let stream = &mut self.streams[usize::from(packet.stream)];
         let (ssrc, repair_ssrc) = (stream.config.ssrc, stream.config.repair_ssrc);
         let repair = stream.config.repair;
+        if let Source::Forwarded(source) = &mut stream.source
+            && packet.kind != Kind::Padding
+        {
+            let (past, mut rtp) = source.take(packet)?;
+            if let RtpPayload::Rtx { .. } = rtp.payload {
+                rtp.header.seq = stream.take_repair_seq();
+            }
+            restamp(&mut rtp, now, transport_seq);
+            return Some((past, rtp));
+        }
         let on_repair_stream = match packet.kind {
             Kind::Rtx => !repair.on_original_ssrc(),
             Kind::Padding => true,
@@ -148,7 +160,17 @@ impl Sender {
             ssrc,
             extensions: stamp(now, transport_seq),
         };
-        Some(Rtp { header, payload, kind: packet.kind })
+        Some((Past::new(now), Rtp { header, payload, kind: packet.kind }))
+    }
+}
+
+/// Gives a forwarded packet what belongs to this transport and not to the one that it came over. So an estimator behind
+/// a forwarder measures this leg alone, as behind mediasoup (`Transport.cpp`, OnConsumerSendRtpPacket).
+fn restamp(packet: &mut Rtp, now: Time, transport_seq: u16) {
+    let extensions = &mut packet.header.extensions;
+    extensions.transport_sequence = Some(transport_seq);
+    if extensions.abs_send_time.is_some() {
+        extensions.abs_send_time = Some(AbsSendTime::from_time(now));
     }
 }
 

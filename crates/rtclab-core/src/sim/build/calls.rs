@@ -5,10 +5,11 @@ use super::super::world::{EndId, EndRecord};
 use super::{Ends, Flows, JOIN_STREAM, Names, PACE_STREAM, Place, SETUP_STREAM, Wire};
 use crate::capture::Description;
 use crate::catalogue::{Catalogue, Choice};
+use crate::cc::Fixed;
 use crate::endpoint::setup::work::join_delay;
 use crate::endpoint::{
-    Addresses, Direction, Forwarder, ForwarderConfig, Forwarding, Media, Negotiation, Observe,
-    Peer, PeerConfig, Session, StreamConfig,
+    Addresses, Direction, Forwarding, Media, Negotiation, Observe, Peer, PeerConfig, Session,
+    StreamConfig, Translator,
 };
 use crate::network::{NodeId, derive_seed};
 use crate::node::End;
@@ -51,6 +52,7 @@ pub(super) struct Calls<'a> {
     catalogue: &'a Catalogue,
     participants: HashMap<&'a str, &'a ParticipantConfig>,
     mixers: HashMap<&'a str, &'a ParticipantConfig>,
+    forwarders: HashMap<&'a str, &'a ParticipantConfig>,
     core: NodeId,
     places: &'a [Place],
     pub(super) ends: Ends,
@@ -77,20 +79,36 @@ struct Side<'a> {
     origin: EndId,
     /// That sender.
     sender: &'a ParticipantConfig,
+    /// The server at `a`, if the connection forwards with a congestion control of its own.
+    forwarder: Option<&'a ParticipantConfig>,
 }
 
 impl<'a> Side<'a> {
     /// Whose congestion control the end has.
     fn control_of(&self) -> &'a ParticipantConfig {
-        self.own_media.unwrap_or(self.sender)
+        match self.forwarding() {
+            Some(_) => self.sends_from(),
+            None => self.own_media.unwrap_or(self.sender),
+        }
     }
 
-    /// Whether the end passes on what another end of its node receives.
-    fn passes_on(&self) -> bool {
-        match self.end.offers() {
-            true => self.connection.forwards.is_some(),
-            false => self.connection.switching && self.own.is_none(),
-        }
+    /// Whose stack sends what the connection carries from `a`.
+    fn sends_from(&self) -> &'a ParticipantConfig {
+        self.forwarder.unwrap_or(self.sender)
+    }
+
+    /// How the end forwards what another end of its node receives; `None` if it does not.
+    fn forwarding(&self) -> Option<Forwarding> {
+        let forwards = self.end.offers() && self.connection.forwards.is_some();
+        let forwarding = self.forwarder.map_or(Forwarding::AtOnce, |_| Forwarding::Controlled);
+        forwards.then_some(forwarding)
+    }
+
+    /// Whether the end passes on everything that another end of its node receives, unchanged.
+    fn translates(&self) -> bool {
+        let passes_on =
+            if self.end.offers() { self.connection.forwards.is_some() } else { self.own.is_none() };
+        self.connection.switching && passes_on
     }
 
     /// The end whose streams arrive here. Media from a forwarder has the SSRCs and the clock of its original sender.
@@ -116,6 +134,7 @@ impl<'a> Calls<'a> {
             catalogue,
             participants: by_name(&config.participants),
             mixers: by_name(&config.mixers),
+            forwarders: by_name(&config.forwarders),
             core,
             places,
             ends: Ends::default(),
@@ -136,13 +155,12 @@ impl<'a> Calls<'a> {
         let side = self.side(end)?;
         let session = self.session(&side)?;
         let place = self.places[end.0 as usize];
-        let (created, source) = match side.passes_on() {
-            true => (self.forwarder(&side, session)?, None),
-            false => {
-                let source = self.source(&side, recorder);
-                (self.peer(&side, session)?, Some(source))
-            }
+        let created = match side.translates() {
+            true => self.translator(&side, session)?,
+            false => self.peer(&side, session)?,
         };
+        let is_silent = side.translates() || side.forwarding() == Some(Forwarding::AtOnce);
+        let source = (!is_silent).then(|| self.source(&side, recorder));
         if session.negotiation != Negotiation::Bursts {
             self.meets.push((end, session));
         }
@@ -183,20 +201,18 @@ impl<'a> Calls<'a> {
             other_media: self.sender(connection, there),
             origin: EndId::of(origin, true),
             sender: self.sender(first, &first.a).ok_or_else(|| unknown_sender(&first.a))?,
+            forwarder: connection
+                .forwards
+                .and_then(|_| self.forwarders.get(connection.a.as_str()))
+                .copied(),
         })
     }
 
-    fn forwarder(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
-        let stack = self.stack(side.sender)?;
-        let streams = streams(side.sender, side.origin, stack);
-        self.describe(side.end, &Direction { streams: streams.clone(), stack });
-        let forwarding = match side.connection.switching {
-            true => Forwarding::Switching,
-            false => Forwarding::Terminating,
-        };
+    fn translator(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
+        let sends = self.direction(Some(side.sender), side.origin, side.sender)?;
+        self.describe(side.end, &sends);
         let addresses = self.addresses(side.end);
-        let config = ForwarderConfig { addresses, session, forwarding, streams };
-        Ok(End::Forwarder(Box::new(Forwarder::new(config))))
+        Ok(End::Translator(Box::new(Translator::new(addresses, session))))
     }
 
     fn source(&self, side: &Side<'a>, recorder: &mut Recorder) -> Source {
@@ -211,20 +227,28 @@ impl<'a> Calls<'a> {
 
     fn peer(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
         let &Side { end, connection, own, own_media, sender, .. } = side;
-        let control_of = side.control_of();
-        let sends = own_media.filter(|_| end.offers() || !connection.one_way);
-        let remote = if end.offers() { side.other_media } else { Some(sender) };
-        let receives = remote.filter(|_| !end.offers() || !connection.one_way);
-        let from = remote.unwrap_or(control_of);
+        let (control_of, forwards) = (side.control_of(), side.forwarding());
+        let both_ways = !connection.one_way;
+        let (sends, first) = match forwards {
+            Some(_) => (Some(sender), side.origin),
+            None => (own_media.filter(|_| end.offers() || both_ways), end),
+        };
+        let (receives, from) = match end.offers() {
+            true => (side.other_media.filter(|_| both_ways), side.other_media),
+            false => (Some(sender), Some(side.sends_from())),
+        };
+        let from = from.unwrap_or(control_of);
+        let plays = own_media.is_some() && forwards.is_none();
         let config = PeerConfig {
             addresses: self.addresses(end),
             session,
             ssrc: ssrc_base(end) + 1,
-            sends: direction(sends, end, self.stack(control_of)?),
-            receives: direction(receives, side.far_sender(), self.stack(from)?),
-            plays: own_media.is_some(),
-            encodes_slowly: own_media.is_some_and(|own| own.host.is_some()),
-            composes: own.is_none() && own_media.is_some(),
+            sends: self.direction(sends, first, control_of)?,
+            receives: self.direction(receives, side.far_sender(), from)?,
+            forwards,
+            plays,
+            encodes_slowly: plays && own_media.is_some_and(|own| own.host.is_some()),
+            composes: plays && own.is_none(),
             observe: match self.config.record {
                 Detail::Packets => Observe::EachChange,
                 Detail::Seconds => Observe::EachSecond,
@@ -235,9 +259,26 @@ impl<'a> Calls<'a> {
         let create = |of: &ParticipantConfig, direction: &Direction| {
             self.control(of)?.create(direction.bounds()).map_err(SimError::CongestionControl)
         };
-        let (controller, _) = create(control_of, &config.sends)?;
+        let controller = match forwards {
+            Some(Forwarding::AtOnce) => Box::new(Fixed::new(config.sends.bounds().max)),
+            _ => create(control_of, &config.sends)?.0,
+        };
         let (_, estimator) = create(from, &config.receives)?;
         Ok(End::Peer(Box::new(Peer::new(config, (controller, estimator)))))
+    }
+
+    /// What somebody sends first at an end, as the stack of somebody sends it here.
+    fn direction(
+        &self,
+        of: Option<&'a ParticipantConfig>,
+        first: EndId,
+        by: &'a ParticipantConfig,
+    ) -> Result<Direction, SimError> {
+        let streams = match of {
+            Some(of) => streams(of, first, self.stack(of)?),
+            None => Vec::new(),
+        };
+        Ok(Direction { streams, stack: self.stack(by)? })
     }
 
     fn addresses(&self, end: EndId) -> Addresses {
@@ -387,13 +428,4 @@ fn streams(participant: &ParticipantConfig, end: EndId, stack: &StackProfile) ->
         repair: participant.repair.or(stack.repair),
     };
     (0..).zip([video, audio]).filter_map(|(n, media)| Some(stream((n, media?)))).collect()
-}
-
-fn direction(
-    participant: Option<&ParticipantConfig>,
-    end: EndId,
-    stack: &'static StackProfile,
-) -> Direction {
-    let streams = participant.map_or(Vec::new(), |participant| streams(participant, end, stack));
-    Direction { streams, stack }
 }

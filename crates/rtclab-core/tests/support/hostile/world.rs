@@ -4,8 +4,8 @@ use super::input::Input;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{CongestionControlConfig, Halves};
 use rtclab_core::endpoint::{
-    Addresses, AudioConfig, Direction, Event as EndpointEvent, Forwarder, ForwarderConfig,
-    Forwarding, Media, Negotiation, Observe, Peer, PeerConfig, Session, StreamConfig,
+    Addresses, AudioConfig, Direction, Event as EndpointEvent, Forwarding, Media, Negotiation,
+    Observe, Peer, PeerConfig, Session, StreamConfig, Translator,
 };
 use rtclab_core::media::codec::Codec;
 use rtclab_core::media::encoder::VideoConfig;
@@ -93,6 +93,7 @@ struct Choice {
     by_page: bool,
     browser: bool,
     with_host: bool,
+    forwarding: Forwarding,
     algorithm: tcp::Algorithm,
     /// Connections that there are none of, by bit.
     without: u8,
@@ -123,6 +124,7 @@ impl Choice {
             by_page: flags & 8 != 0,
             browser: flags & 16 != 0,
             with_host: flags & 32 != 0,
+            forwarding: if flags & 64 != 0 { Forwarding::Controlled } else { Forwarding::AtOnce },
             algorithm: algorithms[input.below(algorithms.len())],
             without: input.u8(),
         }
@@ -206,13 +208,18 @@ impl Choice {
     }
 
     /// An end that sends the streams of one port, and receives the streams of another.
-    fn peer(&self, port: u32, [sends, receives]: [Option<u32>; 2]) -> (u32, End) {
+    fn peer(&self, port: u32, streams: [Option<u32>; 2]) -> (u32, End) {
+        self.created(port, self.config(port, streams))
+    }
+
+    fn config(&self, port: u32, [sends, receives]: [Option<u32>; 2]) -> PeerConfig {
         let (sends, receives) = (self.direction(sends), self.direction(receives));
         let composes = port % 2 == 1 && MIXED.contains(&(port - 1));
-        let config = PeerConfig {
+        PeerConfig {
             addresses: self.addresses(port),
             session: self.session(port),
             ssrc: ssrc(port) + 9,
+            forwards: None,
             plays: composes || port.is_multiple_of(2),
             encodes_slowly: self.with_host && port.is_multiple_of(2),
             composes,
@@ -220,21 +227,26 @@ impl Choice {
             seed: 7 + u64::from(port),
             sends,
             receives,
-        };
+        }
+    }
+
+    fn created(&self, port: u32, config: PeerConfig) -> (u32, End) {
         let (controller, _) = self.halves(&config.sends);
         let (_, estimator) = self.halves(&config.receives);
         (port, End::Peer(Box::new(Peer::new(config, (controller, estimator)))))
     }
 
     /// An end that forwards the streams of another port.
-    fn forwarder(&self, port: u32, forwarding: Forwarding, of: u32) -> (u32, End) {
-        let config = ForwarderConfig {
-            addresses: self.addresses(port),
-            session: self.session(port),
-            forwarding,
-            streams: self.streams(of),
-        };
-        (port, End::Forwarder(Box::new(Forwarder::new(config))))
+    fn forwarder(&self, port: u32, of: u32) -> (u32, End) {
+        let config =
+            PeerConfig { forwards: Some(self.forwarding), ..self.config(port, [Some(of), None]) };
+        self.created(port, config)
+    }
+
+    /// An end that passes everything on.
+    fn translator(&self, port: u32) -> (u32, End) {
+        let translator = Translator::new(self.addresses(port), self.session(port));
+        (port, End::Translator(Box::new(translator)))
     }
 
     fn participant(&self) -> Node {
@@ -300,9 +312,9 @@ impl Choice {
         let [first, second] = MIXED.map(|port| self.peer(port + 1, [Some(port + 1), Some(port)]));
         let ends = vec![
             self.peer(SENDS + 1, [None, Some(SENDS)]),
-            self.forwarder(TERMINATED + 1, Forwarding::Terminating, SENDS),
-            self.forwarder(SENDS_SWITCHED + 1, Forwarding::Switching, SENDS_SWITCHED),
-            self.forwarder(SWITCHED + 1, Forwarding::Switching, SENDS_SWITCHED),
+            self.forwarder(TERMINATED + 1, SENDS),
+            self.translator(SENDS_SWITCHED + 1),
+            self.translator(SWITCHED + 1),
             first,
             second,
             (TCP + 1, End::Server(Box::new(tcp::Server::new(address(TCP))))),
