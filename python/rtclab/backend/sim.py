@@ -73,6 +73,8 @@ class SimBackend:
             _check_video(mixing.composition(scenario, server), table if own_server.video else "")
             control = mixing.congestion_control_of(scenario, server)
             _check_control(control, table if own_server.congestion_control else "")
+        for server, control in mixing.forwarders(scenario).items():
+            _check_control(control, f"servers.{server}")
         # The native code checks options when it prepares a run, so run one that ends at once.
         try:
             _native.simulate(json.dumps(scenario.native(seed=0) | {"duration_ns": 0}))

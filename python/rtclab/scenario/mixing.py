@@ -1,4 +1,4 @@
-"""Servers that mix: what they compose, and what is wrong with their tables."""
+"""Servers that mix or forward: what they compose, their congestion controls, and what is wrong with their tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from rtclab.scenario.participant import Audio, CongestionControl, Host, Server, 
 
 MIXING = "mixing-mcu"
 """Kind of the calls whose servers mix."""
-OF_MIXERS = ("video", "audio", "congestion_control", "host")
+SFU = "sfu"
+"""Kind of the calls whose servers forward, and give feedback of their own."""
+OF_MIXERS = ("video", "audio", "host")
 """Fields that only servers that mix have."""
 
 
@@ -16,6 +18,13 @@ def mixers(scenario: ScenarioTables) -> list[str]:
     """The servers that mix, in the order of the calls."""
     servers = (name for call in scenario.calls if call.kind == MIXING for name in call.homes)
     return list(dict.fromkeys(servers))
+
+
+def forwarders(scenario: ScenarioTables) -> dict[str, CongestionControl]:
+    """The congestion controls of the SFUs that have one."""
+    servers = (name for call in scenario.calls if call.kind == SFU for name in call.homes)
+    controls = {name: _server(scenario, name).congestion_control for name in servers}
+    return {name: control for name, control in controls.items() if control is not None}
 
 
 def composition(scenario: ScenarioTables, server: str) -> Video | None:
@@ -54,6 +63,9 @@ def errors(scenario: ScenarioTables) -> list[FieldError]:
             if getattr(server, key) is not None and name not in mixing:
                 message = f"{name} mixes nothing; expected a call of kind `{MIXING}` with this server"
                 found.append(FieldError(message, key=f"servers.{name}.{key}"))
+        if server.congestion_control is not None and name not in (*mixing, *forwarders(scenario)):
+            message = f"{name} sends no media; expected a call of kind `{SFU}` or `{MIXING}` with this server"
+            found.append(FieldError(message, key=f"servers.{name}.congestion_control"))
     for name in mixing:
         if _server(scenario, name).video is False and _server(scenario, name).audio is False:
             message = f"{name} has neither video nor audio; expected one of them, which it mixes"

@@ -37,6 +37,11 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
         "network": native_network(scenario),
         "participants": [_native_participant(scenario, name) for name in scenario.participants],
         "mixers": [_native_mixer(scenario, name) for name in mixing.mixers(scenario)],
+        "forwarders": [
+            {"name": name, "join_ns": 0, "leave_ns": scenario.duration.ns}
+            | _native_sender(None, None, control, None)
+            for name, control in mixing.forwarders(scenario).items()
+        ],
         "connections": [
             {
                 "a": connection.a,

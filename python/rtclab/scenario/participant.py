@@ -303,8 +303,8 @@ class Server(Table):
     """A TURN relay, an SFU, an MCU or a program of your own. By default its access link has no limit and no
     delay.
 
-    The fields from ``video`` on are of an MCU that mixes. It composes a picture of all others for each
-    participant and encodes it with a congestion control of its own.
+    The fields ``video``, ``audio`` and ``host`` are of an MCU that mixes. It composes a picture of all others
+    for each participant and encodes it with a congestion control of its own.
     """
 
     link: Link = Link()
@@ -334,7 +334,9 @@ class Server(Table):
     """Sound that it mixes, as changes to ``[audio]``; ``false`` to compose pictures alone."""
     congestion_control: CongestionControl | None = None
     """Changes to ``[congestion_control]`` for the server as sender. The options of another control are not
-    inherited."""
+    inherited. An SFU without this table forwards at once, whatever its receivers report. With it, a simulated
+    SFU estimates the bandwidth towards each receiver, paces what it forwards and probes, as a sender of its
+    own media does."""
     host: Host | None = None
     """Machine of the server, which decodes for all and encodes for all; if left out, neither takes time."""
     command: str | None = None

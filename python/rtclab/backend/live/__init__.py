@@ -225,6 +225,12 @@ def check_calls(scenario: Scenario) -> None:
         check_encryption(scenario, index)
     for server in mixing.mixers(scenario):
         check_mixer(scenario, server)
+    for server in mixing.forwarders(scenario):
+        raise UnsupportedScenario(
+            f"servers.{server}.congestion_control",
+            "SFUs of live calls have a congestion control of their own; expected no such table",
+            hint="leave it out, or run it simulated: --backend sim",
+        )
     check_traffic(scenario)
 
 
