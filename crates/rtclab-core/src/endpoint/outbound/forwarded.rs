@@ -1,13 +1,15 @@
 //! Streams that another end of the node receives, and that this one sends on.
 
-use super::{Sender, Source};
+use super::{OutboundStream, Sender, Source};
 use crate::cc::ControlError;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::fan_out::{FanOut, Forwarded, Stored};
 use crate::endpoint::outbox::Outbox;
-use crate::media::pacer::{MediaPacket, Release};
-use crate::packet::{IP_UDP_BYTES, Kind, Past, Rtp, RtpPayload, SRTP_BYTES, VideoPart};
-use crate::rtp::RtpHeader;
+use crate::media::pacer::MediaPacket;
+use crate::packet::{
+    Content, Datagram, Ecn, IP_UDP_BYTES, Kind, Past, Rtp, RtpPayload, SRTP_BYTES, VideoPart,
+};
+use crate::rtp::{AbsSendTime, RtpHeader};
 use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -141,7 +143,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Hands a packet to the pacer, and sends what it releases.
+    /// Sends a packet at once, or hands it to the pacer and sends what that releases.
     fn hand_over(
         &mut self,
         now: Time,
@@ -150,18 +152,55 @@ impl Sender {
         payload_bytes: u64,
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
+        if !self.is_controlled() {
+            self.send_at_once(now, index, waiting, payload_bytes, outbox);
+            return Ok(());
+        }
         let Source::Forwarded(source) = &mut self.streams[index].source else { return Ok(()) };
-        let Waiting { kind, seq, packet: Rtp { header, .. }, .. } = &waiting;
-        let (kind, seq, header) = (*kind, *seq, *header);
-        let size = Bytes(IP_UDP_BYTES + waiting.packet.header_bytes() + payload_bytes + SRTP_BYTES);
+        let Waiting { kind, seq, packet: Rtp { header, .. }, .. } = waiting;
         let RtpHeader { timestamp, marker, .. } = header;
         let part = VideoPart { bytes: payload_bytes as u16, ..VideoPart::default() };
         let released = MediaPacket { stream: index as u8, kind, seq, timestamp, marker, part };
+        let size = ip_bytes(&waiting.packet, payload_bytes);
         source.waiting.push_back(waiting);
-        if !self.is_controlled() {
-            return self.release(now, Release::Media(released), None, outbox);
-        }
         self.pacer.push(now, released, size);
         self.release_all(now, outbox)
     }
+
+    fn send_at_once(
+        &mut self,
+        now: Time,
+        index: usize,
+        waiting: Waiting,
+        payload_bytes: u64,
+        outbox: &mut Outbox,
+    ) {
+        let Waiting { kind, past, mut packet, .. } = waiting;
+        self.streams[index].stamp(&mut packet, now, self.history.next_seq() as u16);
+        self.history.skip();
+        self.count(index, kind, payload_bytes);
+        let size = ip_bytes(&packet, payload_bytes);
+        // A codepoint would promise a reaction to marks (RFC 3168, section 5; RFC 9331, section 4.3).
+        let (ecn, content) = (Ecn::NotCapable, Content::Rtp(packet));
+        outbox.forward(past, Datagram { size, ecn, content });
+    }
+}
+
+impl OutboundStream {
+    /// Gives a forwarded packet what belongs to this transport and not to the one that it came over. So an estimator
+    /// behind a forwarder measures this leg alone, as behind mediasoup (`Transport.cpp`, OnConsumerSendRtpPacket).
+    pub(super) fn stamp(&mut self, packet: &mut Rtp, now: Time, transport_seq: u16) {
+        if let RtpPayload::Rtx { .. } = packet.payload {
+            packet.header.seq = self.take_repair_seq();
+        }
+        let extensions = &mut packet.header.extensions;
+        extensions.transport_sequence = Some(transport_seq);
+        if extensions.abs_send_time.is_some() {
+            extensions.abs_send_time = Some(AbsSendTime::from_time(now));
+        }
+    }
+}
+
+fn ip_bytes(packet: &Rtp, payload_bytes: u64) -> Bytes {
+    Bytes(IP_UDP_BYTES + packet.header_bytes() + payload_bytes + SRTP_BYTES)
 }

@@ -22,7 +22,7 @@ use crate::media::microphone::Microphone;
 use crate::media::pacer::{MediaPacket, Pacer, Release};
 use crate::media::protection::Conditions;
 use crate::media::repair::{Repair, Retransmission};
-use crate::packet::{Ecn, Kind, SRTP_BYTES, VideoPart};
+use crate::packet::{Kind, SRTP_BYTES, VideoPart};
 use crate::rtp::rtcp::TransportFeedback;
 use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Bytes, RemoteTime, Time};
@@ -711,20 +711,18 @@ impl Sender {
         let Some(packet) = self.released(now, release) else { return Ok(()) };
         let transport_seq = self.history.next_seq() as u16;
         let Some((past, rtp)) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
-        self.count(rtp.payload_bytes(), &packet, &release);
-        if !self.is_controlled() {
-            self.history.skip();
-            // A codepoint would promise a reaction to marks (RFC 3168, section 5; RFC 9331, section 4.3).
-            outbox.send_rtp(past, Ecn::NotCapable, rtp);
-            return Ok(());
-        }
+        let index = usize::from(packet.stream);
+        // Padding that repeats a packet is payload on the repair stream, but no retransmission (libwebrtc,
+        // `rtp_sender_egress.cc`: only packets of the type kRetransmission are).
+        let counted = if release == Release::Repeat { Kind::Padding } else { packet.kind };
+        let payload_bytes = if packet.kind == Kind::Padding { 0 } else { rtp.payload_bytes() };
+        self.count(index, counted, payload_bytes);
         let ecn = self.decision.ecn;
         // Today padding that repeats a packet is not a retransmission of it.
         let is_padding =
             release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(past, ecn, rtp);
-        let index = usize::from(packet.stream);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
             // Media is retransmitted, FEC is not.
@@ -786,16 +784,12 @@ impl Sender {
         }
     }
 
-    /// Counts a packet in the totals of its kind. Padding that repeats a packet is payload on the repair stream, but no
-    /// retransmission (libwebrtc, `rtp_sender_egress.cc`: only packets of the type kRetransmission are).
-    fn count(&mut self, payload_bytes: u64, packet: &MediaPacket, release: &Release) {
-        let kind = if *release == Release::Repeat { Kind::Padding } else { packet.kind };
-        let totals = &mut self.streams[usize::from(packet.stream)].totals[kind as usize];
+    /// Counts a packet in the totals of its stream.
+    fn count(&mut self, stream: usize, kind: Kind, payload_bytes: u64) {
+        let totals = &mut self.streams[stream].totals[kind as usize];
         totals.packets += 1;
         totals.header_bytes += RTP_HEADER_BYTES;
-        if packet.kind != Kind::Padding {
-            totals.payload_bytes += payload_bytes;
-        }
+        totals.payload_bytes += payload_bytes;
     }
 
     /// Whether a packet counts in the share of repair. Today padding that repeats a packet is no repair, and

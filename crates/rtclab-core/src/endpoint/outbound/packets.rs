@@ -122,10 +122,7 @@ impl Sender {
             && packet.kind != Kind::Padding
         {
             let (past, mut rtp) = source.take(packet)?;
-            if let RtpPayload::Rtx { .. } = rtp.payload {
-                rtp.header.seq = stream.take_repair_seq();
-            }
-            restamp(&mut rtp, now, transport_seq);
+            stream.stamp(&mut rtp, now, transport_seq);
             return Some((past, rtp));
         }
         let on_repair_stream = match packet.kind {
@@ -161,16 +158,6 @@ impl Sender {
             extensions: stamp(now, transport_seq),
         };
         Some((Past::new(now), Rtp { header, payload, kind: packet.kind }))
-    }
-}
-
-/// Gives a forwarded packet what belongs to this transport and not to the one that it came over. So an estimator behind
-/// a forwarder measures this leg alone, as behind mediasoup (`Transport.cpp`, OnConsumerSendRtpPacket).
-fn restamp(packet: &mut Rtp, now: Time, transport_seq: u16) {
-    let extensions = &mut packet.header.extensions;
-    extensions.transport_sequence = Some(transport_seq);
-    if extensions.abs_send_time.is_some() {
-        extensions.abs_send_time = Some(AbsSendTime::from_time(now));
     }
 }
 

@@ -335,7 +335,7 @@ fn a_forwarder_requests_a_key_frame_when_its_receiver_connects_or_requests_one()
     assert_eq!(asked.map(|(at, ..)| *at).collect::<Vec<_>>(), [DELAY * 6, second, third]);
 }
 
-/// An estimator behind a forwarder must measure the forwarder's leg alone; see `restamp`.
+/// An estimator behind a forwarder must measure the forwarder's leg alone; see `OutboundStream::stamp`.
 #[test]
 fn a_forwarder_stamps_its_own_send_time_and_sends_no_codepoint_that_it_would_not_react_to() {
     let of_carol = AbsSendTime::from_time(Time::from_millis(100));
