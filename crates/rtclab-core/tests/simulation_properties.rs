@@ -32,12 +32,20 @@ enum Topology {
     Mesh,
     Relay,
     Sfu,
+    /// With a congestion control towards each receiver.
+    ControlledSfu,
     SwitchingMcu,
     MixingMcu,
 }
 
-const TOPOLOGIES: [Topology; 5] =
-    [Topology::Mesh, Topology::Relay, Topology::Sfu, Topology::SwitchingMcu, Topology::MixingMcu];
+const TOPOLOGIES: [Topology; 6] = [
+    Topology::Mesh,
+    Topology::Relay,
+    Topology::Sfu,
+    Topology::ControlledSfu,
+    Topology::SwitchingMcu,
+    Topology::MixingMcu,
+];
 
 /// A connection: its ends, its flow from the first to the second end, and the participants that this flow's media comes
 /// from and goes to.
@@ -151,7 +159,7 @@ impl Scenario {
                     }
                 }
             }
-            Topology::Sfu | Topology::SwitchingMcu => {
+            Topology::Sfu | Topology::ControlledSfu | Topology::SwitchingMcu => {
                 let switching = self.topology == Topology::SwitchingMcu;
                 let rest = json!({"one_way": true, "switching": switching});
                 let ups: Vec<usize> =
@@ -208,9 +216,12 @@ impl Scenario {
             let rate = json!({"rate_bps": 300_000, "packet_bytes": 1_200});
             all_traffic.push(traffic("udp", [1, CORE], rate));
         }
-        let mixers: Vec<Value> = match self.topology {
-            Topology::MixingMcu => vec![person(CORE)],
-            _ => Vec::new(),
+        let mut forwarder = person(CORE);
+        (forwarder["video"], forwarder["audio"]) = (Value::Null, Value::Null);
+        let (mixers, forwarders) = match self.topology {
+            Topology::MixingMcu => (vec![person(CORE)], vec![]),
+            Topology::ControlledSfu => (vec![], vec![forwarder]),
+            _ => (vec![], vec![]),
         };
         let config = json!({
             "duration_ns": DURATION.0, "seed": self.seed, "record": "packets",
@@ -219,7 +230,7 @@ impl Scenario {
                 "paths": self.paths, "routes": routes,
             },
             "participants": (0..self.people).map(person).collect::<Vec<_>>(),
-            "mixers": mixers,
+            "mixers": mixers, "forwarders": forwarders,
             "connections": self.links().iter().map(|link| link.json.clone()).collect::<Vec<_>>(),
             "traffic": all_traffic,
         });
