@@ -9,6 +9,7 @@ pub(crate) mod groups;
 pub(crate) mod incoming;
 pub(crate) mod increase;
 pub(crate) mod kalman;
+pub(crate) mod overuse;
 pub(crate) mod probe;
 pub(crate) mod rate_control;
 pub(crate) mod remb;
