@@ -145,7 +145,7 @@ impl RembReceiver {
             groups: Groups::new(Grouping::BURSTS_TODAY),
             filter: Filter::new(Some(KALMAN_2016)),
             detector: Detector::new(DETECTOR),
-            incoming: ActiveRate::default(),
+            incoming: ActiveRate::new(),
             incoming_bps: None,
             control: RateControl::new(BETA),
             probes: ProbeDetector::default(),
