@@ -2,7 +2,7 @@
 //! a switching MCU, or a participant that passes media on in a tree.
 
 use super::config::{Addresses, Session, StreamConfig};
-use super::event::Event;
+use super::event::EndpointEvent;
 use super::fan_out::{FanOut, Forwarded, Stored};
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
@@ -56,7 +56,7 @@ pub struct Forwarder {
     next_transport_seq: u16,
     next_report: Option<Time>,
     outbox: Outbox,
-    events: VecDeque<Event>,
+    events: VecDeque<EndpointEvent>,
 }
 
 /// A stream as one receiver gets it.
@@ -125,8 +125,8 @@ impl Forwarder {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front().or_else(|| self.outbox.poll_signal().map(Event::Signal))
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front().or_else(|| self.outbox.poll_signal().map(EndpointEvent::Signal))
     }
 
     /// Handles everything that is due.
@@ -190,7 +190,7 @@ impl Forwarder {
         let terminating = self.config.forwarding == Forwarding::Terminating;
         if terminating && self.is_connected() && self.next_report.is_none() {
             self.next_report = Some(now + REPORT_INTERVAL);
-            self.events.push_back(Event::KeyFrameRequested);
+            self.events.push_back(EndpointEvent::KeyFrameRequested);
         }
     }
 
@@ -253,17 +253,17 @@ impl Forwarder {
             match packet {
                 RtcpPacket::Nack(Nack { media_ssrc, lost, .. }) => {
                     let (ssrc, lost) = (*media_ssrc, lost.clone());
-                    self.events.push_back(Event::PacketsRequested { ssrc, lost });
+                    self.events.push_back(EndpointEvent::PacketsRequested { ssrc, lost });
                 }
                 RtcpPacket::PictureLossIndication(_) | RtcpPacket::FullIntraRequest(_) => {
-                    self.events.push_back(Event::KeyFrameRequested);
+                    self.events.push_back(EndpointEvent::KeyFrameRequested);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Answers an [`Event::PacketsRequested`] with packets of the streams that it forwards.
+    /// Answers an [`EndpointEvent::PacketsRequested`] with packets of the streams that it forwards.
     pub fn retransmit(&mut self, now: Time, fan_out: &FanOut, ssrc: u32, lost: &[u16]) {
         let rtt = self.setup.check_rtt.unwrap_or(Time::ZERO);
         for &seq in lost {

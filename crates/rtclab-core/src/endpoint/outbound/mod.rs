@@ -9,7 +9,7 @@ mod store;
 mod video;
 
 use super::config::{AudioConfig, Direction, Media, StreamConfig};
-use super::event::Event;
+use super::event::EndpointEvent;
 use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
@@ -61,11 +61,11 @@ pub(super) struct OutboundStream {
     pub(super) pli_count: u64,
     /// When a request for a key frame was last followed.
     key_requested: Option<Time>,
-    pub(super) source: Source,
+    pub(super) source: MediaSource,
 }
 
 /// Where a stream's media comes from.
-pub(super) enum Source {
+pub(super) enum MediaSource {
     Video(Box<VideoStream>),
     Audio { config: AudioConfig, microphone: Microphone, fec: InBandFec },
 }
@@ -89,12 +89,14 @@ impl OutboundStream {
             source: match config.media {
                 Media::Video(video) => {
                     let repair = config.repair;
-                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
+                    MediaSource::Video(Box::new(VideoStream::new(
+                        video, stack, repair, start, seed,
+                    )))
                 }
                 Media::Audio(config) => {
                     let microphone =
                         Microphone::new(start, config.frame_ns, in_browser.then_some(!seed));
-                    Source::Audio { config, microphone, fec: InBandFec::default() }
+                    MediaSource::Audio { config, microphone, fec: InBandFec::default() }
                 }
             },
         }
@@ -102,28 +104,28 @@ impl OutboundStream {
 
     pub(super) fn video(&self) -> Option<&VideoStream> {
         match &self.source {
-            Source::Video(video) => Some(video),
-            Source::Audio { .. } => None,
+            MediaSource::Video(video) => Some(video),
+            MediaSource::Audio { .. } => None,
         }
     }
 
     fn video_mut(&mut self) -> Option<&mut VideoStream> {
         match &mut self.source {
-            Source::Video(video) => Some(video),
-            Source::Audio { .. } => None,
+            MediaSource::Video(video) => Some(video),
+            MediaSource::Audio { .. } => None,
         }
     }
 
     fn poll_timeout(&self) -> Time {
         match &self.source {
-            Source::Video(video) => video.poll_timeout(),
-            Source::Audio { microphone, .. } => microphone.poll_timeout(),
+            MediaSource::Video(video) => video.poll_timeout(),
+            MediaSource::Audio { microphone, .. } => microphone.poll_timeout(),
         }
     }
 
     /// Takes the share of lost packets, in 256ths, that a report on this stream tells.
     pub(super) fn on_loss(&mut self, now: Time, fraction: u8) {
-        if let Source::Audio { fec, .. } = &mut self.source {
+        if let MediaSource::Audio { fec, .. } = &mut self.source {
             fec.on_report(now, fraction);
         }
     }
@@ -131,8 +133,8 @@ impl OutboundStream {
     /// Whether the audio packet with this RTP timestamp carries a copy of the frame before it.
     fn has_fec(&self, timestamp: u32) -> bool {
         match &self.source {
-            Source::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
-            Source::Video(_) => false,
+            MediaSource::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
+            MediaSource::Video(_) => false,
         }
     }
 
@@ -149,12 +151,12 @@ impl OutboundStream {
     }
 }
 
-pub(super) struct Sender {
+pub(super) struct SendingHalf {
     stack: &'static StackProfile,
     direction: Direction,
     /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
-    /// Indices of the video streams; [`Sender::allocate`] puts those that can use least first.
+    /// Indices of the video streams; [`SendingHalf::allocate`] puts those that can use least first.
     by_need: Vec<usize>,
     /// Index of the video stream that sent last; padding goes with it.
     padding_stream: usize,
@@ -163,7 +165,7 @@ pub(super) struct Sender {
     /// When there are pictures to encode.
     pictures_from: Time,
     pub(super) controller: Box<dyn Controller>,
-    /// When the controller is called next, as of the last [`Sender::poll_timeout`].
+    /// When the controller is called next, as of the last [`SendingHalf::poll_timeout`].
     control: Time,
     /// The controller's decision as of its last call.
     decision: Decision,
@@ -196,14 +198,14 @@ pub(super) struct Sender {
     reported_loss: f64,
 }
 
-impl Sender {
+impl SendingHalf {
     pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
         let direction = config.sends.clone();
         let padding = packet_size(Repair::None, Kind::Padding, direction.stack.pacing.padding().0);
         let decision = controller.decision();
         let streams = &direction.streams;
         let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
-        Sender {
+        SendingHalf {
             stack: direction.stack,
             pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
             padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
@@ -307,7 +309,7 @@ impl Sender {
         &mut self,
         now: Time,
         outbox: &mut Outbox,
-        events: &mut VecDeque<Event>,
+        events: &mut VecDeque<EndpointEvent>,
     ) -> Result<(), ControlError> {
         if !self.started {
             return Ok(());
@@ -333,8 +335,8 @@ impl Sender {
                 continue;
             }
             match &stream.source {
-                Source::Video(_) => self.encode(now, index, events),
-                Source::Audio { .. } => self.sample_audio(now, index),
+                MediaSource::Video(_) => self.encode(now, index, events),
+                MediaSource::Audio { .. } => self.sample_audio(now, index),
             }
         }
         if std::mem::take(&mut self.has_encoded) {
@@ -589,7 +591,7 @@ impl Sender {
         Ok(())
     }
 
-    fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<Event>) {
+    fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<EndpointEvent>) {
         self.has_encoded = true;
         let stream = &mut self.streams[index];
         let Some(video) = stream.video_mut() else { return };
@@ -611,13 +613,13 @@ impl Sender {
             }
             let Some(frame) = video.encoder.poll(now) else { return };
             if self.composes {
-                events.push_back(Event::Composed { at: frame.captured });
+                events.push_back(EndpointEvent::Composed { at: frame.captured });
             }
             if self.encodes_slowly {
                 let (width, height) = frame.resolution;
                 let pixels = u32::from(width) * u32::from(height);
                 video.encode(frame);
-                events.push_back(Event::EncodeRequested { stream: index, pixels });
+                events.push_back(EndpointEvent::EncodeRequested { stream: index, pixels });
             } else if frame.encode_time > Time::ZERO {
                 let ready = frame.captured + frame.encode_time;
                 video.encode(frame);
@@ -631,7 +633,7 @@ impl Sender {
     fn sample_audio(&mut self, now: Time, index: usize) {
         loop {
             let stream = &mut self.streams[index];
-            let Source::Audio { config, microphone, .. } = &mut stream.source else { return };
+            let MediaSource::Audio { config, microphone, .. } = &mut stream.source else { return };
             let (config, Some(at)) = (*config, microphone.poll(now)) else { return };
             let (seq, payload) = (stream.take_seq(), config.payload());
             let packet = MediaPacket {

@@ -1,6 +1,6 @@
 //! Splits frames into packets, and turns packets into RTP.
 
-use super::Sender;
+use super::SendingHalf;
 use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
@@ -44,7 +44,7 @@ pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
     Bitrate(rate.0.saturating_sub(packets * headers.bits()))
 }
 
-impl Sender {
+impl SendingHalf {
     pub(super) fn packetise(&mut self, now: Time, index: usize, frame: &Frame) {
         let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
         let stream = &mut self.streams[index];

@@ -306,7 +306,7 @@ fn a_forwarder_requests_a_key_frame_when_its_receiver_connects_or_requests_one()
     let asked = pair
         .events
         .iter()
-        .filter(|(_, index, event)| *index == ALICE && *event == Event::KeyFrameRequested);
+        .filter(|(_, index, event)| *index == ALICE && *event == EndpointEvent::KeyFrameRequested);
     assert_eq!(asked.map(|(at, ..)| *at).collect::<Vec<_>>(), [DELAY * 6, second, third]);
 }
 
@@ -358,5 +358,5 @@ fn a_switching_forwarder_passes_everything_on_unchanged() {
     let sent = pair.sent_by(ALICE).skip(before).filter(|sent| sent.at <= CONNECTED + DELAY);
     let sent: Vec<Datagram> = sent.map(|sent| sent.datagram.clone()).collect();
     assert_eq!(sent, all);
-    assert!(!pair.events.iter().any(|(.., event)| *event == Event::KeyFrameRequested));
+    assert!(!pair.events.iter().any(|(.., event)| *event == EndpointEvent::KeyFrameRequested));
 }
