@@ -27,6 +27,7 @@ pub mod replay;
 pub mod rtp;
 pub mod signalling;
 pub mod sim;
+mod sliding;
 pub mod stack;
 pub mod table;
 pub mod tcp;

@@ -39,7 +39,7 @@ impl ConstantRate {
 }
 
 /// The end that sends packets of one size at equal intervals.
-pub struct Source {
+pub struct UdpSource {
     rate: ConstantRate,
     first: Time,
     stop: Time,
@@ -48,13 +48,13 @@ pub struct Source {
     sent: u64,
 }
 
-impl Source {
+impl UdpSource {
     /// Creates a source whose packets leave for `sink` from `first` on, all of them before `stop`.
     pub fn new(rate: ConstantRate, first: Time, stop: Time, sink: Address) -> Self {
-        Source { rate, first, stop, sink, sent: 0 }
+        UdpSource { rate, first, stop, sink, sent: 0 }
     }
 
-    /// When to call [`Source::poll_transmit`].
+    /// When to call [`UdpSource::poll_transmit`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let next = self.first.saturating_add(self.rate.after(self.sent)?);
         (next < self.stop).then_some(next)
@@ -76,9 +76,9 @@ impl Source {
 }
 
 /// The end that receives packets and sends nothing.
-pub struct Sink;
+pub struct UdpSink;
 
-impl Sink {
+impl UdpSink {
     /// Nothing is ever due.
     pub fn poll_timeout(&self) -> Option<Time> {
         None
@@ -105,7 +105,7 @@ mod tests {
 
     fn times(rate_bps: u64, packet_bytes: u64, first: Time, stop: Time) -> Vec<Time> {
         let rate = ConstantRate { rate_bps: Bitrate(rate_bps), packet_bytes: Bytes(packet_bytes) };
-        let mut source = Source::new(rate, first, stop, SINK);
+        let mut source = UdpSource::new(rate, first, stop, SINK);
         let mut times = Vec::new();
         while let Some(due) = source.poll_timeout() {
             let sent = source.poll_transmit(due).expect("a packet that is due");

@@ -136,7 +136,7 @@ fn congestion_feedback() -> impl Strategy<Value = RtcpPacket> {
         (0u64..9_000_000_000).prop_map(|ns| ArrivalOffset::from_time(Time(ns))),
         Just(ArrivalOffset::UNAVAILABLE),
     ];
-    let arrival = (ecn, offset).prop_map(|(ecn, offset)| Arrival { ecn, offset });
+    let arrival = (ecn, offset).prop_map(|(ecn, offset)| CcfbArrival { ecn, offset });
     let stream = (any::<u32>(), any::<u16>(), vec(option::of(arrival), 0..50))
         .prop_map(|(ssrc, begin_seq, arrivals)| StreamArrivals { ssrc, begin_seq, arrivals });
     (any::<(u32, u32)>(), vec(stream, 0..5)).prop_map(

@@ -4,7 +4,7 @@ use crate::capture::Capture;
 use crate::classify::classify;
 use crate::config::PortConfig;
 use crate::device::{Device, PortId};
-use crate::frame::{Received, ecn, parse, readdress};
+use crate::frame::{FrameContent, ecn, parse, readdress};
 use crate::packet_log::PacketLog;
 use rtclab_core::network::{Network, NetworkEvent, NodeId, PathId};
 use rtclab_core::path::{Packet, PathConfig};
@@ -79,7 +79,7 @@ struct Carried {
     row: usize,
 }
 
-struct Arrival {
+struct ArrivedFrame {
     at: Time,
     port: PortId,
     frame: Vec<u8>,
@@ -100,7 +100,7 @@ pub(crate) struct Engine<D> {
     gateway: Option<PortId>,
     /// Time up to which the network has been driven. It accepts no earlier packets.
     clock: Time,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<ArrivedFrame>,
     capture: Option<Capture>,
     packets: PacketLog,
     counters: Counters,
@@ -199,7 +199,7 @@ impl<D: Device> Engine<D> {
         let now = self.device.now();
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.device.receive(now, &mut |port, received| match received {
-            Ok((at, frame)) => arrivals.push(Arrival { at, port, frame: frame.to_vec() }),
+            Ok((at, frame)) => arrivals.push(ArrivedFrame { at, port, frame: frame.to_vec() }),
             Err(error) => {
                 let interface = self.ports[port.0].config.interface.clone();
                 self.port_failures.push(PortFailure { interface, at: now, error });
@@ -213,25 +213,25 @@ impl<D: Device> Engine<D> {
         self.drain(now)
     }
 
-    fn handle_arrival(&mut self, mut arrival: Arrival) -> Result<(), EngineError> {
+    fn handle_arrival(&mut self, mut arrival: ArrivedFrame) -> Result<(), EngineError> {
         // The network requires packets ordered by time. The log and the capture show the time at which the
         // network took this one.
         arrival.at = arrival.at.max(self.clock);
         self.record(arrival.at, arrival.port, Direction::Inbound, &arrival.frame)?;
         match parse(&arrival.frame) {
-            Received::Other => self.counters.not_ipv4 += 1,
-            Received::ArpRequest { reply } => {
+            FrameContent::Other => self.counters.not_ipv4 += 1,
+            FrameContent::ArpRequest { reply } => {
                 self.counters.arp_answered += 1;
                 self.write(arrival.port, &reply)?;
             }
-            Received::Ipv4 { destination, size } => self.carry(arrival, destination, size)?,
+            FrameContent::Ipv4 { destination, size } => self.carry(arrival, destination, size)?,
         }
         Ok(())
     }
 
     fn carry(
         &mut self,
-        arrival: Arrival,
+        arrival: ArrivedFrame,
         destination: Ipv4Addr,
         size: Bytes,
     ) -> Result<(), EngineError> {
@@ -246,7 +246,7 @@ impl<D: Device> Engine<D> {
             self.counters.no_route += 1;
             return Ok(());
         }
-        let Arrival { at, mut frame, .. } = arrival;
+        let ArrivedFrame { at, mut frame, .. } = arrival;
         readdress(&mut frame, config.mac);
         // Packets that leave before this one arrives come first.
         self.drain(at)?;

@@ -17,7 +17,7 @@ const ARP_REPLY: [u8; 2] = [0, 2];
 
 /// Content of a frame.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Received {
+pub(crate) enum FrameContent {
     /// An IPv4 packet to be carried; `size` is its IP total length.
     Ipv4 { destination: Ipv4Addr, size: Bytes },
     /// An ARP request, and the frame that answers it.
@@ -27,21 +27,21 @@ pub(crate) enum Received {
 }
 
 /// Reads the headers of a frame.
-pub(crate) fn parse(frame: &[u8]) -> Received {
+pub(crate) fn parse(frame: &[u8]) -> FrameContent {
     match frame.get(12..ETHERNET_HEADER) {
         Some(ethertype) if ethertype == ETHERTYPE_IPV4 => parse_ipv4(&frame[ETHERNET_HEADER..]),
         Some(ethertype) if ethertype == ETHERTYPE_ARP => parse_arp(&frame[ETHERNET_HEADER..]),
-        _ => Received::Other,
+        _ => FrameContent::Other,
     }
 }
 
-fn parse_ipv4(packet: &[u8]) -> Received {
+fn parse_ipv4(packet: &[u8]) -> FrameContent {
     if packet.len() < 20 || packet[0] >> 4 != 4 {
-        return Received::Other;
+        return FrameContent::Other;
     }
     let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
     let size = Bytes(u64::from(u16::from_be_bytes([packet[2], packet[3]])));
-    Received::Ipv4 { destination, size }
+    FrameContent::Ipv4 { destination, size }
 }
 
 /// ECN codepoint of the IPv4 packet in a frame.
@@ -51,9 +51,9 @@ pub(crate) fn ecn(frame: &[u8]) -> Ecn {
 
 /// Parses an ARP packet (RFC 826). Every address is behind the emulator, so it answers every request with
 /// its own hardware address (proxy ARP, RFC 1027), except when a node probes for its own address.
-fn parse_arp(arp: &[u8]) -> Received {
+fn parse_arp(arp: &[u8]) -> FrameContent {
     if arp.len() < ARP_LENGTH || arp[6..8] != ARP_REQUEST || arp[14..18] == arp[24..28] {
-        return Received::Other;
+        return FrameContent::Other;
     }
     let mut reply = Vec::with_capacity(ETHERNET_HEADER + ARP_LENGTH);
     reply.extend_from_slice(&arp[8..14]);
@@ -64,7 +64,7 @@ fn parse_arp(arp: &[u8]) -> Received {
     reply.extend_from_slice(&OWN_MAC.0);
     reply.extend_from_slice(&arp[24..28]);
     reply.extend_from_slice(&arp[8..18]);
-    Received::ArpRequest { reply }
+    FrameContent::ArpRequest { reply }
 }
 
 /// Sets the hardware addresses of a frame: from the emulator to `destination`.
@@ -117,12 +117,12 @@ mod tests {
         expected.extend(NODE);
         expected.extend([10, 77, 0, 2]);
         let received = parse(&arp_request([10, 77, 0, 2], [10, 77, 0, 9]));
-        assert_eq!(received, Received::ArpRequest { reply: expected });
+        assert_eq!(received, FrameContent::ArpRequest { reply: expected });
     }
 
     #[test]
     fn a_gratuitous_arp_request_is_not_answered() {
-        assert_eq!(parse(&arp_request([10, 77, 0, 2], [10, 77, 0, 2])), Received::Other);
+        assert_eq!(parse(&arp_request([10, 77, 0, 2], [10, 77, 0, 2])), FrameContent::Other);
     }
 
     #[test]
@@ -147,10 +147,10 @@ mod tests {
     fn ipv6_and_truncated_frames_are_not_carried() {
         let mut ipv6 = vec![0; 60];
         ipv6[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
-        assert_eq!(parse(&ipv6), Received::Other);
+        assert_eq!(parse(&ipv6), FrameContent::Other);
         let mut short = vec![0; 20];
         short[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
-        assert_eq!(parse(&short), Received::Other);
-        assert_eq!(parse(&[]), Received::Other);
+        assert_eq!(parse(&short), FrameContent::Other);
+        assert_eq!(parse(&[]), FrameContent::Other);
     }
 }

@@ -4,7 +4,7 @@ use crate::forwarded::Forwarded;
 use crate::keyframe::starts_keyframe;
 use crate::message::Statistics;
 use crate::outbox::Outbox;
-use crate::publication::{Publication, Received};
+use crate::publication::{Publication, PublishedPacket};
 use rtclab_core::forwarding::ForwardedStream;
 use rtclab_core::forwarding::layers;
 use rtclab_core::forwarding::numbering::{ClockReport, Numbers, ReceivedNumbers};
@@ -49,7 +49,7 @@ pub(crate) struct Connection {
     pub(crate) publication: Publication,
     forwarded: Vec<Forwarded>,
     /// Packets that came and that no subscriber has been sent yet.
-    pub(crate) received: Vec<Received>,
+    pub(crate) received: Vec<PublishedPacket>,
     needs_keyframe: bool,
     estimate: Option<Bitrate>,
     rtt_s: Option<f64>,
@@ -205,7 +205,7 @@ impl Connection {
         self.forwarded.push(Forwarded::new(media.mid, media.kind));
     }
 
-    fn classify(&mut self, packet: RtpPacket) -> Option<Received> {
+    fn classify(&mut self, packet: RtpPacket) -> Option<PublishedPacket> {
         let pt = packet.header.payload_type;
         let params = *self.rtc.codec_config().find(|params| params.pt() == pt)?;
         let mut direct = self.rtc.direct_api();
@@ -219,13 +219,13 @@ impl Connection {
         let has_numbers = rid.is_some() && codec == Codec::Vp8;
         let vp8 = has_numbers.then(|| Vp8Descriptor::parse(&packet.payload).ok()).flatten();
         let numbers = numbers(&packet, vp8.as_ref(), self.epoch);
-        Some(Received { kind, rid, params, starts_keyframe, packet, numbers, vp8 })
+        Some(PublishedPacket { kind, rid, params, starts_keyframe, packet, numbers, vp8 })
     }
 
     /// Forwards a packet of the publication that this connection wants.
     pub(crate) fn forward(
         &mut self,
-        received: &Received,
+        received: &PublishedPacket,
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<(), RtcError> {

@@ -1,6 +1,6 @@
 //! A medium that a subscriber receives.
 
-use crate::publication::Received;
+use crate::publication::PublishedPacket;
 use rtclab_core::forwarding::ForwardedStream;
 use rtclab_core::forwarding::numbering::Numbers;
 use str0m::media::{MediaKind, Mid, Pt, Rid};
@@ -21,7 +21,7 @@ impl Forwarded {
     }
 
     /// Makes the packet to send of a received one; `None` if the subscriber does not get this packet.
-    pub(crate) fn write(&mut self, received: &Received, pt: Pt) -> Option<RtpWrite> {
+    pub(crate) fn write(&mut self, received: &PublishedPacket, pt: Pt) -> Option<RtpWrite> {
         let numbers =
             self.stream.forward(received.rid, received.starts_keyframe, &received.numbers)?;
         let packet = &received.packet;

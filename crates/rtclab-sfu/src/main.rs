@@ -5,7 +5,7 @@
 //! media the server receives, or a subscription, on which it forwards what one publication sends. The end
 //! of standard input ends the server.
 //!
-//! [`server::Server`] does no I/O and reads no clock. The threads here wait for it: one for datagrams, one
+//! [`server::SfuServer`] does no I/O and reads no clock. The threads here wait for it: one for datagrams, one
 //! for lines, and the main thread, which hands both to the server and wakes it at its timeouts. Datagrams
 //! wait in a channel instead of a socket with a read timeout, because the kernel rounds such a timeout to
 //! its tick. The channel is bounded; the server says how many datagrams it dropped. [`rtclab_core::forwarding`]
@@ -24,7 +24,7 @@ mod timeouts;
 
 use inbox::{DatagramSender, Input};
 use outbox::Outbox;
-use server::Server;
+use server::SfuServer;
 use std::io::{BufRead, Write};
 use std::net::{IpAddr, UdpSocket};
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ fn serve(address: IpAddr) -> Result<(), String> {
     thread::spawn(move || read_lines(&lines));
     thread::spawn(move || read_datagrams(&receiving, &datagrams));
 
-    let mut server = Server::new(local, Instant::now());
+    let mut server = SfuServer::new(local, Instant::now());
     let mut outbox = Outbox::default();
     outbox.messages.push(message::listening(local));
     loop {

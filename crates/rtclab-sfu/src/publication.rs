@@ -11,7 +11,7 @@ use str0m::rtp::{RtpPacket, Vp8Descriptor};
 
 /// A packet of a publication, for its subscribers.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct PublishedPacket {
     pub(crate) kind: MediaKind,
     pub(crate) rid: Option<Rid>,
     /// Codec and payload type with which it came.

@@ -3,7 +3,7 @@
 use crate::connection::{Connection, datagram};
 use crate::message::{self, Description, Request};
 use crate::outbox::Outbox;
-use crate::publication::Received;
+use crate::publication::PublishedPacket;
 use crate::sources::Sources;
 use crate::timeouts::Timeouts;
 use rtclab_core::forwarding::layers;
@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_nanos(layers::TICK.as_nanos());
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The forwarding server without its sockets and clocks.
-pub(crate) struct Server {
+pub(crate) struct SfuServer {
     address: SocketAddr,
     connections: BTreeMap<u64, Connection>,
     sources: Sources,
@@ -32,7 +32,7 @@ pub(crate) struct Server {
     dropped: u64,
 }
 
-impl Server {
+impl SfuServer {
     pub(crate) fn new(address: SocketAddr, now: Instant) -> Self {
         Self {
             address,
@@ -121,7 +121,7 @@ impl Server {
         self.dropped += datagrams;
     }
 
-    /// When [`Server::handle_timeout`] must be called.
+    /// When [`SfuServer::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Instant {
         let own = self.next_tick.min(self.next_statistics);
         self.timeouts.earliest().map_or(own, |at| at.min(own))
@@ -216,7 +216,7 @@ impl Server {
     }
 
     /// Forwards a packet of a publication to its subscribers.
-    fn forward(&mut self, id: u64, packet: &Received, now: Instant, outbox: &mut Outbox) {
+    fn forward(&mut self, id: u64, packet: &PublishedPacket, now: Instant, outbox: &mut Outbox) {
         let mut failed = Vec::new();
         for &subscription in self.subscriptions.get(&id).into_iter().flatten() {
             let Some(connection) = self.connections.get_mut(&subscription) else { continue };

@@ -8,7 +8,7 @@ use crate::units::Time;
 
 /// Something that happened at an endpoint at the time of the last `handle_…` call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum EndpointEvent {
     /// The participant joined the connection.
     Joined,
     /// The session descriptions have been exchanged.

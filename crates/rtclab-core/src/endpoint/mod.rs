@@ -22,8 +22,8 @@ mod turn;
 use crate::cc::{ControlError, Decision, Halves};
 use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
 use crate::units::Time;
-use inbound::Receiver;
-use outbound::Sender;
+use inbound::ReceivingHalf;
+use outbound::SendingHalf;
 use outbox::Outbox;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 pub use config::{
     Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Session, StreamConfig,
 };
-pub use event::Event;
+pub use event::EndpointEvent;
 pub use fan_out::{FanOut, Forwarded};
 pub use statistics::{
     CandidatePair, CandidatePairColumns, InboundRtp, InboundRtpColumns, OutboundRtp,
@@ -73,7 +73,7 @@ pub struct PeerConfig {
     pub forwards: Option<Forwarding>,
     /// Whether it plays what it receives; a server only gives feedback on it.
     pub plays: bool,
-    /// Whether encoding takes time. If so, the driver decides how long; see [`Event::EncodeRequested`].
+    /// Whether encoding takes time. If so, the driver decides how long; see [`EndpointEvent::EncodeRequested`].
     pub encodes_slowly: bool,
     /// Whether its pictures are composed of those that others send to the same server. If so, the driver says when there
     /// are any; see [`Peer::set_pictures_from`].
@@ -92,8 +92,8 @@ pub struct Peer {
     joined: bool,
     left: bool,
     has_shown: bool,
-    sender: Sender,
-    receiver: Receiver,
+    sender: SendingHalf,
+    receiver: ReceivingHalf,
     timers: Timers,
     /// When reports on video leave.
     rng: Pcg64Mcg,
@@ -101,7 +101,7 @@ pub struct Peer {
     audio_rng: Pcg64Mcg,
     counters: stats::Counters,
     outbox: Outbox,
-    events: VecDeque<Event>,
+    events: VecDeque<EndpointEvent>,
 }
 
 /// Timeouts of the parts, cached because most calls touch only one of them; `Time::MAX` for none.
@@ -156,8 +156,8 @@ impl Peer {
             joined: false,
             left: false,
             has_shown: false,
-            sender: Sender::new(&config, controller),
-            receiver: Receiver::new(&config.receives, ssrc, plays, estimator, config.seed),
+            sender: SendingHalf::new(&config, controller),
+            receiver: ReceivingHalf::new(&config.receives, ssrc, plays, estimator, config.seed),
             timers: Timers {
                 setup: session.start,
                 sender: Time::MAX,
@@ -209,8 +209,8 @@ impl Peer {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front().or_else(|| self.outbox.poll_signal().map(Event::Signal))
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front().or_else(|| self.outbox.poll_signal().map(EndpointEvent::Signal))
     }
 
     /// Handles everything that is due.
@@ -231,13 +231,13 @@ impl Peer {
         self.finish(now, result);
     }
 
-    /// Sets when the picture of an [`Event::EncodeRequested`] will be encoded.
+    /// Sets when the picture of an [`EndpointEvent::EncodeRequested`] will be encoded.
     pub fn handle_encoded(&mut self, stream: usize, ready: Time) {
         self.sender.handle_encoded(stream, ready);
         self.timers.sender = self.sender.poll_timeout();
     }
 
-    /// Answers an [`Event::DecisionRequested`].
+    /// Answers an [`EndpointEvent::DecisionRequested`].
     pub fn handle_decision(&mut self, now: Time, decision: Decision) {
         if self.left || now >= self.config.session.end {
             return;
@@ -286,7 +286,7 @@ impl Peer {
         self.finish(now, result);
     }
 
-    /// Answers an [`Event::PacketsRequested`] with packets of the streams that it forwards.
+    /// Answers an [`EndpointEvent::PacketsRequested`] with packets of the streams that it forwards.
     pub fn retransmit(&mut self, now: Time, fan_out: &FanOut, ssrc: u32, lost: &[u16]) {
         let result = self.sender.retransmit_forwarded(now, fan_out, ssrc, lost, &mut self.outbox);
         self.timers.sender = self.sender.poll_timeout();
@@ -313,12 +313,12 @@ impl Peer {
             self.receiver.catch_up(now);
             self.report_statistics(now);
             self.left = true;
-            self.events.push_back(Event::Left);
+            self.events.push_back(EndpointEvent::Left);
             return Ok(());
         }
         if !self.joined {
             self.joined = true;
-            self.events.push_back(Event::Joined);
+            self.events.push_back(EndpointEvent::Joined);
         }
         if self.timers.setup <= now {
             self.setup.handle_timeout(now, &mut self.outbox);
@@ -357,7 +357,7 @@ impl Peer {
         }
         if self.timers.is_due(Rare::FirstFrame, now) {
             self.timers.set(Rare::FirstFrame, Time::MAX);
-            self.events.push_back(Event::FirstFrame);
+            self.events.push_back(EndpointEvent::FirstFrame);
         }
         if self.timers.is_due(Rare::Statistics, now) {
             self.sender.catch_up(now + Time(1));
@@ -422,7 +422,7 @@ impl Peer {
                 self.timers.sender = self.sender.poll_timeout();
                 self.start_reports(now);
                 if self.config.forwards.is_some() {
-                    self.events.push_back(Event::KeyFrameRequested);
+                    self.events.push_back(EndpointEvent::KeyFrameRequested);
                 }
                 if !self.has_statistics() {
                     continue;
@@ -449,7 +449,7 @@ impl Peer {
         if self.events.len() > before && !self.has_shown {
             self.has_shown = true;
             match self.setup.show_delay() {
-                Time::ZERO => self.events.insert(before, Event::FirstFrame),
+                Time::ZERO => self.events.insert(before, EndpointEvent::FirstFrame),
                 delay => self.timers.set(Rare::FirstFrame, now + delay),
             }
         }
@@ -472,7 +472,7 @@ impl Peer {
         }
         self.timers.set(Rare::Statistics, now + STATISTICS_INTERVAL);
         let statistics = Box::new(self.statistics(now));
-        self.events.push_back(Event::Statistics(statistics));
+        self.events.push_back(EndpointEvent::Statistics(statistics));
         if self.config.observe == Observe::EachSecond {
             self.observe_sender();
             self.observe_receiver();
@@ -489,23 +489,23 @@ impl Peer {
     fn observe_sender(&mut self) {
         let mut values = Vec::with_capacity(OBSERVED);
         self.sender.controller.observe(&mut values);
-        self.events.push_back(Event::Observed { sender: true, values });
+        self.events.push_back(EndpointEvent::Observed { sender: true, values });
     }
 
     fn observe_receiver(&mut self) {
         let Some(estimator) = &self.receiver.estimator else { return };
         let mut values = Vec::new();
         estimator.observe(&mut values);
-        self.events.push_back(Event::Observed { sender: false, values });
+        self.events.push_back(EndpointEvent::Observed { sender: false, values });
     }
 
     /// Hands on what the congestion control asks for, or ends on its error.
     fn finish(&mut self, now: Time, result: Result<(), ControlError>) {
         if let Err(error) = result {
             self.left = true;
-            self.events.push_back(Event::Failed(error));
+            self.events.push_back(EndpointEvent::Failed(error));
         } else if let Some(request) = self.sender.poll_request(now) {
-            self.events.push_back(Event::DecisionRequested(request));
+            self.events.push_back(EndpointEvent::DecisionRequested(request));
         }
     }
 }

@@ -70,7 +70,7 @@ trait End {
     fn handle_encoded(&mut self, _stream: usize, _ready: Time) {}
     fn handle_signal(&mut self, now: Time, signal: Signal);
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit>;
-    fn poll_event(&mut self) -> Option<Event>;
+    fn poll_event(&mut self) -> Option<EndpointEvent>;
     fn poll_timeout(&self) -> Option<Time>;
 }
 
@@ -92,7 +92,7 @@ impl End for Peer {
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         self.poll_transmit(now)
     }
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<EndpointEvent> {
         self.poll_event()
     }
     fn poll_timeout(&self) -> Option<Time> {
@@ -154,10 +154,12 @@ impl End for ForwardingEnd {
     fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         each!(self, end => end.poll_transmit(now))
     }
-    fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<EndpointEvent> {
         let event = each!(self, end => end.poll_event())?;
-        if let (Event::PacketsRequested { ssrc, lost }, ForwardingEnd::Peer(peer, fan_out, now)) =
-            (&event, &mut *self)
+        if let (
+            EndpointEvent::PacketsRequested { ssrc, lost },
+            ForwardingEnd::Peer(peer, fan_out, now),
+        ) = (&event, &mut *self)
         {
             peer.retransmit(*now, fan_out, *ssrc, lost);
             return self.poll_event();
@@ -181,7 +183,7 @@ struct Pair<A = Peer, B = Peer> {
     /// Signals on their way, each of which takes [`DELAY`] and is never lost.
     signals: VecDeque<(Time, usize, Signal)>,
     sent: Vec<Sent>,
-    events: Vec<(Time, usize, Event)>,
+    events: Vec<(Time, usize, EndpointEvent)>,
 }
 
 impl<A: End, B: End> Pair<A, B> {
@@ -237,11 +239,11 @@ impl<A: End, B: End> Pair<A, B> {
     /// Takes all events and datagrams from an end.
     fn drain(&mut self, now: Time, index: usize) {
         while let Some(event) = self.end(index).poll_event() {
-            if let Event::EncodeRequested { stream, .. } = event {
+            if let EndpointEvent::EncodeRequested { stream, .. } = event {
                 let ready = now + self.encoding;
                 self.end(index).handle_encoded(stream, ready);
             }
-            if let Event::Signal(signal) = event {
+            if let EndpointEvent::Signal(signal) = event {
                 self.signals.push_back((now + DELAY, 1 - index, signal));
             }
             self.events.push((now, index, event));
@@ -266,7 +268,7 @@ impl<A: End, B: End> Pair<A, B> {
     }
 
     /// When an end first reported this event.
-    fn first(&self, by: usize, event: &Event) -> Option<Time> {
+    fn first(&self, by: usize, event: &EndpointEvent) -> Option<Time> {
         self.events.iter().find(|(_, index, e)| *index == by && e == event).map(|(at, ..)| *at)
     }
 
@@ -284,7 +286,7 @@ impl<A: End, B: End> Pair<A, B> {
     /// The last statistics of an end.
     fn statistics(&self, by: usize) -> &Statistics {
         let statistics = self.events.iter().rev().find_map(|(_, index, event)| match event {
-            Event::Statistics(statistics) if *index == by => Some(statistics),
+            EndpointEvent::Statistics(statistics) if *index == by => Some(statistics),
             _ => None,
         });
         statistics.expect("statistics")
@@ -292,8 +294,9 @@ impl<A: End, B: End> Pair<A, B> {
 
     /// Number of pictures of a stream that an end showed.
     fn shown(&self, by: usize, of: u32) -> usize {
-        let is_shown = |(_, index, event): &&(Time, usize, Event)| {
-            *index == by && matches!(event, Event::FrameRendered { ssrc, .. } if *ssrc == of)
+        let is_shown = |(_, index, event): &&(Time, usize, EndpointEvent)| {
+            *index == by
+                && matches!(event, EndpointEvent::FrameRendered { ssrc, .. } if *ssrc == of)
         };
         self.events.iter().filter(is_shown).count()
     }
@@ -407,6 +410,6 @@ fn an_end_of_a_connection_can_move_to_another_thread() {
     fn assert_send<T: Send>() {}
     assert_send::<Peer>();
     assert_send::<Translator>();
-    assert_send::<crate::tcp::Client>();
-    assert_send::<crate::tcp::Server>();
+    assert_send::<crate::tcp::TcpClient>();
+    assert_send::<crate::tcp::TcpServer>();
 }

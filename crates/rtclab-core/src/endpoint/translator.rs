@@ -1,7 +1,7 @@
 //! An end of a connection that passes everything on unchanged, both ways: a switching MCU of 2013.
 
 use super::config::{Addresses, Session};
-use super::event::Event;
+use super::event::EndpointEvent;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
 use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
@@ -43,8 +43,8 @@ impl Translator {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.outbox.poll_signal().map(Event::Signal)
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.outbox.poll_signal().map(EndpointEvent::Signal)
     }
 
     /// Handles everything that is due.

@@ -76,7 +76,7 @@ struct Missing {
 
 /// What an arriving packet turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum NackArrival {
     /// Newer than all others, in order or after a gap.
     New,
     /// A packet that was missing.
@@ -127,11 +127,11 @@ impl Nack {
     }
 
     /// Takes the unwrapped sequence number of an arriving packet.
-    pub fn on_packet(&mut self, now: Time, seq: i64) -> Arrival {
+    pub fn on_packet(&mut self, now: Time, seq: i64) -> NackArrival {
         let Some(highest) = self.highest else {
             self.highest = Some(seq);
             self.first = seq;
-            return Arrival::New;
+            return NackArrival::New;
         };
         if seq <= highest {
             return self.fill(seq, highest);
@@ -141,7 +141,7 @@ impl Nack {
             self.missing.clear();
             self.gap.clear();
             self.overflow = true;
-            return Arrival::New;
+            return NackArrival::New;
         }
         if seq > highest + 1 {
             self.on_gap(now, highest + 1..seq);
@@ -152,7 +152,7 @@ impl Nack {
             self.gap.clear();
             self.overflow = true;
         }
-        Arrival::New
+        NackArrival::New
     }
 
     /// Whether too many packets went missing to be repaired.
@@ -235,24 +235,24 @@ impl Nack {
         }
     }
 
-    fn fill(&mut self, seq: i64, highest: i64) -> Arrival {
+    fn fill(&mut self, seq: i64, highest: i64) -> NackArrival {
         let place = self.missing.binary_search_by_key(&seq, |missing| missing.seq);
         if let Some(missing) = place.ok().and_then(|place| self.missing.remove(place)) {
-            return Arrival::Filled { requested: missing.requests > 0 };
+            return NackArrival::Filled { requested: missing.requests > 0 };
         }
         let is_early = self.rules.checks == Checks::OnGrid && seq < self.first;
         if is_early && highest - seq < HISTORY && !self.early.contains(&seq) {
             self.early.push(seq);
-            return Arrival::Filled { requested: false };
+            return NackArrival::Filled { requested: false };
         }
         if let Some(index) = self.abandoned.iter().position(|a| *a == seq) {
             self.abandoned.remove(index);
             return match highest - seq < HISTORY {
-                true => Arrival::Filled { requested: self.rules.max_requests > 0 },
-                false => Arrival::Duplicate,
+                true => NackArrival::Filled { requested: self.rules.max_requests > 0 },
+                false => NackArrival::Duplicate,
             };
         }
-        Arrival::Duplicate
+        NackArrival::Duplicate
     }
 }
 
@@ -273,7 +273,10 @@ mod tests {
             nack.on_packet(Time::ZERO, seq);
         }
         assert_eq!(ask(&mut nack, Time::ZERO), [3, 4]);
-        assert_eq!(nack.on_packet(Time::from_millis(50), 4), Arrival::Filled { requested: true });
+        assert_eq!(
+            nack.on_packet(Time::from_millis(50), 4),
+            NackArrival::Filled { requested: true }
+        );
         assert_eq!(ask(&mut nack, Time::from_millis(60)), [0; 0]);
         assert_eq!(ask(&mut nack, Time::from_millis(100)), [3]);
     }
@@ -291,8 +294,8 @@ mod tests {
     #[test]
     fn the_same_packet_twice_is_a_duplicate() {
         let mut nack = Nack::new(NackRules::UNTIL_2024, Timers::default());
-        assert_eq!(nack.on_packet(Time::ZERO, 7), Arrival::New);
-        assert_eq!(nack.on_packet(Time::ZERO, 7), Arrival::Duplicate);
+        assert_eq!(nack.on_packet(Time::ZERO, 7), NackArrival::New);
+        assert_eq!(nack.on_packet(Time::ZERO, 7), NackArrival::Duplicate);
     }
 
     #[test]
@@ -334,7 +337,7 @@ mod tests {
         let mut nack = Nack::new(NackRules::TODAY, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
-        assert_eq!(nack.on_packet(Time::ZERO, 2), Arrival::Filled { requested: true });
+        assert_eq!(nack.on_packet(Time::ZERO, 2), NackArrival::Filled { requested: true });
         assert_eq!(ask(&mut nack, Time::ZERO), [2]);
         nack.on_packet(Time::ZERO, 5);
         nack.forget_before(6);
@@ -347,8 +350,8 @@ mod tests {
     fn today_packets_from_before_the_first_are_taken_once() {
         let mut nack = Nack::new(NackRules::TODAY, Timers::default());
         let arrivals = [5, 3, 3].map(|seq| nack.on_packet(Time::ZERO, seq));
-        let filled = Arrival::Filled { requested: false };
-        assert_eq!(arrivals, [Arrival::New, filled, Arrival::Duplicate]);
+        let filled = NackArrival::Filled { requested: false };
+        assert_eq!(arrivals, [NackArrival::New, filled, NackArrival::Duplicate]);
         assert_eq!(nack.poll_timeout(), None);
     }
 

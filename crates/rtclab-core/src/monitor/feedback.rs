@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::ecn::Ecn;
     use crate::rtp::rtcp::{
-        Arrival, ArrivalOffset, CongestionFeedback, StreamArrivals, TransportFeedback,
+        ArrivalOffset, CcfbArrival, CongestionFeedback, StreamArrivals, TransportFeedback,
     };
     use crate::units::Time;
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn congestion_feedback_counts_packets_that_did_not_arrive() {
-        let here = Some(Arrival { ecn: Ecn::NotCapable, offset: ArrivalOffset::UNAVAILABLE });
+        let here = Some(CcfbArrival { ecn: Ecn::NotCapable, offset: ArrivalOffset::UNAVAILABLE });
         let stream = |arrivals| StreamArrivals { ssrc: 1, begin_seq: 0, arrivals };
         let streams = vec![stream(vec![here, None, here]), stream(vec![None, None])];
         let feedback = CongestionFeedback { streams, ..CongestionFeedback::default() };

@@ -1,6 +1,6 @@
 //! Rows of the table `packets`, until they are taken.
 
-use super::stream::{Received, RtpSeen};
+use super::stream::{RtpSeen, StreamUpdate};
 use crate::rtp::Protocol;
 use crate::table::NO_INT;
 
@@ -61,7 +61,7 @@ impl PacketRows {
     }
 
     /// Marks a packet as part of a stream, unless its row has been taken.
-    pub(crate) fn set_rtp(&mut self, stream: u32, packet: &RtpSeen, received: &Received) {
+    pub(crate) fn set_rtp(&mut self, stream: u32, packet: &RtpSeen, received: &StreamUpdate) {
         let Some(row) = packet.row.checked_sub(self.base) else { return };
         self.protocol[row] = Protocol::Rtp;
         self.stream[row] = stream.into();

@@ -14,7 +14,7 @@ use super::stream::extensions::Values;
 use super::stream::rate::Second;
 use super::stream::sequence::Order;
 use super::stream::sketch;
-use super::stream::{Received, RtpSeen, Stream};
+use super::stream::{RtpSeen, Stream, StreamUpdate};
 use super::stun_log::StunLog;
 use super::{ip, link, rtcp_log};
 use crate::rtp::extension::Elements;
@@ -382,7 +382,7 @@ impl Monitor {
 
     /// Counts a packet that its stream has accepted in the seconds, its flow and the rows.
     #[inline]
-    fn count_accepted(&mut self, number: u32, packet: &RtpSeen, received: &Received) {
+    fn count_accepted(&mut self, number: u32, packet: &RtpSeen, received: &StreamUpdate) {
         let stream = &self.streams[number as usize];
         if let Some(second) = received.ended.filter(|_| self.config.seconds) {
             self.seconds.push(SecondRow::of(number, stream, second));

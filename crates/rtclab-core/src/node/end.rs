@@ -1,11 +1,11 @@
 //! One type for all kinds of ends of connections.
 
-use crate::endpoint::{self, Peer, Translator};
+use crate::endpoint::{EndpointEvent, Peer, Translator};
 use crate::packet::{Address, Datagram, Signal, Transmit};
-use crate::signalling;
-use crate::tcp::{self, Client, Server};
+use crate::signalling::{SignallingClient, SignallingEvent, SignallingServer};
+use crate::tcp::{TcpClient, TcpEvent, TcpServer};
 use crate::turn_tcp::{Carried, TurnStream};
-use crate::udp::{Sink, Source};
+use crate::udp::{UdpSink, UdpSource};
 use crate::units::Time;
 
 /// An end of a connection.
@@ -15,29 +15,29 @@ pub enum End {
     /// Passes everything on unchanged.
     Translator(Box<Translator>),
     /// Sends data over TCP.
-    Client(Box<Client>),
+    Client(Box<TcpClient>),
     /// Receives data over TCP.
-    Server(Box<Server>),
+    Server(Box<TcpServer>),
     /// Sends datagrams at a constant rate.
-    Source(Box<Source>),
+    Source(Box<UdpSource>),
     /// Receives datagrams.
-    Sink(Sink),
+    Sink(UdpSink),
     /// The WebSocket of a page.
-    Page(Box<signalling::Client>),
+    Page(Box<SignallingClient>),
     /// The signalling server.
-    Signalling(Box<signalling::Server>),
+    Signalling(Box<SignallingServer>),
     /// The TCP connection between a client and its TURN relay.
     Turn(Box<TurnStream>),
 }
 
 /// An event of an end.
-pub(super) enum Event {
+pub(super) enum EndEvent {
     /// From a peer or a translator.
-    Endpoint(endpoint::Event),
+    Endpoint(EndpointEvent),
     /// From a TCP end.
-    Tcp(tcp::Event),
+    Tcp(TcpEvent),
     /// From a page or the signalling server.
-    Signalling(signalling::Event),
+    Signalling(SignallingEvent),
     /// A datagram came out of the TCP connection of a client with its relay.
     Carried(Carried),
 }
@@ -134,16 +134,16 @@ impl End {
         }
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
+    pub(super) fn poll_event(&mut self) -> Option<EndEvent> {
         match self {
-            End::Peer(peer) => peer.poll_event().map(Event::Endpoint),
-            End::Translator(translator) => translator.poll_event().map(Event::Endpoint),
-            End::Client(client) => client.poll_event().map(Event::Tcp),
-            End::Server(server) => server.poll_event().map(Event::Tcp),
+            End::Peer(peer) => peer.poll_event().map(EndEvent::Endpoint),
+            End::Translator(translator) => translator.poll_event().map(EndEvent::Endpoint),
+            End::Client(client) => client.poll_event().map(EndEvent::Tcp),
+            End::Server(server) => server.poll_event().map(EndEvent::Tcp),
             End::Source(_) | End::Sink(_) => None,
-            End::Page(page) => page.poll_event().map(Event::Signalling),
-            End::Signalling(server) => server.poll_event().map(Event::Signalling),
-            End::Turn(turn) => turn.poll_event().map(Event::Carried),
+            End::Page(page) => page.poll_event().map(EndEvent::Signalling),
+            End::Signalling(server) => server.poll_event().map(EndEvent::Signalling),
+            End::Turn(turn) => turn.poll_event().map(EndEvent::Carried),
         }
     }
 }

@@ -13,14 +13,14 @@ pub use end::End;
 pub use rooms::Decoded;
 
 use crate::cc::Decision;
-use crate::endpoint::{self, FanOut};
+use crate::endpoint::{EndpointEvent, FanOut};
 use crate::media::host::Host;
 use crate::media::playout::Rendered;
 use crate::nat::Nat;
 use crate::network::NodeId;
 use crate::packet::{Address, Content, Datagram, Past, Transmit, Via};
-use crate::signalling;
-use crate::tcp;
+use crate::signalling::SignallingEvent;
+use crate::tcp::{self, TcpEvent};
 use crate::timeouts::{Due, TimeAndNumber, Timeouts};
 use crate::turn_tcp::Carried;
 use crate::units::{Bytes, Time};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// A datagram that arrives at a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
+pub struct Arriving<'a> {
     /// The address that it comes from.
     pub from: Address,
     /// How it got here.
@@ -57,9 +57,9 @@ pub struct Departing {
 
 /// What a node tells its driver. Ports say which end it is about.
 #[derive(Debug)]
-pub enum Event {
+pub enum NodeEvent {
     /// Something that happened at an end of a call.
-    Endpoint(u32, endpoint::Event),
+    Endpoint(u32, EndpointEvent),
     /// Figures of an end of a TCP connection.
     Tcp(u32, tcp::Statistics),
     /// A picture was composed at a server that mixes.
@@ -112,7 +112,7 @@ pub struct Node {
     relayed: Vec<(u32, usize)>,
     /// Ends that may have datagrams to send.
     pending: VecDeque<usize>,
-    events: VecDeque<Event>,
+    events: VecDeque<NodeEvent>,
 }
 
 impl Node {
@@ -237,7 +237,7 @@ impl Node {
     }
 
     /// Passes a decision on to the end of a call that has asked for one; see
-    /// [`endpoint::Event::DecisionRequested`].
+    /// [`EndpointEvent::DecisionRequested`].
     pub fn handle_decision(&mut self, now: Time, port: u32, decision: Decision) {
         let Some(index) = self.index_of(port) else { return };
         if let End::Peer(peer) = &mut self.ends[index] {
@@ -247,10 +247,10 @@ impl Node {
     }
 
     /// Handles a datagram that arrives at a port.
-    pub fn handle_datagram(&mut self, now: Time, port: u32, received: &Received<'_>) {
+    pub fn handle_datagram(&mut self, now: Time, port: u32, received: &Arriving<'_>) {
         let Some(index) = self.let_in(port, received) else { return };
         let before = self.pending.len();
-        let Received { from, past, datagram, .. } = *received;
+        let Arriving { from, past, datagram, .. } = *received;
         let end = &mut self.ends[index];
         end.handle_datagram(now, from, datagram, past.queued);
         let passes = end.passes_on(datagram);
@@ -287,7 +287,7 @@ impl Node {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<NodeEvent> {
         self.events.pop_front()
     }
 
@@ -326,13 +326,13 @@ impl Node {
         while let Some(event) = self.ends[index].poll_event() {
             let port = self.ports[index];
             match event {
-                end::Event::Endpoint(event) => self.handle_event(now, index, event),
-                end::Event::Signalling(event) => self.handle_signalling(now, index, event),
-                end::Event::Tcp(tcp::Event::Statistics(figures)) => {
-                    self.events.push_back(Event::Tcp(port, figures));
+                end::EndEvent::Endpoint(event) => self.handle_event(now, index, event),
+                end::EndEvent::Signalling(event) => self.handle_signalling(now, index, event),
+                end::EndEvent::Tcp(TcpEvent::Statistics(figures)) => {
+                    self.events.push_back(NodeEvent::Tcp(port, figures));
                 }
-                end::Event::Carried(carried) => {
-                    self.events.push_back(Event::Carried(port, carried));
+                end::EndEvent::Carried(carried) => {
+                    self.events.push_back(NodeEvent::Carried(port, carried));
                 }
             }
         }
@@ -369,9 +369,9 @@ impl Node {
     }
 
     /// Handles an event of a page or the signalling server.
-    fn handle_signalling(&mut self, now: Time, index: usize, event: signalling::Event) {
+    fn handle_signalling(&mut self, now: Time, index: usize, event: SignallingEvent) {
         match event {
-            signalling::Event::Present(pages) => {
+            SignallingEvent::Present(pages) => {
                 for end in 0..self.ends.len() {
                     let Wiring { page, far_page, .. } = self.wiring[end];
                     if page == Some(index) && far_page.is_none_or(|page| pages.contains(&page)) {
@@ -380,7 +380,7 @@ impl Node {
                     }
                 }
             }
-            signalling::Event::Signal(signal) => {
+            SignallingEvent::Signal(signal) => {
                 if let Some(end) = self.index_of(signal.to) {
                     self.ends[end].handle_signal(now, signal);
                     self.settle(now, end);
@@ -389,29 +389,33 @@ impl Node {
         }
     }
 
-    fn handle_event(&mut self, now: Time, index: usize, event: endpoint::Event) {
+    fn handle_event(&mut self, now: Time, index: usize, event: EndpointEvent) {
         match event {
-            endpoint::Event::EncodeRequested { stream, pixels } => {
+            EndpointEvent::EncodeRequested { stream, pixels } => {
                 let ready = self.host.as_mut().map_or(now, |host| host.encode(now, pixels));
                 if let End::Peer(peer) = &mut self.ends[index] {
                     peer.handle_encoded(stream, ready);
                 }
                 return;
             }
-            endpoint::Event::Composed { at } => {
+            EndpointEvent::Composed { at } => {
                 let of = self.rooms.compose(index, at);
                 let of = of.map(|(end, number)| Decoded { end: self.ports[end], number }).collect();
-                return self.events.push_back(Event::Composed { end: self.ports[index], at, of });
+                return self.events.push_back(NodeEvent::Composed {
+                    end: self.ports[index],
+                    at,
+                    of,
+                });
             }
-            endpoint::Event::PacketsRequested { ssrc, ref lost } => {
+            EndpointEvent::PacketsRequested { ssrc, ref lost } => {
                 let fan_out = self.wiring[index].media_from.map(|from| &self.fan_outs[from]);
                 if let (Some(Some(fan_out)), End::Peer(peer)) = (fan_out, &mut self.ends[index]) {
                     peer.retransmit(now, fan_out, ssrc, lost);
                 }
                 return;
             }
-            endpoint::Event::KeyFrameRequested => return self.request_key_frame(now, index),
-            endpoint::Event::Signal(signal) => {
+            EndpointEvent::KeyFrameRequested => return self.request_key_frame(now, index),
+            EndpointEvent::Signal(signal) => {
                 let Some(to) = self.wiring[index].page.or(self.signalling) else { return };
                 match &mut self.ends[to] {
                     End::Page(page) => page.send(signal),
@@ -420,15 +424,15 @@ impl Node {
                 }
                 return self.settle(now, to);
             }
-            endpoint::Event::FrameRendered { ref frame, .. } => self.show(now, index, frame),
-            endpoint::Event::Left => {
+            EndpointEvent::FrameRendered { ref frame, .. } => self.show(now, index, frame),
+            EndpointEvent::Left => {
                 for end in self.rooms.leave(index) {
                     self.set_pictures_from(end, Time::MAX);
                 }
             }
             _ => {}
         }
-        self.events.push_back(Event::Endpoint(self.ports[index], event));
+        self.events.push_back(NodeEvent::Endpoint(self.ports[index], event));
     }
 
     fn request_key_frame(&mut self, now: Time, index: usize) {
@@ -474,7 +478,7 @@ impl Node {
     }
 
     /// Lets a datagram in; returns the index of the end that gets it, or `None` if it is filtered.
-    fn let_in(&self, port: u32, received: &Received<'_>) -> Option<usize> {
+    fn let_in(&self, port: u32, received: &Arriving<'_>) -> Option<usize> {
         let port = match &self.nat {
             Some(nat) if is_between_ends(received.via, received.datagram) => {
                 nat.receive(received.from, port)?

@@ -7,7 +7,7 @@ mod packets;
 
 use crate::cc::Observation;
 use crate::endpoint::{
-    CandidatePair, Event, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
+    CandidatePair, EndpointEvent, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
 };
 use crate::media::encoder::Limitation;
 use crate::media::load::BusyTime;
@@ -56,7 +56,7 @@ pub struct FlowConfig {
 
 /// The source of recorded events.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct RecordSource {
     /// Name of the participant or server.
     pub participant: Text,
     /// Whether it takes part in the call, so that its joining and leaving are recorded, or only forwards.
@@ -69,7 +69,7 @@ pub struct Source {
     pub timestamp_offset: u32,
 }
 
-impl Source {
+impl RecordSource {
     /// When a frame that it receives was captured, rounded down to a tick of 90 kHz. After 13 hours of media the
     /// timestamp wraps, and the capture time begins at 0 again.
     pub fn captured(&self, frame: &Rendered) -> Time {
@@ -80,7 +80,7 @@ impl Source {
 
 /// Handle of a packet between being sent and being delivered or dropped.
 #[derive(Clone, Copy, Debug)]
-pub struct PacketRecord {
+pub struct PacketHandle {
     row: u32,
     flow: FlowId,
     first: First,
@@ -232,7 +232,7 @@ impl Recorder {
     }
 
     /// Records that a packet enters the network. Returns `None` if the packet belongs to no flow.
-    pub fn sent(&mut self, flow: FlowId, transmit: &Transmit) -> Option<PacketRecord> {
+    pub fn sent(&mut self, flow: FlowId, transmit: &Transmit) -> Option<PacketHandle> {
         let content = &transmit.datagram.content;
         let protocol = match content {
             Content::Tcp(_) => TCP,
@@ -260,11 +260,11 @@ impl Recorder {
             }
             Detail::Seconds => 0,
         };
-        Some(PacketRecord { row, flow, first, sent })
+        Some(PacketHandle { row, flow, first, sent })
     }
 
     /// Records that a packet reached the other end, after waiting in queues for a total of `queued`.
-    pub fn delivered(&mut self, at: Time, record: PacketRecord, size: Bytes, queued: Time) {
+    pub fn delivered(&mut self, at: Time, record: PacketHandle, size: Bytes, queued: Time) {
         let delay = at.saturating_sub(record.sent);
         self.flows[record.flow.0 as usize].delivered(at, delay, queued, size);
         if self.detail == Detail::Packets {
@@ -273,7 +273,7 @@ impl Recorder {
     }
 
     /// Records that a packet was dropped on the way.
-    pub fn dropped(&mut self, at: Time, record: PacketRecord, path: PathId, cause: DropCause) {
+    pub fn dropped(&mut self, at: Time, record: PacketHandle, path: PathId, cause: DropCause) {
         self.flows[record.flow.0 as usize].dropped(at, record.first);
         if self.detail == Detail::Packets {
             let (cause, path) =
@@ -286,24 +286,24 @@ impl Recorder {
     /// [`Recorder::frame`].
     // Not inlined: in a loop over packets, the addresses of all columns would be computed for each packet.
     #[inline(never)]
-    pub fn event(&mut self, at: Time, source: &Source, event: Event) {
+    pub fn event(&mut self, at: Time, source: &RecordSource, event: EndpointEvent) {
         match event {
-            Event::Joined => self.participant_event(at, source, "joined"),
-            Event::Left => self.participant_event(at, source, "left"),
-            Event::Signalled => self.connection_event(at, source, "signalling_done"),
-            Event::IceConnected => self.connection_event(at, source, "ice_connected"),
-            Event::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
-            Event::FirstFrame => self.connection_event(at, source, "first_frame"),
-            Event::Statistics(statistics) => self.statistics(at, source, *statistics),
-            Event::Observed { sender, values } => self.observed(at, source, sender, values),
-            Event::EncodeRequested { .. }
-            | Event::FrameRendered { .. }
-            | Event::Composed { .. }
-            | Event::KeyFrameRequested
-            | Event::PacketsRequested { .. }
-            | Event::Signal(_)
-            | Event::DecisionRequested(_)
-            | Event::Failed(_) => {}
+            EndpointEvent::Joined => self.participant_event(at, source, "joined"),
+            EndpointEvent::Left => self.participant_event(at, source, "left"),
+            EndpointEvent::Signalled => self.connection_event(at, source, "signalling_done"),
+            EndpointEvent::IceConnected => self.connection_event(at, source, "ice_connected"),
+            EndpointEvent::DtlsConnected => self.connection_event(at, source, "dtls_connected"),
+            EndpointEvent::FirstFrame => self.connection_event(at, source, "first_frame"),
+            EndpointEvent::Statistics(statistics) => self.statistics(at, source, *statistics),
+            EndpointEvent::Observed { sender, values } => self.observed(at, source, sender, values),
+            EndpointEvent::EncodeRequested { .. }
+            | EndpointEvent::FrameRendered { .. }
+            | EndpointEvent::Composed { .. }
+            | EndpointEvent::KeyFrameRequested
+            | EndpointEvent::PacketsRequested { .. }
+            | EndpointEvent::Signal(_)
+            | EndpointEvent::DecisionRequested(_)
+            | EndpointEvent::Failed(_) => {}
         }
     }
 
@@ -355,14 +355,14 @@ impl Recorder {
         self.flows[flow.0 as usize].text
     }
 
-    fn participant_event(&mut self, at: Time, source: &Source, event: &str) {
+    fn participant_event(&mut self, at: Time, source: &RecordSource, event: &str) {
         if source.is_participant {
             self.happened(at, source.participant, None, event);
         }
     }
 
     /// Records an event of a connection, with the flow that the source receives.
-    fn connection_event(&mut self, at: Time, source: &Source, event: &str) {
+    fn connection_event(&mut self, at: Time, source: &RecordSource, event: &str) {
         let flow = self.flow_text(source.receives);
         self.happened(at, source.participant, Some(flow), event);
     }
@@ -373,7 +373,13 @@ impl Recorder {
     }
 
     /// Records a frame that was shown, and when the camera took it, if that is known.
-    pub fn frame(&mut self, source: &Source, ssrc: u32, frame: &Rendered, captured: Option<Time>) {
+    pub fn frame(
+        &mut self,
+        source: &RecordSource,
+        ssrc: u32,
+        frame: &Rendered,
+        captured: Option<Time>,
+    ) {
         let (width, height) = frame.resolution;
         let row = FrameRow {
             flow: self.flow_text(source.receives),
@@ -389,7 +395,7 @@ impl Recorder {
         self.frames.push(row, Nothing {});
     }
 
-    fn statistics(&mut self, at: Time, source: &Source, statistics: Statistics) {
+    fn statistics(&mut self, at: Time, source: &RecordSource, statistics: Statistics) {
         let Statistics { outbound, inbound, remote_inbound, candidate_pair } = statistics;
         let key =
             |flow: Text| ParticipantKey { at, participant: source.participant, flow: Some(flow) };
@@ -406,7 +412,13 @@ impl Recorder {
         self.candidate_pair.push(key(sends), candidate_pair);
     }
 
-    fn observed(&mut self, at: Time, source: &Source, sender: bool, values: Vec<Observation>) {
+    fn observed(
+        &mut self,
+        at: Time,
+        source: &RecordSource,
+        sender: bool,
+        values: Vec<Observation>,
+    ) {
         let flow = self.flow_text(if sender { source.sends } else { source.receives });
         let key = ParticipantKey { at, participant: source.participant, flow: Some(flow) };
         let known = &mut self.value_names[usize::from(sender)];

@@ -365,14 +365,19 @@ fn servers_do_not_join_or_leave() {
     for (is_participant, expected) in [(true, 3), (false, 1)] {
         let mut recorder = recorder(Detail::Seconds);
         let participant = recorder.text("bob");
-        let source = Source {
+        let source = RecordSource {
             participant,
             is_participant,
             sends: FLOW,
             receives: FLOW,
             timestamp_offset: 0,
         };
-        for event in [Event::Joined, Event::DtlsConnected, Event::Left, Event::KeyFrameRequested] {
+        for event in [
+            EndpointEvent::Joined,
+            EndpointEvent::DtlsConnected,
+            EndpointEvent::Left,
+            EndpointEvent::KeyFrameRequested,
+        ] {
             recorder.event(ms(5), &source, event);
         }
         let (_, tables) = recorder.finish(Time::from_secs(1));

@@ -30,7 +30,7 @@ pub fn replay_arrivals(
 ) -> Result<Replayed, ReplayError> {
     let (_, estimator) = control.create(bounds).map_err(ReplayError::Config)?;
     let estimator = estimator.ok_or(ReplayError::NoEstimator(control.algorithm.name))?;
-    let mut receiver = Receiver::new(estimator);
+    let mut receiver = ReplayedReceiver::new(estimator);
     if let (Some(rtt), Some(first)) = (rtt, packets.first()) {
         receiver.estimator.on_rtt(first.at, rtt);
     }
@@ -54,16 +54,16 @@ pub fn replay_arrivals(
 }
 
 /// The receiver half of a control, on the receiver's clock.
-pub(super) struct Receiver {
+pub(super) struct ReplayedReceiver {
     pub(super) estimator: Box<dyn Estimator>,
     calls: CallsAtOnce,
     /// Time of the last packet or timeout.
     pub(super) clock: Time,
 }
 
-impl Receiver {
+impl ReplayedReceiver {
     pub(super) fn new(estimator: Box<dyn Estimator>) -> Self {
-        Receiver { estimator, calls: CallsAtOnce::default(), clock: Time::ZERO }
+        ReplayedReceiver { estimator, calls: CallsAtOnce::default(), clock: Time::ZERO }
     }
 
     /// Hands over a packet, after the estimator's own timeouts up to its arrival. Calls `sent` with the time

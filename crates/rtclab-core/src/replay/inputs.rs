@@ -40,7 +40,7 @@ const MOST_BYTES: i64 = 65_535;
 const SEQ_BITS: u32 = 32;
 
 /// An input, and when the browser had it.
-pub(super) struct Event {
+pub(super) struct ReplayInput {
     pub(super) at: Time,
     pub(super) what: What,
 }
@@ -106,7 +106,7 @@ pub(super) struct Inputs {
     pub(super) has_video: bool,
     /// Whether any packet has an absolute send time.
     pub(super) has_send_times: bool,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<ReplayInput>,
 }
 
 /// Order of inputs of the same millisecond, as in libwebrtc's own analysis of logs.
@@ -120,7 +120,7 @@ enum Rank {
 impl Inputs {
     /// `sent_ms` is as for [`replay_log`](super::replay_log).
     pub(super) fn read(log: &EventLog, sent_ms: &[i64]) -> Result<Inputs, ReplayError> {
-        let source = Source(log);
+        let source = LogTables(log);
         let mut all: Vec<(i64, Rank, What)> = Vec::new();
         let mut packets = source.packets(sent_ms);
         let feedback = source.transport_feedback();
@@ -156,7 +156,8 @@ impl Inputs {
         if after(last_ms) > LONGEST {
             return Err(ReplayError::Log("the log spans more than a day"));
         }
-        let events = all.into_iter().map(|(at, _, what)| Event { at: after(at), what }).collect();
+        let events =
+            all.into_iter().map(|(at, _, what)| ReplayInput { at: after(at), what }).collect();
         Ok(Inputs { begin_ms, has_video, has_send_times, events })
     }
 }
@@ -221,9 +222,9 @@ impl OpenProbe {
 }
 
 /// The tables of a log.
-struct Source<'a>(&'a EventLog);
+struct LogTables<'a>(&'a EventLog);
 
-impl<'a> Source<'a> {
+impl<'a> LogTables<'a> {
     fn column(&self, table: &str, column: &str) -> Option<&'a Column> {
         let table = self.0.tables.iter().find(|known| known.name == table)?;
         table.columns.iter().find(|(name, _)| *name == column).map(|(_, column)| column)

@@ -22,7 +22,7 @@ use crate::event_log::EventLog;
 use crate::packet::{Ecn, Kind};
 use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
 use crate::units::{Bitrate, RemoteTime, Time};
-use arrivals::{Receiver, RembRow};
+use arrivals::{RembRow, ReplayedReceiver};
 use history::History;
 use inputs::{Inputs, What};
 use std::collections::BTreeMap;
@@ -162,7 +162,7 @@ fn halves(
 ) -> Result<(Box<dyn Controller>, Option<Receiving>), ReplayError> {
     let (controller, estimator) = control.create(bounds).map_err(ReplayError::Config)?;
     let receiving = estimator.map(|estimator| Receiving {
-        receiver: Receiver::new(estimator),
+        receiver: ReplayedReceiver::new(estimator),
         sent: BTreeMap::new(),
         first: None,
     });
@@ -186,7 +186,7 @@ struct Wanted {
 
 /// The receiving half of the control.
 struct Receiving {
-    receiver: Receiver,
+    receiver: ReplayedReceiver,
     /// Packets that no feedback has reported as received, by transport-wide sequence number.
     sent: BTreeMap<i64, inputs::Packet>,
     /// The first arrival, which has time zero on the receiver's clock.

@@ -87,7 +87,7 @@ fn control(name: &str) -> Choice<'static> {
 }
 
 fn sent(inputs: &Inputs) -> Vec<(Time, inputs::Packet)> {
-    let packet = |event: &inputs::Event| match event.what {
+    let packet = |event: &inputs::ReplayInput| match event.what {
         What::Sent(packet) => Some((event.at, packet)),
         _ => None,
     };

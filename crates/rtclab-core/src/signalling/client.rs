@@ -1,6 +1,6 @@
 //! The WebSocket of a page.
 
-use super::Event;
+use super::SignallingEvent;
 use crate::endpoint::setup::work::{Durations, Range};
 use crate::packet::{Address, Content, Datagram, Message, Signal, Transmit, WebSocketSegment};
 use crate::tcp::Stream;
@@ -15,7 +15,7 @@ const REQUEST: Range = (0.14, 10.8);
 
 /// Configuration of a page's WebSocket.
 #[derive(Clone, Copy, Debug)]
-pub struct ClientConfig {
+pub struct SignallingClientConfig {
     /// Address of the server.
     pub server: Address,
     /// When the page opens it.
@@ -31,8 +31,8 @@ pub struct ClientConfig {
 }
 
 /// The WebSocket of a page.
-pub struct Client {
-    config: ClientConfig,
+pub struct SignallingClient {
+    config: SignallingClientConfig,
     stream: Stream<Message>,
     /// When the connection is opened, until then.
     open: Option<Time>,
@@ -41,19 +41,19 @@ pub struct Client {
     /// When the page asks for a WebSocket; `None` before the connection is open, and afterwards.
     request: Option<Time>,
     requested: bool,
-    events: VecDeque<Event>,
+    events: VecDeque<SignallingEvent>,
 }
 
-impl Client {
+impl SignallingClient {
     /// Creates a WebSocket that is not yet open.
-    pub fn new(config: ClientConfig) -> Self {
+    pub fn new(config: SignallingClientConfig) -> Self {
         let mut durations = Durations::new(config.seed, config.pace);
         let mut work = |range: Range| match config.browser {
             true => durations.draw(range),
             false => Time::ZERO,
         };
         let open = config.open + work(OPEN);
-        Client {
+        SignallingClient {
             stream: Stream::connect(0),
             open: (open < config.close).then_some(open),
             work: work(REQUEST),
@@ -64,7 +64,7 @@ impl Client {
         }
     }
 
-    /// When to call [`Client::handle_timeout`].
+    /// When to call [`SignallingClient::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let stream = if self.is_open() { self.stream.poll_timeout() } else { self.open };
         stream.into_iter().chain(self.request).min().filter(|at| *at < self.config.close)
@@ -93,8 +93,8 @@ impl Client {
         }
         while let Some(message) = self.stream.read() {
             match message {
-                Message::Present(pages) => self.events.push_back(Event::Present(pages)),
-                Message::Signal(signal) => self.events.push_back(Event::Signal(signal)),
+                Message::Present(pages) => self.events.push_back(SignallingEvent::Present(pages)),
+                Message::Signal(signal) => self.events.push_back(SignallingEvent::Signal(signal)),
                 Message::Request | Message::Accepted => {}
             }
         }
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<SignallingEvent> {
         self.events.pop_front()
     }
 

@@ -8,15 +8,15 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, ClientConfig};
-pub use server::{Server, ServerConfig};
+pub use client::{SignallingClient, SignallingClientConfig};
+pub use server::{SignallingServer, SignallingServerConfig};
 
 use crate::packet::Signal;
 use std::sync::Arc;
 
 /// What an end of signalling tells its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SignallingEvent {
     /// The pages that were at the server before this one, by the port of their address.
     Present(Arc<[u32]>),
     /// Something for the end of a call at `to`.

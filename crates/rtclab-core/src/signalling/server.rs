@@ -1,6 +1,6 @@
 //! The signalling server, which passes messages between pages.
 
-use super::Event;
+use super::SignallingEvent;
 use crate::packet::{Address, Content, Datagram, Message, Signal, Transmit, WebSocketSegment};
 use crate::tcp::Stream;
 use crate::units::Time;
@@ -18,7 +18,7 @@ const MAX_WAITING: usize = 100_000;
 
 /// Configuration of a signalling server.
 #[derive(Clone, Debug)]
-pub struct ServerConfig {
+pub struct SignallingServerConfig {
     /// Addresses of the pages.
     pub pages: Vec<Address>,
     /// For each end of a call, by the port of its address, the index of its page; `None` for an end at the
@@ -27,21 +27,21 @@ pub struct ServerConfig {
 }
 
 /// The signalling server.
-pub struct Server {
-    config: ServerConfig,
+pub struct SignallingServer {
+    config: SignallingServerConfig,
     /// One for each page.
     streams: Vec<Stream<Message>>,
     /// Indices of the pages that have come, in their order.
     present: Vec<usize>,
     /// Messages to send, with their page and the time when the work on them is done, in order.
     queue: VecDeque<(Time, usize, Message)>,
-    events: VecDeque<Event>,
+    events: VecDeque<SignallingEvent>,
 }
 
-impl Server {
+impl SignallingServer {
     /// Creates a server.
-    pub fn new(config: ServerConfig) -> Self {
-        Server {
+    pub fn new(config: SignallingServerConfig) -> Self {
+        SignallingServer {
             streams: config.pages.iter().map(|_| Stream::listen(0)).collect(),
             present: Vec::new(),
             queue: VecDeque::new(),
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// When to call [`Server::handle_timeout`].
+    /// When to call [`SignallingServer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let streams = self.streams.iter().filter_map(Stream::poll_timeout);
         streams.chain(self.queue.front().map(|(at, ..)| *at)).min()
@@ -99,7 +99,7 @@ impl Server {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<SignallingEvent> {
         self.events.pop_front()
     }
 
@@ -116,7 +116,7 @@ impl Server {
     fn pass(&mut self, now: Time, signal: Signal) {
         match self.config.page_of.get(signal.to as usize) {
             Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal)),
-            Some(None) => self.events.push_back(Event::Signal(signal)),
+            Some(None) => self.events.push_back(SignallingEvent::Signal(signal)),
             None => {}
         }
     }

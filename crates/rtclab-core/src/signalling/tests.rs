@@ -21,11 +21,11 @@ fn address(port: u32) -> Address {
 /// Two pages with the ports 2 and 3, to which the ends of calls 0 and 1 belong, and a server with port 4. The
 /// pages work in no time.
 struct World {
-    pages: [Client; 2],
-    server: Server,
+    pages: [SignallingClient; 2],
+    server: SignallingServer,
     in_transit: Vec<(Time, u32, u32, Datagram)>,
     sent: Vec<(Time, u32, Datagram)>,
-    events: Vec<(Time, u32, Event)>,
+    events: Vec<(Time, u32, SignallingEvent)>,
     lost: Box<dyn FnMut(&Datagram) -> bool>,
 }
 
@@ -33,12 +33,22 @@ impl World {
     fn new(opens: [Time; 2]) -> Self {
         let page = |open: Time| {
             let (server, close) = (address(SERVER), Time::from_secs(200_000));
-            Client::new(ClientConfig { server, open, close, browser: false, seed: 1, pace: 1 })
+            SignallingClient::new(SignallingClientConfig {
+                server,
+                open,
+                close,
+                browser: false,
+                seed: 1,
+                pace: 1,
+            })
         };
         let pages = vec![address(2), address(3)];
         World {
             pages: opens.map(page),
-            server: Server::new(ServerConfig { pages, page_of: vec![Some(0), Some(1)] }),
+            server: SignallingServer::new(SignallingServerConfig {
+                pages,
+                page_of: vec![Some(0), Some(1)],
+            }),
             in_transit: Vec::new(),
             sent: Vec::new(),
             events: Vec::new(),
@@ -109,7 +119,7 @@ impl World {
     /// When a page was told who is present, and how many those are.
     fn present(&self, page: u32) -> Option<(Time, usize)> {
         self.events.iter().find_map(|(at, port, event)| match event {
-            Event::Present(pages) if *port == page => Some((*at, pages.len())),
+            SignallingEvent::Present(pages) if *port == page => Some((*at, pages.len())),
             _ => None,
         })
     }
@@ -153,7 +163,7 @@ fn a_signal_takes_two_delays_and_the_work_of_the_server() {
     world.drain(Time::from_secs(1));
     world.run(Time::from_secs(2));
     let arrived = Time::from_secs(1) + DELAY * 2 + Time::from_micros(500);
-    assert_eq!(world.events.last(), Some(&(arrived, 3, Event::Signal(CANDIDATE))));
+    assert_eq!(world.events.last(), Some(&(arrived, 3, SignallingEvent::Signal(CANDIDATE))));
 }
 
 /// Linux repeats a SYN after 1, 2, 3, 4 and 5 s, then after twice the pause each time.
@@ -182,9 +192,10 @@ fn the_segments_of_an_opening_are_those_of_a_capture() {
 }
 
 /// A server to which one page is connected, and the numbers of that page's next segments.
-fn connected() -> (Server, std::ops::RangeFrom<u32>) {
+fn connected() -> (SignallingServer, std::ops::RangeFrom<u32>) {
     let pages = vec![address(2), address(3)];
-    let mut server = Server::new(ServerConfig { pages, page_of: vec![Some(0), Some(1)] });
+    let mut server =
+        SignallingServer::new(SignallingServerConfig { pages, page_of: vec![Some(0), Some(1)] });
     let syn = Segment::new(0, SegmentKind::Syn, Time::ZERO);
     server.handle_datagram(Time::ZERO, address(2), &frame(syn, None));
     (server, 0..)
@@ -196,7 +207,12 @@ fn frame(segment: Segment, message: Option<Message>) -> Datagram {
 }
 
 /// The page sends messages, each in a segment.
-fn say(server: &mut Server, seqs: &mut std::ops::RangeFrom<u32>, message: Message, times: usize) {
+fn say(
+    server: &mut SignallingServer,
+    seqs: &mut std::ops::RangeFrom<u32>,
+    message: Message,
+    times: usize,
+) {
     for seq in seqs.take(times) {
         let mut segment = Segment::new(0, SegmentKind::Data, Time::ZERO);
         (segment.seq, segment.payload) = (seq, 100);
@@ -236,7 +252,7 @@ proptest! {
         }
         world.run(Time::from_secs(100_000));
         let arrived: Vec<SignalKind> = world.events.iter().filter_map(|(_, port, event)| match event {
-            Event::Signal(signal) if *port == 3 => Some(signal.kind),
+            SignallingEvent::Signal(signal) if *port == 3 => Some(signal.kind),
             _ => None,
         }).collect();
         prop_assert_eq!(arrived, kinds);

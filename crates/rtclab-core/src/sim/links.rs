@@ -2,10 +2,10 @@
 
 use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
-use crate::node::Received;
+use crate::node::Arriving;
 use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Packet};
-use crate::record::PacketRecord;
+use crate::record::PacketHandle;
 use crate::units::{Bytes, Time};
 
 /// Number of a datagram, valid until [`Links::end`].
@@ -22,14 +22,14 @@ pub(super) struct Flight {
     pub(super) wire_size: Bytes,
     /// Whether a server or relay passes it on.
     pub(super) via: Via,
-    pub(super) record: Option<PacketRecord>,
+    pub(super) record: Option<PacketHandle>,
 }
 
 impl Flight {
     /// The datagram as it arrives at its destination.
-    pub(super) fn received(&self) -> Received<'_> {
+    pub(super) fn received(&self) -> Arriving<'_> {
         let Flight { from, via, past, ref datagram, .. } = *self;
-        Received { from, via, past, datagram }
+        Arriving { from, via, past, datagram }
     }
 
     pub(super) fn passing(&self) -> Passing<'_> {
@@ -39,7 +39,7 @@ impl Flight {
 }
 
 /// A datagram that came out of the network.
-pub(super) enum Arrival {
+pub(super) enum Emerged {
     /// A datagram reached its destination.
     Delivered(Time, FlightId),
     /// A datagram reached a server or relay, which may pass it on; see [`Links::pass`].
@@ -65,7 +65,7 @@ impl Links {
         now: Time,
         from: Address,
         transmit: Transmit,
-        record: Option<PacketRecord>,
+        record: Option<PacketHandle>,
     ) {
         let next = match transmit.via {
             Via::Direct => transmit.to.node,
@@ -80,7 +80,7 @@ impl Links {
         &mut self,
         from: Address,
         transmit: Transmit,
-        record: Option<PacketRecord>,
+        record: Option<PacketHandle>,
     ) -> FlightId {
         let wire_size = transmit.wire_size();
         let Transmit { to, via, past, datagram } = transmit;
@@ -126,18 +126,18 @@ impl Links {
     }
 
     /// The next datagram that has come out by `now`. Delivered and dropped ones stay until [`Links::end`].
-    pub(super) fn poll(&mut self, now: Time) -> Option<Arrival> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<Emerged> {
         match self.network.poll(now)? {
             NetworkEvent::Delivered { at, to, queued, packet } => {
                 let id = packet.payload;
                 self.add_queued(id, queued);
                 match self.flight(id).map(|flight| flight.to.node) {
-                    Some(last) if last != to => Some(Arrival::Passed(at, to, id)),
-                    _ => Some(Arrival::Delivered(at, id)),
+                    Some(last) if last != to => Some(Emerged::Passed(at, to, id)),
+                    _ => Some(Emerged::Delivered(at, id)),
                 }
             }
             NetworkEvent::Dropped { at, path, cause, packet } => {
-                Some(Arrival::Dropped(at, packet.payload, path, cause))
+                Some(Emerged::Dropped(at, packet.payload, path, cause))
             }
         }
     }

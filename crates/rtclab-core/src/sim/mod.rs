@@ -12,14 +12,14 @@ use crate::capture::{Capture, Captured};
 use crate::catalogue::Catalogue;
 use crate::cc::{Decision, DecisionRequest};
 use crate::network::NodeId;
-use crate::node::{self, Node};
+use crate::node::{Node, NodeEvent};
 use crate::path::PathConfig;
 use crate::record::{Detail, Recorder, Table};
 use crate::table::Text;
 use crate::timeouts::{TimeAndNumber, Timeouts};
 use crate::turn_tcp::Carried;
 use crate::units::Time;
-use links::{Arrival, FlightId};
+use links::{Emerged, FlightId};
 use moment::Moment;
 use windows::Windows;
 use world::World;
@@ -328,17 +328,17 @@ impl Simulation {
         SimError::Standstill { at, what, next }
     }
 
-    fn handle_arrival(&mut self, arrival: Arrival) {
+    fn handle_arrival(&mut self, arrival: Emerged) {
         match arrival {
-            Arrival::Delivered(at, id) => {
+            Emerged::Delivered(at, id) => {
                 self.world.delivered(at, id);
                 self.receive(at, id);
             }
-            Arrival::Passed(at, node, id) => {
+            Emerged::Passed(at, node, id) => {
                 self.world.passed(at, node, id);
                 self.pass(at, node, id);
             }
-            Arrival::Dropped(at, id, path, cause) => self.world.dropped(at, id, path, cause),
+            Emerged::Dropped(at, id, path, cause) => self.world.dropped(at, id, path, cause),
         }
     }
 
@@ -388,7 +388,7 @@ impl Simulation {
     fn drain(&mut self, now: Time, node: usize) {
         while let Some(event) = self.nodes[node].poll_event() {
             match event {
-                node::Event::Carried(stream, carried) => {
+                NodeEvent::Carried(stream, carried) => {
                     self.handle_carried(now, NodeId(node as u32), stream, carried);
                 }
                 event => self.world.handle_event(now, event),

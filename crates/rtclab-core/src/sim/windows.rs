@@ -11,7 +11,7 @@ use super::moment::Moment;
 use super::world::World;
 use crate::network::lookahead::{Delivery, Lookahead, Until};
 use crate::network::{NetworkEvent, NodeId};
-use crate::node::{self, Departing, Node};
+use crate::node::{Departing, Node, NodeEvent};
 use crate::units::Time;
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -73,7 +73,7 @@ struct Arrived {
 
 /// What a node does.
 enum Output {
-    Event(node::Event),
+    Event(NodeEvent),
     Departing(Departing),
     /// Its time stands still.
     Standstill,

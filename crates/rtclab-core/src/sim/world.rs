@@ -5,12 +5,12 @@ use super::compositions::{Compositions, Picture};
 use super::config::SimError;
 use super::links::{FlightId, Links};
 use crate::capture::{Capture, Passing};
-use crate::endpoint;
+use crate::endpoint::EndpointEvent;
 use crate::network::{NodeId, PathId};
-use crate::node::{self, Departing};
+use crate::node::{Departing, NodeEvent};
 use crate::packet::Address;
 use crate::path::DropCause;
-use crate::record::{FlowId, Recorder, Source};
+use crate::record::{FlowId, RecordSource, Recorder};
 use crate::units::Time;
 
 /// Number of an end of a connection in a run, and its port. The two ends of a connection have adjacent numbers.
@@ -48,7 +48,7 @@ pub(super) struct EndRecord {
     /// The data flow that TCP statistics of either end belong to.
     pub(super) data_flow: FlowId,
     /// The participant or server that its events are recorded for; `None` if they are not recorded.
-    pub(super) source: Option<Source>,
+    pub(super) source: Option<RecordSource>,
     /// Name of the participant or server; empty if it is none.
     pub(super) participant: String,
     /// Congestion control, participant and flow, for errors.
@@ -124,32 +124,32 @@ impl World {
         (from, self.links.hold(from, transmit, record))
     }
 
-    /// Handles an event of a node, apart from [`node::Event::Carried`].
-    pub(super) fn handle_event(&mut self, now: Time, event: node::Event) {
+    /// Handles an event of a node, apart from [`NodeEvent::Carried`].
+    pub(super) fn handle_event(&mut self, now: Time, event: NodeEvent) {
         match event {
-            node::Event::Tcp(port, figures) => {
+            NodeEvent::Tcp(port, figures) => {
                 self.recorder.tcp(now, self.ends[port as usize].data_flow, figures);
             }
-            node::Event::Composed { end, at, of } => self.compositions.composed(end, at, &of),
-            node::Event::Endpoint(port, event) => self.record(now, EndId(port), event),
-            node::Event::Carried(..) => {}
+            NodeEvent::Composed { end, at, of } => self.compositions.composed(end, at, &of),
+            NodeEvent::Endpoint(port, event) => self.record(now, EndId(port), event),
+            NodeEvent::Carried(..) => {}
         }
     }
 
-    fn record(&mut self, now: Time, end: EndId, event: endpoint::Event) {
+    fn record(&mut self, now: Time, end: EndId, event: EndpointEvent) {
         let EndRecord { source, control, .. } = &self.ends[end.0 as usize];
         match (event, source) {
-            (endpoint::Event::Failed(error), _) => {
+            (EndpointEvent::Failed(error), _) => {
                 let what = control.clone();
                 self.failure.get_or_insert(SimError::Control { at: now, what, error });
             }
-            (endpoint::Event::FrameRendered { ssrc, frame }, Some(source)) => {
+            (EndpointEvent::FrameRendered { ssrc, frame }, Some(source)) => {
                 let picture = self.compositions.shown(end.far().0, source.captured(&frame));
                 let captured = picture.map(|Picture { captured, .. }| captured);
                 self.recorder.frame(source, ssrc, &frame, captured);
                 self.compositions.decoded(end.0, picture);
             }
-            (endpoint::Event::DecisionRequested(request), _) => {
+            (EndpointEvent::DecisionRequested(request), _) => {
                 let EndRecord { participant, flow, .. } = &self.ends[end.0 as usize];
                 let (participant, flow) = (participant.clone(), self.recorder.flow_name(*flow));
                 let flow = flow.to_owned();

@@ -26,10 +26,10 @@ pub use crate::packet::{MAX_SEGMENT_BYTES, Segment, SegmentKind};
 pub use algorithm::Algorithm;
 pub use congestion_control::Phase;
 pub use delivery_rate::RateSample;
-pub use receiver::Receiver;
-pub use sender::{Sender, SenderConfig};
+pub use receiver::TcpReceiver;
+pub use sender::{SenderConfig, TcpSender};
 pub use stream::Stream;
-pub use traffic::{Client, ClientConfig, Event, ObjectsConfig, Server, Statistics};
+pub use traffic::{ObjectsConfig, Statistics, TcpClient, TcpClientConfig, TcpEvent, TcpServer};
 
 /// Initial congestion window in segments (RFC 6928).
 pub const INITIAL_WINDOW: u32 = 10;

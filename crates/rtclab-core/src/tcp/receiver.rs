@@ -19,7 +19,7 @@ const BUFFERED_SEGMENT: u32 = 2304;
 pub(super) const RECEIVE_WINDOW_SEGMENTS: u32 = RECEIVE_BUFFER / BUFFERED_SEGMENT;
 
 /// Receiver of one connection.
-pub struct Receiver {
+pub struct TcpReceiver {
     connection: u32,
     next: u32,
     /// Segments that arrived above `next`, as `[from, to)`, most recent first.
@@ -37,10 +37,10 @@ pub struct Receiver {
     answer: bool,
 }
 
-impl Receiver {
+impl TcpReceiver {
     /// Creates a receiver that waits for its connection to be opened.
     pub fn new(connection: u32) -> Self {
-        Receiver {
+        TcpReceiver {
             connection,
             next: 0,
             blocks: Vec::new(),
@@ -157,7 +157,7 @@ impl Receiver {
         Some(segment)
     }
 
-    /// When to call [`Receiver::poll`] if no segment arrives before.
+    /// When to call [`TcpReceiver::poll`] if no segment arrives before.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.delayed
     }

@@ -55,7 +55,7 @@ struct Undo {
 }
 
 /// Sender of one connection.
-pub struct Sender {
+pub struct TcpSender {
     config: SenderConfig,
     congestion_control: Box<dyn CongestionControl>,
     window: Window,
@@ -88,12 +88,12 @@ pub struct Sender {
     timeouts: u64,
 }
 
-impl Sender {
+impl TcpSender {
     /// Creates a sender whose first segment opens the connection.
     pub fn new(config: SenderConfig) -> Self {
         let full = u64::from(MAX_SEGMENT_BYTES);
         let segments = |size: Bytes| size.0.div_ceil(full).min(u64::from(u32::MAX)) as u32;
-        Sender {
+        TcpSender {
             congestion_control: config.congestion_control.start(config.seed),
             window: Window::new(INITIAL_WINDOW),
             board: Scoreboard::default(),
@@ -125,7 +125,7 @@ impl Sender {
         let congestion_control = Algorithm::Cubic;
         let size = Some(Bytes(0));
         let config = SenderConfig { connection, congestion_control, size, seed: 0 };
-        Sender { linear_openings: LINEAR_OPENINGS, ..Sender::new(config) }
+        TcpSender { linear_openings: LINEAR_OPENINGS, ..TcpSender::new(config) }
     }
 
     /// Appends a message; returns the number of its last segment. A message begins a new segment, as
@@ -248,7 +248,7 @@ impl Sender {
         }
     }
 
-    /// When to call [`Sender::handle_timeout`] and [`Sender::poll`].
+    /// When to call [`TcpSender::handle_timeout`] and [`TcpSender::poll`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let timer = self.timer.map(|(at, _)| at);
         let paced = self.held.then_some(self.pacer.next());

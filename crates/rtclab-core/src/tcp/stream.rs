@@ -1,7 +1,7 @@
 //! A connection that carries messages both ways.
 
-use super::receiver::Receiver;
-use super::sender::Sender;
+use super::receiver::TcpReceiver;
+use super::sender::TcpSender;
 use crate::packet::{Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 ///
 /// A message travels with its last segment, and is read when that segment and all before it have arrived.
 pub struct Stream<M> {
-    sender: Sender,
-    receiver: Receiver,
+    sender: TcpSender,
+    receiver: TcpReceiver,
     /// Messages written and not acknowledged, by the number of their last segment.
     written: BTreeMap<u32, M>,
     /// Messages that have arrived but wait for an earlier segment.
@@ -34,8 +34,8 @@ impl<M: Clone> Stream<M> {
 
     fn new(connection: u32, opens: bool) -> Self {
         Stream {
-            sender: Sender::of_messages(connection),
-            receiver: Receiver::new(connection),
+            sender: TcpSender::of_messages(connection),
+            receiver: TcpReceiver::new(connection),
             written: BTreeMap::new(),
             waiting: BTreeMap::new(),
             readable: VecDeque::new(),

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 /// A connection over a forward path and a return path, with a log.
 struct Pair {
-    sender: Sender,
-    receiver: Receiver,
+    sender: TcpSender,
+    receiver: TcpReceiver,
     forward: Path<Segment>,
     back: Path<Segment>,
     now: Time,
@@ -39,8 +39,8 @@ impl Pair {
             seed: 1,
         };
         Pair {
-            sender: Sender::new(config),
-            receiver: Receiver::new(0),
+            sender: TcpSender::new(config),
+            receiver: TcpReceiver::new(0),
             forward: Path::new(forward, 1),
             back: Path::new(link(None, 0, back), 2),
             now: Time::ZERO,
@@ -229,8 +229,8 @@ fn ack(now: Time, ack: u32, echo: Time, sack: &[(u32, u32)]) -> Segment {
 }
 
 /// A sender that has sent its first ten segments at 100 ms, after a handshake of 100 ms.
-fn opened(algorithm: Algorithm) -> Sender {
-    let mut sender = Sender::new(SenderConfig {
+fn opened(algorithm: Algorithm) -> TcpSender {
+    let mut sender = TcpSender::new(SenderConfig {
         connection: 0,
         congestion_control: algorithm,
         size: None,
@@ -275,7 +275,7 @@ fn on_an_unlimited_link_the_receive_window_limits_what_is_in_flight() {
 /// receiver is.
 #[test]
 fn a_segment_beyond_the_receive_window_is_dropped_and_answered() {
-    let mut receiver = Receiver::new(0);
+    let mut receiver = TcpReceiver::new(0);
     receiver.handle_segment(Time::ZERO, &Segment::new(0, SegmentKind::Syn, Time::ZERO));
     receiver.poll(Time::ZERO);
     let mut arrive = |seq: u32| {
@@ -349,7 +349,7 @@ fn the_reordering_timer_reduces_the_window_once_per_recovery() {
 }
 
 /// A sender whose retransmission timer has expired, because everything it sent was lost.
-fn timed_out() -> (Sender, Time) {
+fn timed_out() -> (TcpSender, Time) {
     let mut sender = opened(Algorithm::NewReno);
     let mut now = HALF * 2;
     while sender.timeouts() == 0 {

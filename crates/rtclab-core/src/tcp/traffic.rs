@@ -3,8 +3,8 @@
 //! Neither end knows the network. Both have the five methods of an endpoint.
 
 use super::algorithm::Algorithm;
-use super::receiver::Receiver;
-use super::sender::{Sender, SenderConfig};
+use super::receiver::TcpReceiver;
+use super::sender::{SenderConfig, TcpSender};
 use crate::limits::{self, Checked};
 use crate::packet::{Address, Content, Datagram, Segment, SegmentKind, Transmit};
 use crate::units::{Bytes, Time};
@@ -42,7 +42,7 @@ impl ObjectsConfig {
 
 /// What a client sends, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct ClientConfig {
+pub struct TcpClientConfig {
     /// Congestion control.
     pub congestion_control: Algorithm,
     /// When to begin.
@@ -93,7 +93,7 @@ impl Statistics {
 
 /// An event that a TCP end reports to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TcpEvent {
     /// The figures at the end of a second.
     Statistics(Statistics),
 }
@@ -118,11 +118,11 @@ impl Reporting {
 }
 
 /// The end that sends data, over one connection after another or over one without end.
-pub struct Client {
-    config: ClientConfig,
+pub struct TcpClient {
+    config: TcpClientConfig,
     server: Address,
     /// Number and sender of the open connection.
-    connection: Option<(u32, Sender)>,
+    connection: Option<(u32, TcpSender)>,
     /// Number of connections opened so far.
     opened: u32,
     /// When the next connection begins if none is open.
@@ -134,13 +134,13 @@ pub struct Client {
     reporting: Reporting,
 }
 
-impl Client {
+impl TcpClient {
     /// Creates a client that sends to `server`.
-    pub fn new(config: ClientConfig, server: Address) -> Self {
+    pub fn new(config: TcpClientConfig, server: Address) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let idle = config.objects.filter(|objects| objects.idle_first);
         let pause = idle.map_or(Time::ZERO, |objects| exponential(&mut rng, objects.mean_idle_ns));
-        Client {
+        TcpClient {
             server,
             connection: None,
             opened: 0,
@@ -153,9 +153,9 @@ impl Client {
         }
     }
 
-    /// When to call [`Client::handle_timeout`].
+    /// When to call [`TcpClient::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
-        let ClientConfig { stop, objects, .. } = self.config;
+        let TcpClientConfig { stop, objects, .. } = self.config;
         let due = match &self.connection {
             None => (self.begin < stop).then_some(self.begin),
             Some((_, sender)) => {
@@ -169,7 +169,7 @@ impl Client {
     /// Acts on what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.reporting.handle_timeout(now);
-        let ClientConfig { stop, objects, .. } = self.config;
+        let TcpClientConfig { stop, objects, .. } = self.config;
         if self.connection.is_none() && self.begin <= now && self.begin < stop {
             self.open();
         }
@@ -206,8 +206,8 @@ impl Client {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        std::mem::take(&mut self.reporting.due).then(|| Event::Statistics(self.statistics()))
+    pub fn poll_event(&mut self) -> Option<TcpEvent> {
+        std::mem::take(&mut self.reporting.due).then(|| TcpEvent::Statistics(self.statistics()))
     }
 
     fn open(&mut self) {
@@ -218,7 +218,7 @@ impl Client {
         // Numbers wrap after 2^32 objects.
         let id = self.opened;
         self.opened = id.wrapping_add(1);
-        let sender = Sender::new(SenderConfig {
+        let sender = TcpSender::new(SenderConfig {
             connection: id,
             congestion_control: self.config.congestion_control,
             size,
@@ -244,21 +244,21 @@ impl Client {
 }
 
 /// The end that receives data, on the newest connection opened to it.
-pub struct Server {
+pub struct TcpServer {
     client: Address,
-    connection: Option<(u32, Receiver)>,
+    connection: Option<(u32, TcpReceiver)>,
     /// Bytes delivered by connections that have ended.
     delivered_before: u64,
     reporting: Reporting,
 }
 
-impl Server {
+impl TcpServer {
     /// Creates a server for `client`.
     pub fn new(client: Address) -> Self {
-        Server { client, connection: None, delivered_before: 0, reporting: Reporting::new() }
+        TcpServer { client, connection: None, delivered_before: 0, reporting: Reporting::new() }
     }
 
-    /// When to call [`Server::handle_timeout`].
+    /// When to call [`TcpServer::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let next = self.reporting.next;
         let receiver = self.connection.as_ref().and_then(|(_, receiver)| receiver.poll_timeout());
@@ -276,7 +276,7 @@ impl Server {
         let id = segment.connection;
         if segment.kind == SegmentKind::Syn && self.is_new(id) {
             self.delivered_before = self.delivered();
-            self.connection = Some((id, Receiver::new(id)));
+            self.connection = Some((id, TcpReceiver::new(id)));
         }
         let current = self.connection.as_mut().filter(|(current, _)| *current == id);
         if let Some((_, receiver)) = current {
@@ -291,10 +291,10 @@ impl Server {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<TcpEvent> {
         let delivered = self.delivered();
         let statistics = Statistics { delivered, ..Statistics::default() };
-        std::mem::take(&mut self.reporting.due).then_some(Event::Statistics(statistics))
+        std::mem::take(&mut self.reporting.due).then_some(TcpEvent::Statistics(statistics))
     }
 
     /// Whether a connection is newer than the current one. The SYN of an older one may arrive late.

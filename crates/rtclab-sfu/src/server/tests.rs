@@ -159,7 +159,7 @@ impl Link {
 struct Lab {
     now: Instant,
     start: Instant,
-    server: Server,
+    server: SfuServer,
     clients: [Client; 2],
     up: [Link; 2],
     down: [Link; 2],
@@ -170,7 +170,7 @@ struct Lab {
 impl Lab {
     fn new() -> Self {
         let now = Instant::now();
-        let mut server = Server::new(port(1), now);
+        let mut server = SfuServer::new(port(1), now);
         let rids = LAYERS.map(|(rid, _)| rid);
         let (publisher, first) = Client::offer(Direction::SendOnly, &rids, port(2), now);
         let (subscriber, second) = Client::offer(Direction::RecvOnly, &[], port(3), now);
@@ -331,7 +331,7 @@ fn what_the_server_misses_is_sent_again_and_forwarded() {
 /// Everybody publishes and subscribes to everybody else; datagrams take no time.
 struct Meeting {
     now: Instant,
-    server: Server,
+    server: SfuServer,
     /// Publications, then subscriptions.
     clients: Vec<Client>,
     messages: Vec<Value>,
@@ -341,7 +341,7 @@ impl Meeting {
     /// A meeting in which all connections are up.
     fn new(people: u64) -> Self {
         let now = Instant::now();
-        let server = Server::new(port(1), now);
+        let server = SfuServer::new(port(1), now);
         let mut meeting = Self { now, server, clients: Vec::new(), messages: Vec::new() };
         (0..people).for_each(|_| meeting.add(None));
         for from in 0..people {
@@ -545,7 +545,7 @@ fn how_long_the_server_takes_for_a_datagram() {
 #[test]
 fn datagrams_that_were_dropped_are_reported_once() {
     let start = Instant::now();
-    let mut server = Server::new(port(1), start);
+    let mut server = SfuServer::new(port(1), start);
     let mut outbox = Outbox::default();
     server.count_dropped(3);
     server.count_dropped(4);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cc::control::{Controller, Feedback, SenderState};
-use crate::cc::receive_side::rate_control::{Input, RateControl};
+use crate::cc::receive_side::rate_control::{Input, ReceiveSideRateControl};
 use crate::cc::receive_side::state::{Region, Usage};
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ fn map(given: &[(&str, f64)]) -> BTreeMap<String, f64> {
 }
 
 /// The receiver's rate control after signals, one a second from 3 s on, each with R in kbit/s. A_r is 1 Mbit/s before.
-fn after(given: &[(&str, f64)], signals: &[(Usage, f64)]) -> RateControl {
-    let mut control = RateControl::new(rate_control(Options(&map(given))));
+fn after(given: &[(&str, f64)], signals: &[(Usage, f64)]) -> ReceiveSideRateControl {
+    let mut control = ReceiveSideRateControl::new(rate_control(Options(&map(given))));
     control.set_estimate(Time::from_secs(2), Bitrate::from_mbps(1));
     for (second, &(usage, kbps)) in (3..).zip(signals) {
         let detector_ms = (26.0, 12.5);

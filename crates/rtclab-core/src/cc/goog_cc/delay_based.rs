@@ -5,7 +5,7 @@
 use super::arithmetic::SECOND;
 use super::inter_arrival::InterArrival;
 use super::packet::PacketResult;
-use super::rate_control::RateControl;
+use super::rate_control::AimdRateControl;
 use super::trendline::{Trendline, TrendlineConfig};
 use crate::cc::receive_side::state::Usage;
 
@@ -29,7 +29,7 @@ pub(super) struct DelayBased {
     config: TrendlineConfig,
     groups: InterArrival,
     trendline: Trendline,
-    rate: RateControl,
+    rate: AimdRateControl,
     last_report: Option<i64>,
     last_updated: i64,
 }
@@ -41,19 +41,19 @@ impl DelayBased {
             config,
             groups: InterArrival::default(),
             trendline: Trendline::new(config),
-            rate: RateControl::new(beta),
+            rate: AimdRateControl::new(beta),
             last_report: None,
             last_updated: 0,
         }
     }
 
     /// Rate control, for its limits, its round trip and the trace.
-    pub(super) fn rate(&self) -> &RateControl {
+    pub(super) fn rate(&self) -> &AimdRateControl {
         &self.rate
     }
 
     /// See [`DelayBased::rate`].
-    pub(super) fn rate_mut(&mut self) -> &mut RateControl {
+    pub(super) fn rate_mut(&mut self) -> &mut AimdRateControl {
         &mut self.rate
     }
 

@@ -8,7 +8,7 @@ mod arithmetic;
 mod delay_based;
 mod inter_arrival;
 mod link_capacity;
-mod loss_based;
+mod loss_estimator;
 mod options;
 mod pacing;
 mod packet;
@@ -36,7 +36,7 @@ use crate::units::{Bitrate, Bytes, Time};
 use alr::Alr;
 use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands, time};
 use delay_based::DelayBased;
-use loss_based::LossState;
+use loss_estimator::LossState;
 use options::GoogCcConfig;
 use pacing::PacingInput;
 use packet::PacketResult;
@@ -511,8 +511,8 @@ impl Controller for GoogCc {
             ("link_capacity_bps", self.delay.rate().capacity().estimate()),
             (
                 "loss_based_bps",
-                (self.send_side.loss_based().is_ready())
-                    .then(|| self.send_side.loss_based().result()),
+                (self.send_side.loss_estimator().is_ready())
+                    .then(|| self.send_side.loss_estimator().result()),
             ),
             ("window_bytes", self.window_bytes),
         ];
@@ -522,8 +522,8 @@ impl Controller for GoogCc {
             }
         }
         add("loss_based_state", f64::from(self.send_side.loss_state() as u8));
-        add("average_loss", self.send_side.loss_based().average_loss());
-        add("inherent_loss", self.send_side.loss_based().inherent_loss());
+        add("average_loss", self.send_side.loss_estimator().average_loss());
+        add("inherent_loss", self.send_side.loss_estimator().inherent_loss());
         add("pushback_ratio", self.pushback.ratio());
         add("in_alr", f64::from(u8::from(self.alr.started().is_some())));
     }

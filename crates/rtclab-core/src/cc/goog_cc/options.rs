@@ -134,87 +134,87 @@ const SETTINGS: &[Setting] = &[
         "loss above which low rates are preferred (0.2)",
         (0.0, 1.0),
         |c, v| {
-            c.send_side.loss_based.bias_threshold = v;
+            c.send_side.loss_estimator.bias_threshold = v;
         },
     ),
     number("loss_smoothing", "softens that threshold (0.002)", (0.0, 1.0), |c, v| {
-        c.send_side.loss_based.bias_smoothing = v;
+        c.send_side.loss_estimator.bias_smoothing = v;
     }),
     number("loss_bias", "preference of high rates per kbit/s (0.0002)", (0.0, 0.1), |c, v| {
-        c.send_side.loss_based.bias = v;
+        c.send_side.loss_estimator.bias = v;
     }),
     number(
         "loss_log_bias",
         "preference of high rates per ln kbit/s (0.02)",
         (0.0, 10.0),
         |c, v| {
-            c.send_side.loss_based.log_bias = v;
+            c.send_side.loss_estimator.log_bias = v;
         },
     ),
     number("loss_observation_ms", "shortest observation, in ms (250)", (1.0, 5_000.0), |c, v| {
-        c.send_side.loss_based.observation_min = us(v);
+        c.send_side.loss_estimator.observation_min = us(v);
     }),
     number("loss_window", "observations that count (15)", (2.0, 100.0), |c, v| {
-        c.send_side.loss_based.window = v as usize;
+        c.send_side.loss_estimator.window = v as usize;
     }),
     number("loss_min_observations", "observations before loss counts (3)", (1.0, 100.0), |c, v| {
-        c.send_side.loss_based.min_observations = v as u64;
+        c.send_side.loss_estimator.min_observations = v as u64;
     }),
     number("loss_weight", "weight of an observation per younger one (0.9)", (0.01, 1.0), |c, v| {
-        c.send_side.loss_based.temporal_weight = v;
+        c.send_side.loss_estimator.temporal_weight = v;
     }),
     number("loss_increase", "largest factor of the candidates (1.02)", (1.0, 3.0), |c, v| {
-        c.send_side.loss_based.candidate_factors[0] = v;
+        c.send_side.loss_estimator.candidate_factors[0] = v;
     }),
     number("loss_decrease", "smallest factor of the candidates (0.95)", (0.1, 1.0), |c, v| {
-        c.send_side.loss_based.candidate_factors[2] = v;
+        c.send_side.loss_estimator.candidate_factors[2] = v;
     }),
     number("loss_inherent", "inherent loss at first (0.01)", (0.0, 1.0), |c, v| {
-        c.send_side.loss_based.inherent_loss_start = v;
+        c.send_side.loss_estimator.inherent_loss_start = v;
     }),
     number("loss_inherent_min", "smallest inherent loss (0.001)", (0.0, 1.0), |c, v| {
-        c.send_side.loss_based.inherent_loss_min = v;
+        c.send_side.loss_estimator.inherent_loss_min = v;
     }),
     number(
         "loss_inherent_max",
         "largest inherent loss of a fast link (0.05)",
         (0.0, 1.0),
         |c, v| {
-            c.send_side.loss_based.inherent_loss_max = v;
+            c.send_side.loss_estimator.inherent_loss_max = v;
         },
     ),
     number(
         "loss_inherent_balance_kbps",
         "adds this over the rate to the largest inherent loss (100)",
         (0.0, 10_000.0),
-        |c, v| c.send_side.loss_based.inherent_loss_balance = rate(v),
+        |c, v| c.send_side.loss_estimator.inherent_loss_balance = rate(v),
     ),
     number(
         "loss_upper_bound",
         "loss without an upper bound of the rate (0.05)",
         (0.0, 1.0),
         |c, v| {
-            c.send_side.loss_based.upper_bound_loss = v;
+            c.send_side.loss_estimator.upper_bound_loss = v;
         },
     ),
     number(
         "loss_upper_balance_kbps",
         "upper bound of the rate times the loss above that, in kbit/s (100)",
         (1.0, 10_000.0),
-        |c, v| c.send_side.loss_based.upper_bound_balance = rate(v),
+        |c, v| c.send_side.loss_estimator.upper_bound_balance = rate(v),
     ),
     number(
         "loss_lower_bound",
         "lower bound of the rate as a share of the acknowledged one (1)",
         (0.0, 2.0),
-        |c, v| c.send_side.loss_based.lower_bound_by_acked = v,
+        |c, v| c.send_side.loss_estimator.lower_bound_by_acked = v,
     ),
     number(
         "loss_ramp_up",
         "limit of growth over the acknowledged rate (1.5)",
         (1.0, 100.0),
         |c, v| {
-            c.send_side.loss_based.ramp_up = v;
+            c.send_side.loss_estimator.ramp_up = v;
         },
     ),
     number(
@@ -222,27 +222,27 @@ const SETTINGS: &[Setting] = &[
         "the same near the rate of a hold (1.2)",
         (1.0, 100.0),
         |c, v| {
-            c.send_side.loss_based.ramp_up_in_hold = v;
+            c.send_side.loss_estimator.ramp_up_in_hold = v;
         },
     ),
     number("loss_hold_near", "near is below this factor (1.3)", (0.0, 100.0), |c, v| {
-        c.send_side.loss_based.ramp_up_hold_threshold = v;
+        c.send_side.loss_estimator.ramp_up_hold_threshold = v;
     }),
     number("loss_hold_ms", "first hold after a decrease, in ms (300)", (0.0, 60_000.0), |c, v| {
-        c.send_side.loss_based.hold_first = us(v);
+        c.send_side.loss_estimator.hold_first = us(v);
     }),
     number("loss_hold_factor", "factor of each further hold (2)", (0.0, 10.0), |c, v| {
-        c.send_side.loss_based.hold_factor = v;
+        c.send_side.loss_estimator.hold_factor = v;
     }),
     number("loss_window_factor", "growth within an increase window (1.3)", (1.0, 10.0), |c, v| {
-        c.send_side.loss_based.increase_factor = v;
+        c.send_side.loss_estimator.increase_factor = v;
     }),
     number(
         "loss_window_ms",
         "length of an increase window, in ms (300)",
         (0.0, 10_000.0),
         |c, v| {
-            c.send_side.loss_based.increase_window = us(v);
+            c.send_side.loss_estimator.increase_window = us(v);
         },
     ),
     number(
@@ -250,7 +250,7 @@ const SETTINGS: &[Setting] = &[
         "padding after an increase, in ms (2000)",
         (0.0, 60_000.0),
         |c, v| {
-            c.send_side.loss_based.padding = us(v);
+            c.send_side.loss_estimator.padding = us(v);
         },
     ),
     number(
@@ -258,17 +258,17 @@ const SETTINGS: &[Setting] = &[
         "rate of a loss that counts, over the median (2)",
         (0.0, 10.0),
         |c, v| {
-            c.send_side.loss_based.median_factor = v;
+            c.send_side.loss_estimator.median_factor = v;
         },
     ),
     (switch("loss_bytes", "loss counts bytes, not packets (1)"), |c, v| {
-        c.send_side.loss_based.counts_bytes = v != 0.0;
+        c.send_side.loss_estimator.counts_bytes = v != 0.0;
     }),
     (switch("loss_bounds_best", "the estimate itself is bounded (1)"), |c, v| {
-        c.send_side.loss_based.bounds_best = v != 0.0;
+        c.send_side.loss_estimator.bounds_best = v != 0.0;
     }),
     (switch("loss_at_start", "loss counts in the first two seconds (1)"), |c, v| {
-        c.send_side.loss_based.at_start = v != 0.0;
+        c.send_side.loss_estimator.at_start = v != 0.0;
     }),
     number(
         "backoff_rtt_ms",

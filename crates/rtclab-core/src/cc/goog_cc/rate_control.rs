@@ -42,7 +42,7 @@ enum State {
 
 /// The delay-based estimate, in bit/s.
 #[derive(Debug)]
-pub(super) struct RateControl {
+pub(super) struct AimdRateControl {
     /// What over-use leaves of the acknowledged rate.
     beta: f64,
     min: i64,
@@ -56,10 +56,10 @@ pub(super) struct RateControl {
     capacity: LinkCapacity,
 }
 
-impl RateControl {
+impl AimdRateControl {
     /// Starts without a valid estimate.
     pub(super) fn new(beta: f64) -> Self {
-        RateControl {
+        AimdRateControl {
             beta,
             min: MIN_RATE,
             estimate: UNUSED_START,
@@ -208,8 +208,8 @@ impl RateControl {
 mod tests {
     use super::*;
 
-    fn at(bps: i64) -> RateControl {
-        let mut control = RateControl::new(0.85);
+    fn at(bps: i64) -> AimdRateControl {
+        let mut control = AimdRateControl::new(0.85);
         control.set_start(bps);
         control
     }
@@ -284,12 +284,12 @@ mod tests {
 
     #[test]
     fn without_a_start_rate_five_seconds_or_over_use_give_the_estimate() {
-        let mut control = RateControl::new(0.85);
+        let mut control = AimdRateControl::new(0.85);
         assert!(!control.update(0, Usage::Normal, Some(400_000)));
         assert!(!control.update(5 * SECOND, Usage::Normal, Some(400_000)));
         assert!(control.update(5 * SECOND + 1, Usage::Normal, Some(400_000)));
         assert_eq!(control.estimate(), 401_000);
-        let mut control = RateControl::new(0.85);
+        let mut control = AimdRateControl::new(0.85);
         assert!(control.update(0, Usage::Over, Some(400_000)));
         assert_eq!(control.estimate(), 335_000);
     }

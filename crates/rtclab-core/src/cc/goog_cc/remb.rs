@@ -14,7 +14,7 @@
 use super::GoogCc;
 use super::arithmetic::{MS, bitrate, bps, micros};
 use super::options::GoogCcConfig;
-use super::rate_control::RateControl;
+use super::rate_control::AimdRateControl;
 use crate::cc::control::{
     ControlError, Controller, Decision, Estimator, Feedback, Halves, Observation, Probe,
     RateBounds, ReceivedPacket, SenderState,
@@ -128,7 +128,7 @@ struct RembReceiver {
     detector: Detector,
     incoming: ActiveRate,
     incoming_bps: Option<u64>,
-    control: RateControl,
+    control: AimdRateControl,
     probes: ProbeDetector,
     remb: RembThrottle,
     last_packet: Time,
@@ -145,9 +145,9 @@ impl RembReceiver {
             groups: Groups::new(Grouping::BURSTS_TODAY),
             filter: Filter::new(Some(KALMAN_2016)),
             detector: Detector::new(DETECTOR),
-            incoming: ActiveRate::default(),
+            incoming: ActiveRate::new(),
             incoming_bps: None,
-            control: RateControl::new(BETA),
+            control: AimdRateControl::new(BETA),
             probes: ProbeDetector::default(),
             remb: RembThrottle::new(REMB_INTERVAL),
             last_packet: Time::ZERO,

@@ -3,7 +3,7 @@
 //! Source: libwebrtc d4f25dba6a (December 2025), `send_side_bandwidth_estimation.cc`.
 
 use super::arithmetic::{INFINITE, KBPS, MS, SECOND, scale};
-use super::loss_based::{LossBased, LossBasedConfig, LossState};
+use super::loss_estimator::{LossEstimator, LossEstimatorConfig, LossState};
 use super::packet::PacketResult;
 use std::collections::VecDeque;
 
@@ -31,7 +31,7 @@ pub(in crate::cc) struct SendSideConfig {
     /// What happens when feedback stays away.
     pub(in crate::cc) backoff: BackoffConfig,
     /// The loss-based estimator.
-    pub(in crate::cc) loss_based: LossBasedConfig,
+    pub(in crate::cc) loss_estimator: LossEstimatorConfig,
 }
 
 /// Parameters of the back-off at long round-trip times.
@@ -97,7 +97,7 @@ impl ReportedLoss {
 pub(super) struct SendSide {
     backoff_config: BackoffConfig,
     backoff: Backoff,
-    loss_based: LossBased,
+    loss_estimator: LossEstimator,
     loss_state: LossState,
     reported: ReportedLoss,
     /// Smallest targets of the last second, in ascending order, and when they were set.
@@ -114,12 +114,12 @@ pub(super) struct SendSide {
 impl SendSide {
     /// No rate yet, and no limits.
     pub(super) fn new(config: &SendSideConfig) -> Self {
-        let mut loss_based = LossBased::new(&config.loss_based);
-        loss_based.set_min_max(LOWEST_RATE, DEFAULT_MAX);
+        let mut loss_estimator = LossEstimator::new(&config.loss_estimator);
+        loss_estimator.set_min_max(LOWEST_RATE, DEFAULT_MAX);
         SendSide {
             backoff_config: config.backoff,
             backoff: Backoff::default(),
-            loss_based,
+            loss_estimator,
             loss_state: LossState::DelayBased,
             reported: ReportedLoss::default(),
             history: VecDeque::new(),
@@ -177,7 +177,7 @@ impl SendSide {
     pub(super) fn set_bitrates(&mut self, start: Option<i64>, min: i64, max: i64) {
         self.min = min.max(LOWEST_RATE);
         self.max = if max > 0 && max != INFINITE { max.max(self.min) } else { DEFAULT_MAX };
-        self.loss_based.set_min_max(self.min, self.max);
+        self.loss_estimator.set_min_max(self.min, self.max);
         if let Some(start) = start {
             self.set_rate(start);
         }
@@ -205,13 +205,13 @@ impl SendSide {
     /// Sets the acknowledged rate, if there is one.
     pub(super) fn set_acknowledged(&mut self, acked: Option<i64>) {
         if let Some(acked) = acked {
-            self.loss_based.set_acknowledged(acked);
+            self.loss_estimator.set_acknowledged(acked);
         }
     }
 
     /// Takes all packets of a report for the loss-based estimate, and updates the target.
     pub(super) fn on_packets(&mut self, now: i64, packets: &[PacketResult], in_alr: bool) {
-        self.loss_based.update(packets, self.delay_limit, in_alr);
+        self.loss_estimator.update(packets, self.delay_limit, in_alr);
         self.update(now);
     }
 
@@ -228,9 +228,9 @@ impl SendSide {
                 return self.set_current(rate);
             }
         }
-        if self.loss_based.is_ready() {
-            self.loss_state = self.loss_based.state();
-            return self.set_current(self.loss_based.result());
+        if self.loss_estimator.is_ready() {
+            self.loss_state = self.loss_estimator.state();
+            return self.set_current(self.loss_estimator.result());
         }
         self.update_history(now);
         match self.reported.updated {
@@ -250,8 +250,8 @@ impl SendSide {
     }
 
     /// The loss-based estimator, for the trace.
-    pub(super) fn loss_based(&self) -> &LossBased {
-        &self.loss_based
+    pub(super) fn loss_estimator(&self) -> &LossEstimator {
+        &self.loss_estimator
     }
 
     /// Fraction lost by receiver reports, in 1/256.
@@ -285,9 +285,9 @@ impl SendSide {
         if self.may_start() && self.raised() != self.current {
             return false;
         }
-        if self.loss_based.is_ready() {
-            return self.loss_state == self.loss_based.state()
-                && self.bounded(self.loss_based.result()) == self.current;
+        if self.loss_estimator.is_ready() {
+            return self.loss_state == self.loss_estimator.state()
+                && self.bounded(self.loss_estimator.result()) == self.current;
         }
         if self.bounded(self.current) != self.current {
             return false;
@@ -310,7 +310,7 @@ impl SendSide {
     }
 
     fn may_start(&self) -> bool {
-        self.reported.fraction == 0 && !self.loss_based.is_ready_at_start()
+        self.reported.fraction == 0 && !self.loss_estimator.is_ready_at_start()
     }
 
     /// The rate, raised to the other limits.
@@ -473,7 +473,7 @@ mod tests {
         let mut send_side = at(300);
         send_side.set_delay_limit(500 * KBPS);
         report(&mut send_side, (0, 1_200), 0);
-        assert!(send_side.loss_based.is_ready());
+        assert!(send_side.loss_estimator.is_ready());
         assert_eq!(send_side.target(), 500 * KBPS);
         // A probe raises the limit, but the loss-based estimate still is the one of the last observation.
         send_side.set_rate(1_000 * KBPS);

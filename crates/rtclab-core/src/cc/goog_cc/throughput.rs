@@ -20,7 +20,7 @@ const MAX_SPAN: i64 = 5 * SECOND;
 const MAX_REORDERING: i64 = SECOND;
 
 #[derive(Clone, Copy, Debug)]
-struct Arrival {
+struct AckedPacket {
     sent: i64,
     received: i64,
     size: i64,
@@ -33,7 +33,7 @@ struct Arrival {
 #[derive(Debug)]
 pub(super) struct Throughput {
     /// Sorted by arrival.
-    window: VecDeque<Arrival>,
+    window: VecDeque<AckedPacket>,
     /// Sum of the sizes in the window.
     size: i64,
     /// Packets that were sent before their predecessor in the window.
@@ -60,7 +60,7 @@ impl Throughput {
     pub(super) fn add(&mut self, packets: &[PacketResult]) {
         for packet in packets {
             let Some(received) = packet.received else { continue };
-            self.insert(Arrival { sent: packet.sent, received, size: packet.size });
+            self.insert(AckedPacket { sent: packet.sent, received, size: packet.size });
             if self.window.back().is_some_and(|last| last.received - received > MAX_REORDERING) {
                 self.clear();
             }
@@ -77,7 +77,7 @@ impl Throughput {
     }
 
     /// Inserts behind the last packet that did not arrive later.
-    fn insert(&mut self, arrival: Arrival) {
+    fn insert(&mut self, arrival: AckedPacket) {
         self.size += arrival.size;
         let Some(last) = self.window.back() else { return self.window.push_back(arrival) };
         if arrival.received >= last.received {
@@ -130,7 +130,7 @@ impl Throughput {
 
     /// Rate at which the packets were sent that left after all that are no longer in the window; `None` if they
     /// are too few.
-    fn sent_rate(&self, first: &Arrival, last: &Arrival) -> Option<i64> {
+    fn sent_rate(&self, first: &AckedPacket, last: &AckedPacket) -> Option<i64> {
         if self.reordered == 0 && first.sent >= self.newest_left {
             // Of packets sent at the same time the first counts as the last one.
             let same = self.window.iter().rev().take_while(|packet| packet.sent == last.sent);
@@ -151,7 +151,7 @@ fn with_gap((longest, second): (i64, i64), gap: i64) -> (i64, i64) {
     (longest.max(gap), second.max(gap.min(longest)))
 }
 
-fn longest_gaps(window: &VecDeque<Arrival>) -> (i64, i64) {
+fn longest_gaps(window: &VecDeque<AckedPacket>) -> (i64, i64) {
     let mut before = window.front().map_or(0, |first| first.received);
     let (mut longest, mut second) = (0, 0);
     let (front, back) = window.as_slices();
@@ -180,7 +180,7 @@ impl Default for Sent {
 }
 
 impl Sent {
-    fn add(&mut self, packet: &Arrival) {
+    fn add(&mut self, packet: &AckedPacket) {
         self.packets += 1;
         self.size += packet.size;
         self.first = self.first.min(packet.sent);

@@ -4,6 +4,7 @@
 
 use super::arithmetic::{MS, thousands};
 use super::inter_arrival::Deltas;
+use crate::cc::receive_side::overuse::Overuse;
 use crate::cc::receive_side::state::Usage;
 
 /// Deltas count up to this many.
@@ -14,13 +15,6 @@ const FULL_DELTAS: u32 = 60;
 const MIN_DELTAS: u32 = 2;
 /// Over-use must last longer than this, in ms.
 const OVER_USE_MS: f64 = 10.0;
-/// A trend this far beyond the threshold does not move it, in ms.
-const MAX_ADAPT_MS: f64 = 15.0;
-/// Longest step in which the threshold follows the trend, in ms.
-const MAX_STEP_MS: i64 = 100;
-/// Bounds of the threshold, in ms.
-const THRESHOLD_MS: (f64, f64) = (6.0, 600.0);
-
 /// Points are kept for this many windows.
 const POINT_WINDOWS: usize = 4;
 
@@ -65,14 +59,8 @@ pub(super) struct Trendline {
     /// Arrival since the first and smoothed delay, in ms. The last [`TrendlineConfig::window`] of them count.
     points: Vec<(f64, f64)>,
     slope: f64,
-    /// Slope times number of deltas and gain, in ms.
-    trend_ms: f64,
-    threshold_ms: f64,
+    overuse: Overuse,
     adapted_ms: Option<i64>,
-    /// How long the trend has exceeded the threshold, in ms.
-    over_ms: Option<f64>,
-    over_count: u32,
-    usage: Usage,
 }
 
 impl Trendline {
@@ -86,28 +74,24 @@ impl Trendline {
             smoothed_ms: 0.0,
             points: Vec::with_capacity(POINT_WINDOWS * config.window),
             slope: 0.0,
-            trend_ms: 0.0,
-            threshold_ms: config.threshold_ms,
+            overuse: Overuse::new(config.threshold_ms),
             adapted_ms: None,
-            over_ms: None,
-            over_count: 0,
-            usage: Usage::Normal,
         }
     }
 
     /// What the detector concluded last.
     pub(super) fn usage(&self) -> Usage {
-        self.usage
+        self.overuse.usage()
     }
 
-    /// What is compared with the threshold, in ms.
+    /// What is compared with the threshold, in ms: the slope times number of deltas and gain.
     pub(super) fn trend_ms(&self) -> f64 {
-        self.trend_ms
+        self.overuse.value_ms()
     }
 
     /// The threshold, in ms.
     pub(super) fn threshold_ms(&self) -> f64 {
-        self.threshold_ms
+        self.overuse.threshold_ms()
     }
 
     /// Adds the deltas of two groups at the arrival of the packet that ended them, in microseconds.
@@ -131,39 +115,13 @@ impl Trendline {
 
     fn detect(&mut self, slope: f64, send_ms: f64, now_ms: i64) {
         if self.deltas < MIN_DELTAS {
-            self.usage = Usage::Normal;
             return;
         }
-        self.trend_ms = f64::from(self.deltas.min(FULL_DELTAS)) * slope * self.config.gain;
-        if self.trend_ms > self.threshold_ms {
-            let over_ms = self.over_ms.map_or(send_ms / 2.0, |over_ms| over_ms + send_ms);
-            self.over_ms = Some(over_ms);
-            self.over_count += 1;
-            if over_ms > OVER_USE_MS && self.over_count > 1 && slope >= self.slope {
-                self.over_ms = Some(0.0);
-                self.over_count = 0;
-                self.usage = Usage::Over;
-            }
-        } else {
-            self.over_ms = None;
-            self.over_count = 0;
-            let under = self.trend_ms < -self.threshold_ms;
-            self.usage = if under { Usage::Under } else { Usage::Normal };
-        }
+        let trend_ms = f64::from(self.deltas.min(FULL_DELTAS)) * slope * self.config.gain;
+        self.overuse.compare(trend_ms, slope >= self.slope, send_ms, OVER_USE_MS);
         self.slope = slope;
-        self.adapt_threshold(now_ms);
-    }
-
-    fn adapt_threshold(&mut self, now_ms: i64) {
-        let since = self.adapted_ms.replace(now_ms).unwrap_or(now_ms);
-        let size = self.trend_ms.abs();
-        if size > self.threshold_ms + MAX_ADAPT_MS {
-            return;
-        }
-        let k = if size < self.threshold_ms { self.config.k_down } else { self.config.k_up };
-        let step_ms = (now_ms - since).min(MAX_STEP_MS) as f64;
-        self.threshold_ms += k * (size - self.threshold_ms) * step_ms;
-        self.threshold_ms = self.threshold_ms.clamp(THRESHOLD_MS.0, THRESHOLD_MS.1);
+        let since_ms = self.adapted_ms.replace(now_ms).unwrap_or(now_ms);
+        self.overuse.adapt((self.config.k_up, self.config.k_down), (now_ms - since_ms) as f64);
     }
 }
 
@@ -225,17 +183,5 @@ mod tests {
         assert!(steps[..19].iter().all(|step| step.2 == Usage::Normal));
         assert_eq!(steps[19].2, Usage::Under);
         assert!(run(20, 200).iter().all(|step| step.2 == Usage::Normal));
-    }
-
-    #[test]
-    fn a_trend_far_beyond_the_threshold_does_not_move_it() {
-        let mut trendline = Trendline::new(TrendlineConfig::default());
-        trendline.threshold_ms = 20.0;
-        trendline.adapted_ms = Some(0);
-        for (trend_ms, threshold_ms) in [(35.1, 20.0), (34.9, 20.0 + 0.0087 * 14.9 * 100.0)] {
-            trendline.trend_ms = trend_ms;
-            trendline.adapt_threshold(trendline.adapted_ms.unwrap_or(0) + 200);
-            assert!((trendline.threshold_ms() - threshold_ms).abs() < 1e-9, "{trend_ms}");
-        }
     }
 }

@@ -1,18 +1,11 @@
 //! Detects over-use of the path from the offset that a filter estimates.
 
+use super::overuse::Overuse;
 use super::state::{Region, Usage};
 use crate::units::Time;
 
 /// Maximum number of differences that the offset is multiplied by.
 const MAX_FACTOR: u32 = 60;
-/// Over-use needs an offset that is too large for at least this many consecutive groups.
-const MIN_GROUPS: u32 = 2;
-/// A value further than this above an adaptive threshold does not move it, in ms.
-const MAX_ADAPT_DISTANCE_MS: f64 = 15.0;
-/// Bounds of an adaptive threshold, in ms.
-const ADAPTIVE_BOUNDS_MS: (f64, f64) = (6.0, 600.0);
-/// Longest time that a single step of an adaptive threshold accounts for.
-const MAX_ADAPT_STEP: Time = Time::from_millis(100);
 
 /// Variant of the detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,12 +39,8 @@ pub(crate) enum Threshold {
 /// Source: libwebrtc 4d06db557a and 524ecc29dd, `overuse_detector.cc`; draft-ietf-rmcat-gcc-02, 5.4.
 pub(crate) struct Detector {
     config: DetectorConfig,
-    threshold_ms: f64,
-    usage: Usage,
-    over_time_ms: Option<f64>,
-    over_groups: u32,
+    overuse: Overuse,
     previous_offset: f64,
-    value_ms: f64,
     raised: (f64, f64),
     adapted: Option<Time>,
 }
@@ -60,29 +49,25 @@ impl Detector {
     pub(crate) fn new(config: DetectorConfig) -> Self {
         Detector {
             config,
-            threshold_ms: config.threshold_ms,
-            usage: Usage::Normal,
-            over_time_ms: None,
-            over_groups: 0,
+            overuse: Overuse::new(config.threshold_ms),
             previous_offset: 0.0,
-            value_ms: 0.0,
             raised: (0.0, config.threshold_ms),
             adapted: None,
         }
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        self.usage
+        self.overuse.usage()
     }
 
     /// The threshold in ms. With [`DetectorConfig::accumulates`] it applies to the offset times the count.
     pub(crate) fn threshold_ms(&self) -> f64 {
-        self.threshold_ms
+        self.overuse.threshold_ms()
     }
 
     /// The value last compared with the threshold, in ms.
     pub(crate) fn value_ms(&self) -> f64 {
-        self.value_ms
+        self.overuse.value_ms()
     }
 
     /// Value and threshold, in ms, when over-use was last signalled.
@@ -92,7 +77,7 @@ impl Detector {
 
     /// Whether an offset after `count` differences lies within the threshold.
     pub(crate) fn is_stable(&self, offset_ms: f64, count: u32) -> bool {
-        self.scaled(offset_ms, count).abs() < self.threshold_ms
+        self.scaled(offset_ms, count).abs() < self.threshold_ms()
     }
 
     fn scaled(&self, offset_ms: f64, count: u32) -> f64 {
@@ -111,46 +96,23 @@ impl Detector {
             return;
         }
         let value = self.scaled(offset_ms, count);
-        self.value_ms = value;
-        if value > self.threshold_ms {
-            let time = self.over_time_ms.map_or(send_ms / 2.0, |time| time + send_ms);
-            self.over_time_ms = Some(time);
-            self.over_groups += 1;
-            if time > self.config.over_use_ms && self.over_groups >= MIN_GROUPS && rising {
-                self.over_time_ms = Some(0.0);
-                self.over_groups = 0;
-                self.usage = Usage::Over;
-                self.raised = (value, self.threshold_ms);
-            }
-        } else {
-            self.over_time_ms = None;
-            self.over_groups = 0;
-            let under = value < -self.threshold_ms;
-            self.usage = if under { Usage::Under } else { Usage::Normal };
+        let threshold = self.threshold_ms();
+        if self.overuse.compare(value, rising, send_ms, self.config.over_use_ms) {
+            self.raised = (value, threshold);
         }
         if let Threshold::Adaptive { up, down } = self.config.threshold {
-            self.adapt(now, value.abs(), (up, down));
+            let elapsed = now.saturating_sub(self.adapted.replace(now).unwrap_or(now));
+            self.overuse.adapt((up, down), elapsed.as_secs_f64() * 1e3);
         }
-    }
-
-    fn adapt(&mut self, now: Time, value: f64, (up, down): (f64, f64)) {
-        let elapsed = now.saturating_sub(self.adapted.replace(now).unwrap_or(now));
-        if value > self.threshold_ms + MAX_ADAPT_DISTANCE_MS {
-            return;
-        }
-        let gain = if value < self.threshold_ms { down } else { up };
-        let step_ms = elapsed.min(MAX_ADAPT_STEP).as_secs_f64() * 1e3;
-        let threshold = self.threshold_ms + gain * (value - self.threshold_ms) * step_ms;
-        self.threshold_ms = threshold.clamp(ADAPTIVE_BOUNDS_MS.0, ADAPTIVE_BOUNDS_MS.1);
     }
 
     /// Takes the region of the rate control.
     pub(crate) fn set_region(&mut self, region: Region) {
         if self.config.threshold == Threshold::ByRegion {
-            self.threshold_ms = match region {
+            self.overuse.set_threshold_ms(match region {
                 Region::MaxUnknown => self.config.threshold_ms,
                 Region::AboveMax | Region::NearMax => self.config.threshold_ms / 2.0,
-            };
+            });
         }
     }
 }

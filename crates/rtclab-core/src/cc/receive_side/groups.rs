@@ -10,12 +10,12 @@ pub(crate) struct Grouping {
     /// Packets sent within this time of the first packet of a group belong to it.
     pub(crate) length_ms: f64,
     /// Which packets that arrive in a burst after a backlog stay in one group.
-    pub(crate) bursts: Bursts,
+    pub(crate) bursts: BurstRule,
 }
 
 /// Which packets that arrive in a burst stay in one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bursts {
+pub(crate) enum BurstRule {
     /// None beyond the length of the group.
     Split,
     /// All that arrive sooner after the last one than they were sent.
@@ -27,18 +27,21 @@ pub(crate) enum Bursts {
 impl Grouping {
     /// Packets of one frame: the same RTP timestamp, on a 90 kHz clock.
     pub(crate) const FRAMES: Grouping =
-        Grouping { ticks_per_ms: 90.0, length_ms: 0.0, bursts: Bursts::Split };
+        Grouping { ticks_per_ms: 90.0, length_ms: 0.0, bursts: BurstRule::Split };
     /// Packets within 5 ms of abs-send-time, shifted from 24 to 32 bits.
-    pub(crate) const BURSTS_OF_5_MS: Grouping =
-        Grouping { ticks_per_ms: (1 << 26) as f64 / 1e3, length_ms: 5.0, bursts: Bursts::Merged };
+    pub(crate) const BURSTS_OF_5_MS: Grouping = Grouping {
+        ticks_per_ms: (1 << 26) as f64 / 1e3,
+        length_ms: 5.0,
+        bursts: BurstRule::Merged,
+    };
     /// The same, as libwebrtc f3ae3eb62e (August 2026) groups them.
     pub(crate) const BURSTS_TODAY: Grouping =
-        Grouping { bursts: Bursts::MergedFor100Ms, ..Grouping::BURSTS_OF_5_MS };
+        Grouping { bursts: BurstRule::MergedFor100Ms, ..Grouping::BURSTS_OF_5_MS };
 }
 
 /// A packet that arrives within this time of the previous one of its group may belong to a burst.
 const BURST_ARRIVAL_MS: i64 = 5;
-/// With [`Bursts::MergedFor100Ms`], a burst ends this long after the first arrival of its group.
+/// With [`BurstRule::MergedFor100Ms`], a burst ends this long after the first arrival of its group.
 const LONGEST_BURST_MS: i64 = 100;
 
 /// Differences between two consecutive groups.
@@ -101,11 +104,11 @@ impl Groups {
         let send_ms = f64::from(ticks) / grouping.ticks_per_ms;
         let gap_ms = arrival_ms - current.complete_ms;
         let burst = match grouping.bursts {
-            Bursts::Split => false,
-            Bursts::Merged => {
+            BurstRule::Split => false,
+            BurstRule::Merged => {
                 ticks == 0 || (gap_ms <= BURST_ARRIVAL_MS && (gap_ms as f64) < send_ms)
             }
-            Bursts::MergedFor100Ms => {
+            BurstRule::MergedFor100Ms => {
                 let send_ms = (send_ms + 0.5).floor() as i64;
                 let length_ms = arrival_ms - current.first_arrival_ms;
                 let catches_up = gap_ms <= BURST_ARRIVAL_MS && gap_ms < send_ms;

@@ -1,86 +1,69 @@
 //! The rate at which media arrives.
 
+use crate::sliding::SlidingSum;
 use crate::units::{Bytes, Time};
-use std::collections::VecDeque;
 
 /// Payload rate over a sliding window. It always divides by the whole window, as libwebrtc did, so it reads
 /// low during the first one.
 pub(crate) struct IncomingRate {
-    window: Time,
-    packets: VecDeque<(Time, Bytes)>,
-    total: Bytes,
+    length: Time,
+    window: SlidingSum<Bytes>,
 }
 
 impl IncomingRate {
-    pub(crate) fn new(window: Time) -> Self {
-        IncomingRate { window, packets: VecDeque::new(), total: Bytes::ZERO }
+    pub(crate) fn new(length: Time) -> Self {
+        IncomingRate { length, window: SlidingSum::new(length) }
     }
 
     pub(crate) fn add(&mut self, now: Time, size: Bytes) {
-        self.packets.push_back((now, size));
-        self.total += size;
+        self.window.add(now, size);
     }
 
     /// The rate in bit/s over the window that ends at `now`.
     pub(crate) fn bps(&mut self, now: Time) -> f64 {
-        while let Some((at, size)) = self.packets.front().copied()
-            && at + self.window <= now
-        {
-            self.packets.pop_front();
-            self.total -= size;
-        }
-        self.total.bits() as f64 / self.window.as_secs_f64()
+        self.window.sum(now).bits() as f64 / self.length.as_secs_f64()
     }
 }
 
-/// Payload rate over the last second, or since the first packet if that came later.
+/// Payload rate over the last second, or since the first packet if that came later, in whole milliseconds.
 ///
 /// Source: libwebrtc f3ae3eb62e (August 2026), `rate_statistics.cc`, and its use in
 /// `remote_bitrate_estimator_abs_send_time.cc`, which starts anew after a second without packets.
-#[derive(Default)]
 pub(crate) struct ActiveRate {
-    /// Arrival of the first packet, in ms.
-    first_ms: Option<u64>,
-    packets: VecDeque<(u64, Bytes)>,
-    total: Bytes,
+    /// Arrival of the first packet.
+    first: Option<Time>,
+    window: SlidingSum<Bytes>,
 }
 
 impl ActiveRate {
-    const WINDOW_MS: u64 = 1_000;
+    const WINDOW: Time = Time::from_secs(1);
+
+    pub(crate) fn new() -> Self {
+        ActiveRate { first: None, window: SlidingSum::new(Self::WINDOW) }
+    }
 
     pub(crate) fn add(&mut self, now: Time, size: Bytes) {
-        let now_ms = now.as_millis();
-        self.discard_old(now_ms);
-        if self.packets.is_empty() {
-            self.first_ms = None;
+        let now = now.floor_to(MILLISECOND);
+        if self.window.count(now) == 0 {
+            self.first = Some(now);
         }
-        self.first_ms.get_or_insert(now_ms);
-        self.packets.push_back((now_ms, size));
-        self.total += size;
+        self.window.add(now, size);
     }
 
     /// The rate in bit/s; `None` if there are too few packets.
     pub(crate) fn bps(&mut self, now: Time) -> Option<u64> {
-        let now_ms = now.as_millis();
-        self.discard_old(now_ms);
-        let window_ms = (now_ms.saturating_sub(self.first_ms?) + 1).min(Self::WINDOW_MS);
-        let known = match self.packets.len() {
+        let now = now.floor_to(MILLISECOND);
+        let active = (now.saturating_sub(self.first?) + MILLISECOND).min(Self::WINDOW);
+        let known = match self.window.count(now) {
             0 => false,
-            1 => window_ms == Self::WINDOW_MS,
-            _ => window_ms > 1,
+            1 => active == Self::WINDOW,
+            _ => active > MILLISECOND,
         };
-        known.then(|| self.total.bits() * 1_000 / window_ms)
-    }
-
-    fn discard_old(&mut self, now_ms: u64) {
-        while let Some((at, size)) = self.packets.front().copied()
-            && at + Self::WINDOW_MS <= now_ms
-        {
-            self.packets.pop_front();
-            self.total -= size;
-        }
+        known.then(|| self.window.sum(now).bits() * 1_000 / active.as_millis())
     }
 }
+
+const MILLISECOND: Time = Time::from_millis(1);
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +72,7 @@ mod tests {
     /// 1250 B every 10 ms are 1 Mbit/s, plus the one packet at both ends of a window.
     #[test]
     fn an_active_rate_does_not_count_the_time_before_the_first_packet() {
-        let mut rate = ActiveRate::default();
+        let mut rate = ActiveRate::new();
         let ms = Time::from_millis;
         rate.add(ms(5_000), Bytes(1_250));
         assert_eq!(rate.bps(ms(5_000)), None);

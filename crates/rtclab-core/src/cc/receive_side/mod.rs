@@ -9,6 +9,7 @@ pub(crate) mod groups;
 pub(crate) mod incoming;
 pub(crate) mod increase;
 pub(crate) mod kalman;
+pub(crate) mod overuse;
 pub(crate) mod probe;
 pub(crate) mod rate_control;
 pub(crate) mod remb;
@@ -21,7 +22,7 @@ use groups::{Grouping, Groups};
 use incoming::IncomingRate;
 use kalman::{Filter, KalmanConfig};
 use probe::ProbeDetector;
-use rate_control::{Input, RateControl, RateControlConfig};
+use rate_control::{Input, RateControlConfig, ReceiveSideRateControl};
 use remb::RembThrottle;
 use state::Usage;
 use std::collections::VecDeque;
@@ -82,7 +83,7 @@ pub(crate) struct ReceiveSide {
     filter: Filter,
     detector: Detector,
     incoming: IncomingRate,
-    control: RateControl,
+    control: ReceiveSideRateControl,
     probes: ProbeDetector,
     remb: RembThrottle,
     last_packet: Time,
@@ -99,7 +100,7 @@ impl ReceiveSide {
             filter: Filter::new(config.kalman),
             detector: Detector::new(config.detector),
             incoming: IncomingRate::new(config.window),
-            control: RateControl::new(config.rate_control),
+            control: ReceiveSideRateControl::new(config.rate_control),
             probes: ProbeDetector::default(),
             remb: RembThrottle::new(config.remb_interval),
             last_packet: Time::ZERO,

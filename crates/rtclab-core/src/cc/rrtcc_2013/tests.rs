@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cc::control::{Controller, Feedback, SenderState};
-use crate::cc::receive_side::rate_control::{Input, RateControl};
+use crate::cc::receive_side::rate_control::{Input, ReceiveSideRateControl};
 use crate::cc::receive_side::state::Usage;
 use crate::units::Bitrate;
 use std::collections::BTreeMap;
@@ -24,12 +24,12 @@ fn map(given: &Given) -> BTreeMap<String, f64> {
 /// A_r in kbit/s after a detector's signals, one a second from 3 s on, each with the incoming rate in kbit/s.
 /// A_r is 1 Mbit/s before.
 fn receiver(given: &Given, signals: &[(Usage, f64)]) -> f64 {
-    let mut control = RateControl::new(rate_control(Options(&map(given))));
+    let mut control = ReceiveSideRateControl::new(rate_control(Options(&map(given))));
     control.set_estimate(Time::from_secs(2), Bitrate::from_mbps(1));
     run(&mut control, signals).expect("an estimate")
 }
 
-fn run(control: &mut RateControl, signals: &[(Usage, f64)]) -> Option<f64> {
+fn run(control: &mut ReceiveSideRateControl, signals: &[(Usage, f64)]) -> Option<f64> {
     for (second, &(usage, kbps)) in (3..).zip(signals) {
         let raised_ms = (26.0, 25.0);
         let input = Input {
@@ -80,7 +80,7 @@ fn the_printed_equation_has_no_estimate_before_the_first_signal() {
     for (usage, first) in
         [(Usage::Normal, None), (Usage::Over, Some(255.0)), (Usage::Under, Some(450.0))]
     {
-        let mut control = RateControl::new(rate_control(Options(&options)));
+        let mut control = ReceiveSideRateControl::new(rate_control(Options(&options)));
         assert_eq!(run(&mut control, &[(Usage::Normal, 300.0); 10]), None);
         assert_eq!(run(&mut control, &[(usage, 300.0)]), first);
     }

@@ -25,7 +25,7 @@ const BACK_WINDOW: Time = Time::from_millis(500);
 const MAX_KEPT: usize = 1 << 15;
 
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct ArrivalLog {
     /// When a browser's timers run; a server's timers are exact.
     grid: Option<Grid>,
     unwrapper: SeqUnwrapper,
@@ -39,10 +39,10 @@ pub(super) struct Arrivals {
     count: u8,
 }
 
-impl Arrivals {
+impl ArrivalLog {
     /// No arrivals yet. Reports leave on the grid, if there is one.
     pub(super) fn new(grid: Option<Grid>) -> Self {
-        Arrivals { grid, ..Arrivals::default() }
+        ArrivalLog { grid, ..ArrivalLog::default() }
     }
 
     pub(super) fn note(&mut self, now: Time, seq: u16) {
@@ -144,14 +144,14 @@ mod tests {
     use super::*;
 
     /// Sequence numbers of the next report, and whether each has arrived.
-    fn next(arrivals: &mut Arrivals) -> Vec<(u16, bool)> {
+    fn next(arrivals: &mut ArrivalLog) -> Vec<(u16, bool)> {
         let report = arrivals.take((1, 2)).unwrap_or_default();
         report.arrivals().map(|(seq, ticks)| (seq, ticks.is_some())).collect()
     }
 
     #[test]
     fn a_report_starts_after_the_last_one_and_ends_with_the_newest_packet() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = ArrivalLog::default();
         [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         assert_eq!(next(&mut arrivals), [(7, true), (8, false), (9, true)]);
         assert_eq!(arrivals.take((1, 2)), None);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_late_packet_is_reported_together_with_the_new_ones_after_it() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = ArrivalLog::default();
         [7, 9].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
         next(&mut arrivals);
         [10, 8].into_iter().for_each(|seq| arrivals.note(Time::ZERO, seq));
@@ -171,7 +171,7 @@ mod tests {
     /// Reports again from another copy of a packet on, with the time at which the first one arrived.
     #[test]
     fn a_second_copy_of_a_reported_packet_repeats_its_arrival_and_those_after_it() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = ArrivalLog::default();
         let at = Time::from_millis;
         [(64, 7), (65, 8)].into_iter().for_each(|(ms, seq)| arrivals.note(at(ms), seq));
         let first = arrivals.take((1, 2)).expect("a report");
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_reported_arrival_is_forgotten_after_half_a_second() {
         for (later, second_is_known) in [(499, true), (500, false)] {
-            let mut arrivals = Arrivals::default();
+            let mut arrivals = ArrivalLog::default();
             let at = |ms: u64| Time::from_millis(1_000 + ms);
             [7, 9].into_iter().for_each(|seq| arrivals.note(at(0), seq));
             next(&mut arrivals);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_however_far_sequence_numbers_jump() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = ArrivalLog::default();
         for jump in 0..20_u16 {
             arrivals.note(Time::ZERO, jump.wrapping_mul(30_000));
             assert!(arrivals.seen.len() <= MAX_KEPT, "{}", arrivals.seen.len());
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_report_of_more_than_500_packets_is_split() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = ArrivalLog::default();
         (0..600).for_each(|seq| arrivals.note(Time::ZERO, seq));
         assert_eq!([next(&mut arrivals).len(), next(&mut arrivals).len()], [500, 100]);
     }

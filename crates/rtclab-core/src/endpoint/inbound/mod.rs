@@ -8,7 +8,7 @@ mod transit;
 mod video;
 
 use super::config::{Direction, StreamConfig};
-use super::event::Event;
+use super::event::EndpointEvent;
 use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
@@ -20,7 +20,7 @@ use crate::rtp::RtcpPacket;
 use crate::rtp::rtcp::{Nack, PictureLossIndication, ReceiverReport, Remb, ReportBlock};
 use crate::stack::{FeedbackKind, RtcpSchedule};
 use crate::units::{Bitrate, Bytes, Time};
-use arrivals::Arrivals;
+use arrivals::ArrivalLog;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -36,10 +36,10 @@ const DEFAULT_RTT: Time = Time::from_millis(100);
 /// Interval of the timers whose phases are drawn.
 const SECOND: Time = Time::from_secs(1);
 
-pub(super) struct Receiver {
+pub(super) struct ReceivingHalf {
     local_ssrc: u32,
     feedback: FeedbackKind,
-    arrivals: Arrivals,
+    arrivals: ArrivalLog,
     /// Receiver half of the congestion control.
     pub(super) estimator: Option<Box<dyn Estimator>>,
     calls: CallsAtOnce,
@@ -62,7 +62,7 @@ pub(super) struct Receiver {
     pub(super) has_reported: bool,
 }
 
-impl Receiver {
+impl ReceivingHalf {
     pub(super) fn new(
         direction: &Direction,
         local_ssrc: u32,
@@ -79,10 +79,10 @@ impl Receiver {
             direction.streams.iter().partition(|stream| stream.is_video());
         let plays_audio = plays && direction.stack.plays_audio;
         let audio = |config| InboundAudio::new(config, plays_audio);
-        Receiver {
+        ReceivingHalf {
             local_ssrc,
             feedback: direction.stack.feedback,
-            arrivals: Arrivals::new(plays.then_some(timers.grid)),
+            arrivals: ArrivalLog::new(plays.then_some(timers.grid)),
             estimator,
             calls: CallsAtOnce::default(),
             remb: None,
@@ -210,7 +210,7 @@ impl Receiver {
     }
 
     /// Sends what is due; feedback takes its share of the `target` rate. Frames may be due as well; see
-    /// [`Receiver::show_frames`].
+    /// [`ReceivingHalf::show_frames`].
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
@@ -294,11 +294,11 @@ impl Receiver {
     }
 
     /// Reports the frames that are due.
-    pub(super) fn show_frames(&mut self, now: Time, events: &mut VecDeque<Event>) {
+    pub(super) fn show_frames(&mut self, now: Time, events: &mut VecDeque<EndpointEvent>) {
         for video in &mut self.videos {
             let ssrc = video.config.ssrc;
             while let Some(frame) = video.poll_frame(now) {
-                events.push_back(Event::FrameRendered { ssrc, frame });
+                events.push_back(EndpointEvent::FrameRendered { ssrc, frame });
             }
         }
         self.follow_videos();

@@ -7,7 +7,7 @@ use crate::endpoint::format::VIDEO_CLOCK;
 use crate::endpoint::or_never;
 use crate::media::fec::FecDecoder;
 use crate::media::grid::Timers;
-use crate::media::nack::{Arrival, Nack};
+use crate::media::nack::{Nack, NackArrival};
 use crate::media::playout::{AnyPlayout, Playout, Rendered};
 use crate::media::repair::Retransmission;
 use crate::packet::{FecBlock, Rtp, RtpPayload, VideoPart};
@@ -152,7 +152,7 @@ impl InboundVideo {
         repaired: bool,
     ) {
         let arrival = self.nack.on_packet(now, seq);
-        if arrival == Arrival::Duplicate || !self.plays {
+        if arrival == NackArrival::Duplicate || !self.plays {
             return;
         }
         let frame = self.pictures.unwrap(part.picture_id);
@@ -161,9 +161,9 @@ impl InboundVideo {
             transit.note(now, timestamp, VIDEO_CLOCK);
         }
         let ids = (seq, frame, timestamp);
-        let requested = arrival == (Arrival::Filled { requested: true });
+        let requested = arrival == (NackArrival::Filled { requested: true });
         let in_time = self.playout.on_packet(now, part, header.marker, ids, requested);
-        let filled = matches!(arrival, Arrival::Filled { .. });
+        let filled = matches!(arrival, NackArrival::Filled { .. });
         self.repaired += u64::from(in_time && repaired && filled);
         if self.forgets
             && let Some(settled) = self.playout.settled_seq()

@@ -1,6 +1,6 @@
 //! Streams that another end of the node receives, and that this one sends on.
 
-use super::{OutboundStream, Sender, Source};
+use super::{MediaSource, OutboundStream, SendingHalf};
 use crate::cc::ControlError;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::fan_out::{FanOut, Forwarded, Stored};
@@ -88,7 +88,7 @@ impl ForwardedStream {
     }
 }
 
-impl Sender {
+impl SendingHalf {
     /// Sends on a packet of another end of this node, with what happened to it since its sender sent it.
     pub(in crate::endpoint) fn forward(
         &mut self,
@@ -99,7 +99,7 @@ impl Sender {
     ) -> Result<(), ControlError> {
         let &Forwarded { ref packet, payload_bytes, stream: index, known, repairs } = forwarded;
         let stream = self.streams.get_mut(index).map(|stream| &mut stream.source);
-        let Some(Source::Forwarded(stream)) = stream else { return Ok(()) };
+        let Some(MediaSource::Forwarded(stream)) = stream else { return Ok(()) };
         let since = *stream.since.get_or_insert(now);
         let is_known = known.is_some_and(|at| at >= since);
         if is_known && repairs {
@@ -130,7 +130,7 @@ impl Sender {
         for &seq in lost {
             let Some((index, stored)) = fan_out.find(ssrc, seq) else { continue };
             let Some(stream) = self.streams.get_mut(index) else { continue };
-            let Source::Forwarded(source) = &mut stream.source else { continue };
+            let MediaSource::Forwarded(source) = &mut stream.source else { continue };
             let packet = source.retransmission(now, seq, rtt, &stored, &stream.config);
             let Some(packet) = packet else { continue };
             if source.resent.len() > MOST_RESENT {
@@ -156,7 +156,7 @@ impl Sender {
             self.send_at_once(now, index, waiting, payload_bytes, outbox);
             return Ok(());
         }
-        let Source::Forwarded(source) = &mut self.streams[index].source else { return Ok(()) };
+        let MediaSource::Forwarded(source) = &mut self.streams[index].source else { return Ok(()) };
         let Waiting { kind, seq, packet: Rtp { header, .. }, .. } = waiting;
         let RtpHeader { timestamp, marker, .. } = header;
         let part = VideoPart { bytes: payload_bytes as u16, ..VideoPart::default() };

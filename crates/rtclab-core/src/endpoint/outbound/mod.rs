@@ -10,7 +10,7 @@ mod store;
 mod video;
 
 use super::config::{AudioConfig, Direction, Forwarding, Media, StreamConfig};
-use super::event::Event;
+use super::event::EndpointEvent;
 use super::format::{AUDIO_CLOCK, RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
@@ -63,11 +63,11 @@ pub(super) struct OutboundStream {
     pub(super) pli_count: u64,
     /// When a request for a key frame was last followed.
     key_requested: Option<Time>,
-    pub(super) source: Source,
+    pub(super) source: MediaSource,
 }
 
 /// Where a stream's media comes from.
-pub(super) enum Source {
+pub(super) enum MediaSource {
     Video(Box<VideoStream>),
     Audio { config: AudioConfig, microphone: Microphone, fec: InBandFec },
     Forwarded(ForwardedStream),
@@ -91,15 +91,17 @@ impl OutboundStream {
             pli_count: 0,
             key_requested: None,
             source: match config.media {
-                _ if is_forwarded => Source::Forwarded(ForwardedStream::default()),
+                _ if is_forwarded => MediaSource::Forwarded(ForwardedStream::default()),
                 Media::Video(video) => {
                     let repair = config.repair;
-                    Source::Video(Box::new(VideoStream::new(video, stack, repair, start, seed)))
+                    MediaSource::Video(Box::new(VideoStream::new(
+                        video, stack, repair, start, seed,
+                    )))
                 }
                 Media::Audio(config) => {
                     let microphone =
                         Microphone::new(start, config.frame_ns, in_browser.then_some(!seed));
-                    Source::Audio { config, microphone, fec: InBandFec::default() }
+                    MediaSource::Audio { config, microphone, fec: InBandFec::default() }
                 }
             },
         }
@@ -107,29 +109,29 @@ impl OutboundStream {
 
     pub(super) fn video(&self) -> Option<&VideoStream> {
         match &self.source {
-            Source::Video(video) => Some(video),
-            Source::Audio { .. } | Source::Forwarded(_) => None,
+            MediaSource::Video(video) => Some(video),
+            MediaSource::Audio { .. } | MediaSource::Forwarded(_) => None,
         }
     }
 
     fn video_mut(&mut self) -> Option<&mut VideoStream> {
         match &mut self.source {
-            Source::Video(video) => Some(video),
-            Source::Audio { .. } | Source::Forwarded(_) => None,
+            MediaSource::Video(video) => Some(video),
+            MediaSource::Audio { .. } | MediaSource::Forwarded(_) => None,
         }
     }
 
     fn poll_timeout(&self) -> Time {
         match &self.source {
-            Source::Video(video) => video.poll_timeout(),
-            Source::Audio { microphone, .. } => microphone.poll_timeout(),
-            Source::Forwarded(_) => Time::MAX,
+            MediaSource::Video(video) => video.poll_timeout(),
+            MediaSource::Audio { microphone, .. } => microphone.poll_timeout(),
+            MediaSource::Forwarded(_) => Time::MAX,
         }
     }
 
     /// Takes the share of lost packets, in 256ths, that a report on this stream tells.
     pub(super) fn on_loss(&mut self, now: Time, fraction: u8) {
-        if let Source::Audio { fec, .. } = &mut self.source {
+        if let MediaSource::Audio { fec, .. } = &mut self.source {
             fec.on_report(now, fraction);
         }
     }
@@ -137,8 +139,8 @@ impl OutboundStream {
     /// Whether the audio packet with this RTP timestamp carries a copy of the frame before it.
     fn has_fec(&self, timestamp: u32) -> bool {
         match &self.source {
-            Source::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
-            Source::Video(_) | Source::Forwarded(_) => false,
+            MediaSource::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
+            MediaSource::Video(_) | MediaSource::Forwarded(_) => false,
         }
     }
 
@@ -155,14 +157,14 @@ impl OutboundStream {
     }
 }
 
-pub(super) struct Sender {
+pub(super) struct SendingHalf {
     stack: &'static StackProfile,
     direction: Direction,
     /// How it forwards what it sends; `None` if it sends its own media.
     forwarding: Option<Forwarding>,
     /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
-    /// Indices of the video streams; [`Sender::allocate`] puts those that can use least first.
+    /// Indices of the video streams; [`SendingHalf::allocate`] puts those that can use least first.
     by_need: Vec<usize>,
     /// Index of the video stream that sent last; padding goes with it.
     padding_stream: usize,
@@ -171,7 +173,7 @@ pub(super) struct Sender {
     /// When there are pictures to encode.
     pictures_from: Time,
     pub(super) controller: Box<dyn Controller>,
-    /// When the controller is called next, as of the last [`Sender::poll_timeout`].
+    /// When the controller is called next, as of the last [`SendingHalf::poll_timeout`].
     control: Time,
     /// The controller's decision as of its last call.
     decision: Decision,
@@ -204,14 +206,14 @@ pub(super) struct Sender {
     reported_loss: f64,
 }
 
-impl Sender {
+impl SendingHalf {
     pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
         let direction = config.sends.clone();
         let padding = packet_size(Repair::None, Kind::Padding, direction.stack.pacing.padding().0);
         let decision = controller.decision();
         let streams = &direction.streams;
         let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
-        Sender {
+        SendingHalf {
             stack: direction.stack,
             pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
             padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
@@ -288,8 +290,10 @@ impl Sender {
         clock: u64,
     ) -> Option<u32> {
         match &stream.source {
-            Source::Forwarded(forwarded) => forwarded.rtp_timestamp(now, clock),
-            Source::Video(_) | Source::Audio { .. } => Some(self.rtp_timestamp(now, clock)),
+            MediaSource::Forwarded(forwarded) => forwarded.rtp_timestamp(now, clock),
+            MediaSource::Video(_) | MediaSource::Audio { .. } => {
+                Some(self.rtp_timestamp(now, clock))
+            }
         }
     }
 
@@ -341,7 +345,7 @@ impl Sender {
         &mut self,
         now: Time,
         outbox: &mut Outbox,
-        events: &mut VecDeque<Event>,
+        events: &mut VecDeque<EndpointEvent>,
     ) -> Result<(), ControlError> {
         if !self.started {
             return Ok(());
@@ -367,9 +371,9 @@ impl Sender {
                 continue;
             }
             match &stream.source {
-                Source::Video(_) => self.encode(now, index, events),
-                Source::Audio { .. } => self.sample_audio(now, index),
-                Source::Forwarded(_) => {}
+                MediaSource::Video(_) => self.encode(now, index, events),
+                MediaSource::Audio { .. } => self.sample_audio(now, index),
+                MediaSource::Forwarded(_) => {}
             }
         }
         if std::mem::take(&mut self.has_encoded) {
@@ -489,7 +493,7 @@ impl Sender {
         now: Time,
         ssrc: u32,
         seqs: &[u16],
-        events: &mut VecDeque<Event>,
+        events: &mut VecDeque<EndpointEvent>,
     ) {
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let Some(index) = self.streams.iter().position(|stream| stream.config.ssrc == ssrc) else {
@@ -498,8 +502,8 @@ impl Sender {
         let stream = &mut self.streams[index];
         stream.nack_count += 1;
         let repair = stream.config.repair;
-        if let Source::Forwarded(_) = stream.source {
-            return events.push_back(Event::PacketsRequested { ssrc, lost: seqs.to_vec() });
+        if let MediaSource::Forwarded(_) = stream.source {
+            return events.push_back(EndpointEvent::PacketsRequested { ssrc, lost: seqs.to_vec() });
         }
         let Some(video) = stream.video_mut() else { return };
         for &seq in seqs {
@@ -510,12 +514,17 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_key_request(&mut self, now: Time, ssrc: u32, events: &mut VecDeque<Event>) {
+    pub(super) fn on_key_request(
+        &mut self,
+        now: Time,
+        ssrc: u32,
+        events: &mut VecDeque<EndpointEvent>,
+    ) {
         let today = self.stack.retransmission == Retransmission::Today;
         if let Some(stream) = self.stream(ssrc) {
             stream.pli_count += 1;
-            if let Source::Forwarded(_) = stream.source {
-                return events.push_back(Event::KeyFrameRequested);
+            if let MediaSource::Forwarded(_) = stream.source {
+                return events.push_back(EndpointEvent::KeyFrameRequested);
             }
             if today && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL) {
                 return;
@@ -644,7 +653,7 @@ impl Sender {
         Ok(())
     }
 
-    fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<Event>) {
+    fn encode(&mut self, now: Time, index: usize, events: &mut VecDeque<EndpointEvent>) {
         self.has_encoded = true;
         let stream = &mut self.streams[index];
         let Some(video) = stream.video_mut() else { return };
@@ -666,13 +675,13 @@ impl Sender {
             }
             let Some(frame) = video.encoder.poll(now) else { return };
             if self.composes {
-                events.push_back(Event::Composed { at: frame.captured });
+                events.push_back(EndpointEvent::Composed { at: frame.captured });
             }
             if self.encodes_slowly {
                 let (width, height) = frame.resolution;
                 let pixels = u32::from(width) * u32::from(height);
                 video.encode(frame);
-                events.push_back(Event::EncodeRequested { stream: index, pixels });
+                events.push_back(EndpointEvent::EncodeRequested { stream: index, pixels });
             } else if frame.encode_time > Time::ZERO {
                 let ready = frame.captured + frame.encode_time;
                 video.encode(frame);
@@ -686,7 +695,7 @@ impl Sender {
     fn sample_audio(&mut self, now: Time, index: usize) {
         loop {
             let stream = &mut self.streams[index];
-            let Source::Audio { config, microphone, .. } = &mut stream.source else { return };
+            let MediaSource::Audio { config, microphone, .. } = &mut stream.source else { return };
             let (config, Some(at)) = (*config, microphone.poll(now)) else { return };
             let (seq, payload) = (stream.take_seq(), config.payload());
             let packet = MediaPacket {
@@ -764,7 +773,7 @@ impl Sender {
             Release::Media(packet) => Some(packet),
             Release::Repeat => {
                 let stream = self.streams.get(self.padding_stream)?;
-                if let Source::Forwarded(_) = stream.source {
+                if let MediaSource::Forwarded(_) = stream.source {
                     return self.released(now, Release::Padding);
                 }
                 let video = stream.video()?;
@@ -801,7 +810,7 @@ impl Sender {
 }
 
 /// The fraction lost as libwebrtc passes it on: whole 256ths, at most 255 of them, which then count as 255ths.
-/// Source: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
+/// MediaSource: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
 fn in_256ths(lost: u64, expected: u64) -> f64 {
     (256 * lost / expected.max(1)).min(255) as f64 / 255.0
 }

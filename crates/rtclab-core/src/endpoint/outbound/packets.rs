@@ -1,6 +1,6 @@
 //! Splits frames into packets, and turns packets into RTP.
 
-use super::{Sender, Source};
+use super::{MediaSource, SendingHalf};
 use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
@@ -36,7 +36,7 @@ fn max_payload(repair: Repair) -> u64 {
 
 /// What a rate leaves for payloads: all but the headers of as many full packets per second as it carries.
 ///
-/// Source: libwebrtc 56185999e0, `rtp_video_sender.cc` (CalculateOverheadRate).
+/// MediaSource: libwebrtc 56185999e0, `rtp_video_sender.cc` (CalculateOverheadRate).
 pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
     // Room for the number of the original packet, in case that it is retransmitted.
     let has_rtx = repair != Repair::None && !repair.on_original_ssrc();
@@ -46,7 +46,7 @@ pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
     Bitrate(rate.0.saturating_sub(packets * headers.bits()))
 }
 
-impl Sender {
+impl SendingHalf {
     pub(super) fn packetise(&mut self, now: Time, index: usize, frame: &Frame) {
         let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
         let stream = &mut self.streams[index];
@@ -118,7 +118,7 @@ impl Sender {
         let stream = &mut self.streams[usize::from(packet.stream)];
         let (ssrc, repair_ssrc) = (stream.config.ssrc, stream.config.repair_ssrc);
         let repair = stream.config.repair;
-        if let Source::Forwarded(source) = &mut stream.source
+        if let MediaSource::Forwarded(source) = &mut stream.source
             && packet.kind != Kind::Padding
         {
             let (past, mut rtp) = source.take(packet)?;

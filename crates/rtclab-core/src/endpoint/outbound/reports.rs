@@ -1,11 +1,11 @@
 //! What Chromium 156 does with a report besides congestion control.
 
-use super::Sender;
+use super::SendingHalf;
 use crate::endpoint::format::packet_size;
 use crate::packet::Kind;
 use crate::units::Time;
 
-impl Sender {
+impl SendingHalf {
     /// Forgets packets that have arrived, and sends again those at the end of the report that have not: the
     /// far end may not notice their loss before the next packet.
     ///

@@ -1,8 +1,9 @@
 //! The share of the sent bytes that repair takes, by which the encoder's rate is reduced.
 
 use crate::media::repair::Retransmission;
+use crate::sliding::SlidingSum;
 use crate::units::Time;
-use std::collections::VecDeque;
+use std::ops::{AddAssign, SubAssign};
 
 /// Bytes count for this time.
 const WINDOW: Time = Time::from_secs(1);
@@ -22,13 +23,27 @@ impl Sent {
     }
 }
 
+impl AddAssign for Sent {
+    fn add_assign(&mut self, other: Sent) {
+        self.total += other.total;
+        self.repair += other.repair;
+    }
+}
+
+impl SubAssign for Sent {
+    fn sub_assign(&mut self, other: Sent) {
+        self.total -= other.total;
+        self.repair -= other.repair;
+    }
+}
+
 /// Measures the share of repair in the bytes sent.
 pub(super) enum RepairShare {
     /// The share in the last whole second: until 2024.
     BySeconds { since: Time, sent: Sent, share: f64 },
     /// The share in the second before each update of the rate (libwebrtc f3ae3eb62e, `rtp_video_sender.cc`,
     /// ProtectionRequest, and `rtc_base/bitrate_tracker.cc`).
-    Sliding { packets: VecDeque<(Time, Sent)>, sent: Sent },
+    Sliding(SlidingSum<Sent>),
 }
 
 impl RepairShare {
@@ -37,9 +52,7 @@ impl RepairShare {
             Retransmission::Until2024 => {
                 RepairShare::BySeconds { since: Time::ZERO, sent: Sent::default(), share: 0.0 }
             }
-            Retransmission::Today => {
-                RepairShare::Sliding { packets: VecDeque::new(), sent: Sent::default() }
-            }
+            Retransmission::Today => RepairShare::Sliding(SlidingSum::new(WINDOW)),
         }
     }
 
@@ -55,19 +68,12 @@ impl RepairShare {
         let packet = Sent { total: bytes, repair: if is_repair { bytes } else { 0 } };
         match self {
             RepairShare::BySeconds { since, sent, share } => {
-                add(sent, packet);
+                *sent += packet;
                 if now >= *since + WINDOW {
                     (*since, *share) = (now, std::mem::take(sent).share());
                 }
             }
-            RepairShare::Sliding { packets, sent } => {
-                // Old packets are forgotten when the share is looked at, or before the queue grows.
-                if packets.len() == packets.capacity() {
-                    forget(packets, sent, now);
-                }
-                packets.push_back((now, packet));
-                add(sent, packet);
-            }
+            RepairShare::Sliding(window) => window.add(now, packet),
         }
     }
 
@@ -75,24 +81,8 @@ impl RepairShare {
     pub(super) fn at(&mut self, now: Time) -> f64 {
         match self {
             RepairShare::BySeconds { share, .. } => *share,
-            RepairShare::Sliding { packets, sent } => {
-                forget(packets, sent, now);
-                sent.share()
-            }
+            RepairShare::Sliding(window) => window.sum(now).share(),
         }
-    }
-}
-
-fn add(sent: &mut Sent, packet: Sent) {
-    sent.total += packet.total;
-    sent.repair += packet.repair;
-}
-
-fn forget(packets: &mut VecDeque<(Time, Sent)>, sent: &mut Sent, now: Time) {
-    while let Some(&(_, old)) = packets.front().filter(|(at, _)| *at + WINDOW <= now) {
-        packets.pop_front();
-        sent.total -= old.total;
-        sent.repair -= old.repair;
     }
 }
 

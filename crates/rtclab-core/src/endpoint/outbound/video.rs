@@ -6,6 +6,7 @@ use crate::media::fec::{FecGenerator, Masks, Rates};
 use crate::media::protection::{Conditions, LossFilter, Protection};
 use crate::media::repair::Repair;
 use crate::packet::FecBlock;
+use crate::sliding::SlidingSum;
 use crate::stack::StackProfile;
 use crate::units::{Bitrate, Time};
 use std::collections::VecDeque;
@@ -20,8 +21,8 @@ pub(super) struct Fec {
     pub(super) queue: VecDeque<FecBlock>,
     /// Rate that the stream has for media and repair, without headers.
     pub(super) rate: Bitrate,
-    /// When the frames of the last second were sent.
-    frames: VecDeque<Time>,
+    /// Frames sent in the last second.
+    frames: SlidingSum<u32>,
 }
 
 /// Time over which sent frames are counted (libwebrtc, `send_statistics_proxy.cc`).
@@ -40,30 +41,22 @@ impl Fec {
             generator: FecGenerator::new(masks, rates),
             queue: VecDeque::new(),
             rate: Bitrate::ZERO,
-            frames: VecDeque::new(),
+            frames: SlidingSum::new(FRAMES_WINDOW),
         }
     }
 
     /// Takes note of a frame that is sent.
     pub(super) fn on_frame(&mut self, now: Time) {
-        self.frames.push_back(now);
-        self.forget_frames(now);
-    }
-
-    fn forget_frames(&mut self, now: Time) {
-        while self.frames.front().is_some_and(|at| *at + FRAMES_WINDOW <= now) {
-            self.frames.pop_front();
-        }
+        self.frames.add(now, 1);
     }
 
     /// Sets the protection. `conditions` have the rate of the connection and the frame rate of the camera, but
     /// Chromium 156 uses the rate of the stream and the frames sent in the last second instead.
     pub(super) fn adapt(&mut self, now: Time, conditions: &Conditions) {
-        self.forget_frames(now);
         self.protection = match self.repair {
             Repair::RtxAndUlpfec => Protection::today(&Conditions {
                 bitrate: self.rate,
-                frame_rate: self.frames.len() as f64,
+                frame_rate: f64::from(self.frames.sum(now)),
                 ..*conditions
             }),
             Repair::Hybrid2013FecAlways => Protection::at_any_rtt(conditions),

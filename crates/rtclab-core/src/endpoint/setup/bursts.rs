@@ -26,7 +26,7 @@ const MAX_PENDING: usize = (UNANSWERED.0 / CHECK_INTERVAL.0) as usize;
 /// Initial DTLS timeout in libwebrtc, doubled each time.
 const DTLS_TIMEOUT: Time = Time::from_millis(50);
 
-pub(super) struct Bursts {
+pub(super) struct BurstSetup {
     /// What remains to be set up with a relay.
     allocating: Option<Allocating>,
     /// Whether this side sends the offer. If so, it is the DTLS server (RFC 8842: the answerer chooses to be
@@ -47,9 +47,9 @@ pub(super) struct Bursts {
     pub(super) check_rtt: Option<Time>,
 }
 
-impl Bursts {
+impl BurstSetup {
     pub(super) fn new(session: &Session, relayed: bool) -> Self {
-        Bursts {
+        BurstSetup {
             allocating: relayed.then(|| Allocating::new(ALLOCATION_STEPS)),
             offerer: session.offerer,
             step: Step::New,

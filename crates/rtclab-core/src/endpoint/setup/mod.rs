@@ -8,12 +8,12 @@ mod reflexive;
 pub(crate) mod work;
 
 use super::config::{Negotiation, Session};
-use super::event::Event;
+use super::event::EndpointEvent;
 use super::outbox::Outbox;
 use crate::packet::{Address, Allocation, Dtls13, DtlsFlight, Signal, Signalling, Stun};
 use crate::units::Time;
-use bursts::Bursts;
-use page::Page;
+use bursts::BurstSetup;
+use page::PageSetup;
 
 /// Steps of the set-up of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,11 +30,13 @@ pub(super) enum Step {
 
 impl Step {
     /// The next step, and the event that reports it.
-    pub(super) const fn next(self) -> (Step, Event) {
+    pub(super) const fn next(self) -> (Step, EndpointEvent) {
         match self {
-            Step::New => (Step::Signalled, Event::Signalled),
-            Step::Signalled => (Step::IceConnected, Event::IceConnected),
-            Step::IceConnected | Step::DtlsConnected => (Step::DtlsConnected, Event::DtlsConnected),
+            Step::New => (Step::Signalled, EndpointEvent::Signalled),
+            Step::Signalled => (Step::IceConnected, EndpointEvent::IceConnected),
+            Step::IceConnected | Step::DtlsConnected => {
+                (Step::DtlsConnected, EndpointEvent::DtlsConnected)
+            }
         }
     }
 }
@@ -48,18 +50,19 @@ pub(super) struct Setup {
 }
 
 enum Kind {
-    Bursts(Bursts),
-    Page(Box<Page>),
+    Bursts(BurstSetup),
+    Page(Box<PageSetup>),
 }
 
 impl Setup {
     pub(super) fn new(session: &Session, relayed: bool) -> Self {
         let kind = match session.negotiation {
-            Negotiation::Bursts => Kind::Bursts(Bursts::new(session, relayed)),
+            Negotiation::Bursts => Kind::Bursts(BurstSetup::new(session, relayed)),
             Negotiation::Page { seed, pace, browser, described } => {
                 let behind_nat = session.behind_nat && !relayed;
                 Kind::Page(Box::new(
-                    Page::new((seed, pace), browser, described, relayed).behind_nat(behind_nat),
+                    PageSetup::new((seed, pace), browser, described, relayed)
+                        .behind_nat(behind_nat),
                 ))
             }
         };

@@ -41,7 +41,7 @@ enum Task {
     Report,
 }
 
-pub(super) struct Page {
+pub(super) struct PageSetup {
     work: Work,
     /// Which part of a picture interval passes until the camera's next picture, 0 to 1.
     camera_phase: f64,
@@ -75,7 +75,7 @@ pub(super) struct Page {
     tasks: Vec<(Time, Task)>,
 }
 
-impl Page {
+impl PageSetup {
     pub(super) fn new(
         (seed, pace): (u64, u64),
         browser: bool,
@@ -85,7 +85,7 @@ impl Page {
         let seed = seed ^ 0x7365_7475;
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let (grid, camera_phase) = (rng.random(), rng.random());
-        Page {
+        PageSetup {
             work: if browser { Work::of_browser(!seed, pace) } else { Work::default() },
             camera_phase,
             described,
@@ -110,7 +110,7 @@ impl Page {
 
     /// The same behind a NAT, with a candidate in the network there and one outside.
     pub(super) fn behind_nat(self, is_behind: bool) -> Self {
-        Page { reflexive: is_behind.then(Reflexive::new), ..self }
+        PageSetup { reflexive: is_behind.then(Reflexive::new), ..self }
     }
 
     pub(super) fn offered(&self) -> bool {

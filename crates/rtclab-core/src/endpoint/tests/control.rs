@@ -331,7 +331,7 @@ fn after_an_error_of_its_control_a_peer_falls_silent() {
     pair.run(Time::from_secs(4));
     let of_alice = pair.events.iter().rev().find(|(_, index, _)| *index == ALICE);
     let (at, _, event) = of_alice.expect("events");
-    assert_eq!(*event, Event::Failed(ControlError("no more".to_owned())));
+    assert_eq!(*event, EndpointEvent::Failed(ControlError("no more".to_owned())));
     // Audio leaves every 20 ms from 120 ms on.
     assert_eq!(*at, Time::from_secs(2));
     assert!(pair.sent_by(ALICE).all(|sent| sent.at <= *at));
@@ -356,7 +356,7 @@ fn an_error_of_an_estimator_ends_the_receiver_as_well() {
     let halves = (fixed(500).0, Some(Box::new(Failing) as Box<dyn Estimator>));
     let mut pair = Pair::with("chrome-27", streams, [fixed(500), halves]);
     pair.run(Time::from_secs(1));
-    let failed = Event::Failed(ControlError("no more".to_owned()));
+    let failed = EndpointEvent::Failed(ControlError("no more".to_owned()));
     // The first packet leaves after six delays.
     assert_eq!(pair.first(BOB, &failed), Some(DELAY * 7));
     assert_eq!(pair.bob.poll_timeout(), None);

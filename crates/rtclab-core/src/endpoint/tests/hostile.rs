@@ -34,7 +34,7 @@ fn a_flight_that_dtls_does_not_have_is_ignored() {
         arrive(&mut pair, DELAY * 5, Content::Dtls(DtlsFlight(number)));
     }
     assert_eq!(count(&pair, |content| matches!(content, Content::Dtls(_))), 0);
-    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), None);
+    assert_eq!(pair.first(ALICE, &EndpointEvent::DtlsConnected), None);
 }
 
 /// A description of 255 segments, whose last one has number 254.
@@ -92,8 +92,9 @@ fn as_many_checks_are_answered_after_the_work_as_the_far_end_waits_for() {
     peer.handle_signal(Time::ZERO, signal(SignalKind::Offer(Described::Video)));
     // The answer has been sent, so that checks are understood.
     let mut now = Time::ZERO;
-    let is_answer =
-        |event: &Event| matches!(event, Event::Signal(Signal { kind: SignalKind::Answer(_), .. }));
+    let is_answer = |event: &EndpointEvent| {
+        matches!(event, EndpointEvent::Signal(Signal { kind: SignalKind::Answer(_), .. }))
+    };
     while !std::iter::from_fn(|| peer.poll_event()).any(|event| is_answer(&event)) {
         now = peer.poll_timeout().expect("work");
         peer.handle_timeout(now);
@@ -126,7 +127,7 @@ fn feedback_before_anything_was_sent_changes_nothing() {
         arrive(&mut pair, DELAY, rtcp(packet));
     }
     pair.run(Time::from_secs(1));
-    assert!(pair.first(ALICE, &Event::DtlsConnected).is_some());
+    assert!(pair.first(ALICE, &EndpointEvent::DtlsConnected).is_some());
     assert!(!pair.rtp_by(ALICE, Kind::Video).is_empty());
 }
 

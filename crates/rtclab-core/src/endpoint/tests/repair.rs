@@ -77,7 +77,7 @@ fn no_picture_is_missing_after_repair_and_those_behind_a_loss_wait_for_the_repai
             .events
             .iter()
             .filter_map(|(_, index, event)| match event {
-                Event::FrameRendered { frame, .. } if *index == BOB => {
+                EndpointEvent::FrameRendered { frame, .. } if *index == BOB => {
                     Some((frame.timestamp, frame.rendered))
                 }
                 _ => None,

@@ -7,7 +7,7 @@ use crate::packet::{Dtls13, DtlsFlight, Ecn, SignalKind, Stun, StunForm};
 use proptest::prelude::*;
 
 /// When alice and bob reach a step.
-fn steps(pair: &Pair, event: &Event) -> [Option<Time>; 2] {
+fn steps(pair: &Pair, event: &EndpointEvent) -> [Option<Time>; 2] {
     [ALICE, BOB].map(|by| pair.first(by, event))
 }
 
@@ -26,10 +26,10 @@ fn a_call_is_set_up_in_seven_delays() {
     let mut pair = call();
     pair.run(DELAY * 7);
     let at = |a: u64, b: u64| [Some(DELAY * a), Some(DELAY * b)];
-    assert_eq!(steps(&pair, &Event::Joined), at(0, 0));
-    assert_eq!(steps(&pair, &Event::Signalled), at(1 + 1, 1));
-    assert_eq!(steps(&pair, &Event::IceConnected), at(4, 3));
-    assert_eq!(steps(&pair, &Event::DtlsConnected), at(6, 7));
+    assert_eq!(steps(&pair, &EndpointEvent::Joined), at(0, 0));
+    assert_eq!(steps(&pair, &EndpointEvent::Signalled), at(1 + 1, 1));
+    assert_eq!(steps(&pair, &EndpointEvent::IceConnected), at(4, 3));
+    assert_eq!(steps(&pair, &EndpointEvent::DtlsConnected), at(6, 7));
 }
 
 /// Alice may send after 6 delays and bob after 7; a picture is shown 10 ms after it is complete.
@@ -38,7 +38,7 @@ fn the_first_picture_is_shown_a_delay_and_ten_milliseconds_after_the_other_side_
     let mut pair = call();
     pair.run(DELAY * 10);
     for (by, delays) in [(ALICE, 8), (BOB, 7)] {
-        let at = pair.first(by, &Event::FirstFrame).expect("a picture");
+        let at = pair.first(by, &EndpointEvent::FirstFrame).expect("a picture");
         // The time is computed in seconds as a float.
         let late = at.0.abs_diff((DELAY * delays + Time::from_millis(10)).0);
         assert!(late < 1_000, "{by}: {at}");
@@ -50,15 +50,15 @@ fn a_peer_reports_each_step_once_and_in_order() {
     let mut pair = call();
     pair.run(Time::from_secs(3));
     let steps = [
-        Event::Joined,
-        Event::Signalled,
-        Event::IceConnected,
-        Event::DtlsConnected,
-        Event::FirstFrame,
+        EndpointEvent::Joined,
+        EndpointEvent::Signalled,
+        EndpointEvent::IceConnected,
+        EndpointEvent::DtlsConnected,
+        EndpointEvent::FirstFrame,
     ];
     for by in [ALICE, BOB] {
         let reported = pair.events.iter().filter(|(_, index, e)| *index == by && steps.contains(e));
-        let reported: Vec<&Event> = reported.map(|(.., event)| event).collect();
+        let reported: Vec<&EndpointEvent> = reported.map(|(.., event)| event).collect();
         assert_eq!(reported, steps.iter().collect::<Vec<_>>());
     }
 }
@@ -69,10 +69,13 @@ fn a_lost_offer_costs_a_second() {
     pair.lose(ALICE, |sent| sent.at == Time::ZERO);
     pair.run(Time::from_secs(2));
     assert_eq!(
-        steps(&pair, &Event::Signalled),
+        steps(&pair, &EndpointEvent::Signalled),
         [2, 1].map(|n| Some(Time::from_secs(1) + DELAY * n))
     );
-    assert_eq!(pair.first(BOB, &Event::DtlsConnected), Some(Time::from_secs(1) + DELAY * 7));
+    assert_eq!(
+        pair.first(BOB, &EndpointEvent::DtlsConnected),
+        Some(Time::from_secs(1) + DELAY * 7)
+    );
 }
 
 /// A description is three segments of at most 1400 bytes; all of them are repeated.
@@ -85,7 +88,7 @@ fn one_lost_segment_of_the_offer_costs_a_second_too() {
         count == 2
     });
     pair.run(Time::from_secs(2));
-    assert_eq!(pair.first(BOB, &Event::Signalled), Some(Time::from_secs(1) + DELAY));
+    assert_eq!(pair.first(BOB, &EndpointEvent::Signalled), Some(Time::from_secs(1) + DELAY));
     let is_segment = |sent: &&Sent| matches!(sent.datagram.content, Content::Signalling(_));
     assert_eq!(pair.sent_by(ALICE).filter(is_segment).count(), 6);
 }
@@ -98,7 +101,7 @@ fn a_lost_answer_costs_a_second() {
         sent.at == DELAY && matches!(sent.datagram.content, Content::Signalling(_))
     });
     pair.run(Time::from_secs(5));
-    assert_eq!(pair.first(ALICE, &Event::Signalled), Some(Time::from_secs(1) + DELAY * 2));
+    assert_eq!(pair.first(ALICE, &EndpointEvent::Signalled), Some(Time::from_secs(1) + DELAY * 2));
     let is_segment = |sent: &&Sent| matches!(sent.datagram.content, Content::Signalling(_));
     assert_eq!(pair.sent_by(ALICE).filter(is_segment).count(), 6);
     assert_eq!(pair.sent_by(BOB).filter(is_segment).count(), 6);
@@ -114,7 +117,10 @@ fn a_lost_check_costs_fifty_milliseconds_and_does_not_lengthen_the_measured_roun
     let mut pair = call();
     pair.lose(BOB, move |sent| is_check(&sent.datagram.content));
     pair.run(Time::from_secs(1));
-    assert_eq!(pair.first(BOB, &Event::IceConnected), Some(DELAY * 3 + Time::from_millis(50)));
+    assert_eq!(
+        pair.first(BOB, &EndpointEvent::IceConnected),
+        Some(DELAY * 3 + Time::from_millis(50))
+    );
     assert_eq!(pair.bob.setup.check_rtt, Some(DELAY * 2));
 }
 
@@ -125,7 +131,7 @@ fn a_check_that_takes_longer_than_fifty_milliseconds_is_measured_from_its_own_de
     let delay = Time::from_millis(80);
     pair.fate = Box::new(move |_| vec![delay]);
     pair.run(delay * 4);
-    assert_eq!(pair.first(BOB, &Event::IceConnected), Some(delay * 3));
+    assert_eq!(pair.first(BOB, &EndpointEvent::IceConnected), Some(delay * 3));
     assert_eq!(pair.bob.setup.check_rtt, Some(delay * 2));
 }
 
@@ -142,7 +148,7 @@ fn each_dtls_flight_that_is_lost_once_costs_fifty_milliseconds() {
             if lose { vec![] } else { vec![DELAY] }
         });
         pair.run(Time::from_secs(1));
-        let connected = pair.first(BOB, &Event::DtlsConnected);
+        let connected = pair.first(BOB, &EndpointEvent::DtlsConnected);
         assert_eq!(connected, Some(DELAY * 7 + Time::from_millis(50)), "flight {number}");
     }
 }
@@ -165,7 +171,7 @@ fn a_repeated_message_changes_nothing() {
     let mut pair = call();
     pair.fate = Box::new(|_| vec![DELAY, DELAY + Time::from_millis(3)]);
     pair.run(Time::from_secs(1));
-    assert_eq!(steps(&pair, &Event::DtlsConnected), [6, 7].map(|n| Some(DELAY * n)));
+    assert_eq!(steps(&pair, &EndpointEvent::DtlsConnected), [6, 7].map(|n| Some(DELAY * n)));
     assert_eq!([&pair.alice, &pair.bob].map(|peer| peer.setup.check_rtt), [Some(DELAY * 2); 2]);
 }
 
@@ -233,9 +239,9 @@ fn a_page_is_connected_two_round_trips_after_it_has_answered() {
     let mut pair = page_call(false, 1);
     pair.run(DELAY * 8);
     let at = |a: u64, b: u64| [Some(DELAY * a), Some(DELAY * b)];
-    assert_eq!(steps(&pair, &Event::Signalled), at(2, 1));
-    assert_eq!(steps(&pair, &Event::IceConnected), at(4, 3));
-    assert_eq!(steps(&pair, &Event::DtlsConnected), at(6, 5));
+    assert_eq!(steps(&pair, &EndpointEvent::Signalled), at(2, 1));
+    assert_eq!(steps(&pair, &EndpointEvent::IceConnected), at(4, 3));
+    assert_eq!(steps(&pair, &EndpointEvent::DtlsConnected), at(6, 5));
     assert_eq!([&pair.alice, &pair.bob].map(|peer| peer.setup.check_rtt), [Some(DELAY * 2); 2]);
     use Dtls13::{
         Acknowledgement, ClientFinished, ClientHello, ClientHelloEnd, ServerFinished, ServerHello,
@@ -272,9 +278,9 @@ fn the_tcp_candidate_is_left_out_if_the_checks_are_faster() {
         let mut pair = page_call(true, 1);
         pair.fate = Box::new(move |_| vec![Time::from_millis(delay)]);
         pair.run(Time::from_secs(3));
-        let is_tcp = |(_, by, event): &&(Time, usize, Event)| {
+        let is_tcp = |(_, by, event): &&(Time, usize, EndpointEvent)| {
             let kind = SignalKind::TcpCandidate;
-            *by == BOB && matches!(event, Event::Signal(signal) if signal.kind == kind)
+            *by == BOB && matches!(event, EndpointEvent::Signal(signal) if signal.kind == kind)
         };
         assert_eq!(pair.events.iter().filter(is_tcp).count(), count, "{delay} ms");
     }
@@ -288,7 +294,7 @@ fn the_work_of_a_page_takes_a_twelfth_of_a_second() {
     for seed in 0..50 {
         let mut pair = page_call(true, 10 * seed);
         pair.run(Time::from_secs(2));
-        let at = pair.first(BOB, &Event::DtlsConnected).expect("a connection");
+        let at = pair.first(BOB, &EndpointEvent::DtlsConnected).expect("a connection");
         took.push((at - DELAY * 5).as_millis());
     }
     took.sort_unstable();
@@ -324,14 +330,14 @@ fn a_page_hears_of_checks_and_pictures_later_than_the_browser() {
         let is_answer = |content: &Content| matches!(content, Content::Stun(stun) if stun.success);
         let answer = pair.sent_by(ALICE).find(|sent| is_answer(&sent.datagram.content));
         let answered = answer.expect("an answer").at + DELAY;
-        let shown = pair
-            .events
-            .iter()
-            .find(|(_, by, event)| *by == BOB && matches!(event, Event::FrameRendered { .. }));
-        let heard = |event: Event| pair.first(BOB, &event).expect("an event");
-        let ice = (heard(Event::IceConnected) - answered).as_secs_f64() * 1e3;
+        let shown = pair.events.iter().find(|(_, by, event)| {
+            *by == BOB && matches!(event, EndpointEvent::FrameRendered { .. })
+        });
+        let heard = |event: EndpointEvent| pair.first(BOB, &event).expect("an event");
+        let ice = (heard(EndpointEvent::IceConnected) - answered).as_secs_f64() * 1e3;
         assert!((0.9..=4.5).contains(&ice), "{ice} ms");
-        let frame = (heard(Event::FirstFrame) - shown.expect("a picture").0).as_secs_f64() * 1e3;
+        let frame =
+            (heard(EndpointEvent::FirstFrame) - shown.expect("a picture").0).as_secs_f64() * 1e3;
         assert!((2.2..=24.0).contains(&frame), "{frame} ms");
     }
 }
@@ -344,7 +350,7 @@ fn a_lost_check_of_a_page_costs_at_most_four_points_of_the_grid() {
     let mut pair = page_call(false, 1);
     pair.lose(BOB, move |sent| is_check(&sent.datagram.content));
     pair.run(Time::from_secs(1));
-    let [alice, bob] = steps(&pair, &Event::IceConnected).map(Option::unwrap_or_default);
+    let [alice, bob] = steps(&pair, &EndpointEvent::IceConnected).map(Option::unwrap_or_default);
     assert_eq!(alice, DELAY * 4);
     let late = (bob - DELAY * 3).as_millis();
     assert!((48..64).contains(&late), "{late}");
@@ -364,7 +370,7 @@ fn each_datagram_of_dtls_1_3_that_is_lost_once_costs_two_round_trips() {
             if lose { vec![] } else { vec![DELAY] }
         });
         pair.run(Time::from_secs(1));
-        let connected = pair.first(ALICE, &Event::DtlsConnected).expect("a connection");
+        let connected = pair.first(ALICE, &EndpointEvent::DtlsConnected).expect("a connection");
         let late = (connected - DELAY * 6).as_millis();
         let is_last = matches!(datagram, Dtls13::Acknowledgement { .. });
         assert_eq!(late, if is_last { 0 } else { 80 }, "{datagram:?}");
@@ -382,7 +388,7 @@ fn media_that_overtakes_the_handshake_of_a_page_is_not_received() {
         if lose { vec![] } else { vec![DELAY] }
     });
     pair.run(Time::from_secs(1));
-    let connected = pair.first(ALICE, &Event::DtlsConnected).expect("a connection");
+    let connected = pair.first(ALICE, &EndpointEvent::DtlsConnected).expect("a connection");
     let arrived = |since: Time| {
         let arrives = |sent: &&Sent| {
             sent.is_kind(Kind::Video) && (since..=Time::from_secs(1)).contains(&(sent.at + DELAY))
@@ -409,7 +415,7 @@ fn only_what_is_missing_of_a_flight_is_repeated_in_the_end() {
         _ => false,
     });
     pair.run(Time::from_secs(1));
-    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(360)));
+    assert_eq!(pair.first(ALICE, &EndpointEvent::DtlsConnected), Some(Time::from_millis(360)));
     let acknowledgement = Dtls13::Acknowledgement { records: 2, last: false };
     assert!(dtls(&pair, BOB).contains(&(220, acknowledgement)));
 }
@@ -426,7 +432,7 @@ fn a_last_flight_is_repeated_until_it_is_acknowledged_itself() {
     });
     pair.run(Time::from_secs(2));
     // Sent at 100 ms, and again after 80 ms.
-    assert_eq!(pair.first(ALICE, &Event::DtlsConnected), Some(Time::from_millis(200)));
+    assert_eq!(pair.first(ALICE, &EndpointEvent::DtlsConnected), Some(Time::from_millis(200)));
 }
 
 #[test]
@@ -434,7 +440,7 @@ fn a_repeated_message_changes_nothing_for_a_page() {
     let mut pair = page_call(false, 1);
     pair.fate = Box::new(|_| vec![DELAY, DELAY + Time::from_millis(3)]);
     pair.run(Time::from_secs(1));
-    assert_eq!(steps(&pair, &Event::DtlsConnected), [6, 5].map(|n| Some(DELAY * n)));
+    assert_eq!(steps(&pair, &EndpointEvent::DtlsConnected), [6, 5].map(|n| Some(DELAY * n)));
 }
 
 proptest! {
@@ -452,7 +458,7 @@ proptest! {
             false => vec![DELAY],
         });
         pair.run(Time::from_secs(60));
-        prop_assert!(steps(&pair, &Event::DtlsConnected).iter().all(Option::is_some));
+        prop_assert!(steps(&pair, &EndpointEvent::DtlsConnected).iter().all(Option::is_some));
     }
 }
 
@@ -498,13 +504,13 @@ fn an_end_behind_a_nat_tells_of_its_address_outside_when_the_stun_server_has_ans
     for by in [ALICE, BOB] {
         let at = |kind: SignalKind| {
             let signals = pair.events.iter().filter(|(_, index, _)| *index == by);
-            let of = |event: &Event| matches!(event, Event::Signal(signal) if signal.kind == kind);
+            let of = |event: &EndpointEvent| matches!(event, EndpointEvent::Signal(signal) if signal.kind == kind);
             signals.filter(|(.., event)| of(event)).map(|(at, ..)| *at).collect::<Vec<_>>()
         };
         let private = at(SignalKind::PrivateCandidate);
         assert!(private.len() == 1 && private[0] < answered, "{private:?}");
         assert_eq!(at(SignalKind::Candidate), [answered]);
-        let ice = pair.first(by, &Event::IceConnected).expect("a connection");
+        let ice = pair.first(by, &EndpointEvent::IceConnected).expect("a connection");
         // The candidate arrives after one delay and is checked at the next point in time, then a round trip.
         let late = (ice - answered).as_millis();
         assert!((60..=60 + 64 + 5).contains(&late), "{late}");
@@ -546,7 +552,7 @@ fn checks_that_nobody_answers_end_after_fifteen_seconds() {
             let checks = stun_by(&pair, by);
             let took = (checks[checks.len() - 1] - checks[0]).as_millis();
             assert!((14_900..15_000).contains(&took), "{took}");
-            assert_eq!(pair.first(by, &Event::IceConnected), None);
+            assert_eq!(pair.first(by, &EndpointEvent::IceConnected), None);
         }
     }
 }
@@ -570,7 +576,7 @@ fn a_check_that_comes_after_the_own_ones_have_ended_begins_them_again() {
         pair.drain(late, BOB);
         pair.run(late + Time::from_secs(1));
         for by in [ALICE, BOB] {
-            assert!(pair.first(by, &Event::IceConnected).expect("a connection") > late);
+            assert!(pair.first(by, &EndpointEvent::IceConnected).expect("a connection") > late);
         }
     }
 }

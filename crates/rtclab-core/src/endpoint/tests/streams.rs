@@ -93,7 +93,7 @@ fn a_call_with_audio_alone_shows_no_picture() {
         let first = audio[0].1.header.timestamp;
         assert_eq!(packet.header.timestamp.wrapping_sub(first), n as u32 * 960);
     }
-    assert_eq!(pair.first(BOB, &Event::FirstFrame), None);
+    assert_eq!(pair.first(BOB, &EndpointEvent::FirstFrame), None);
     assert_eq!(pair.statistics(BOB).inbound[0].kind, Kind::Audio);
 }
 
@@ -110,7 +110,10 @@ fn a_server_gives_feedback_and_shows_nothing() {
         is_one
     });
     pair.run(END);
-    assert_eq!((pair.shown(BOB, ALICE_VIDEO), pair.first(BOB, &Event::FirstFrame)), (0, None));
+    assert_eq!(
+        (pair.shown(BOB, ALICE_VIDEO), pair.first(BOB, &EndpointEvent::FirstFrame)),
+        (0, None)
+    );
     assert_eq!(pair.sent_by(BOB).filter(|sent| sent.is_nack()).count(), 1);
     assert_eq!(pair.rtp_by(ALICE, Kind::Rtx).len(), 1);
     let sent = |is: fn(&RtcpPacket) -> bool| {
@@ -134,14 +137,15 @@ fn a_peer_that_leaves_reports_the_statistics_of_the_partial_second_first() {
     let of_alice: Vec<_> = pair.events.iter().filter(|(_, index, _)| *index == ALICE).collect();
     let times: Vec<Time> = of_alice
         .iter()
-        .filter(|(.., event)| matches!(event, Event::Statistics(_)))
+        .filter(|(.., event)| matches!(event, EndpointEvent::Statistics(_)))
         .map(|(at, ..)| *at)
         .collect();
     assert_eq!(times, [Time::from_secs(1), Time::from_secs(2), end]);
-    assert!(matches!(of_alice.last(), Some((at, _, Event::Left)) if *at == end));
-    let position = |is: fn(&Event) -> bool| of_alice.iter().rposition(|(.., event)| is(event));
-    let statistics = position(|event| matches!(event, Event::Statistics(_)));
-    assert!(statistics < position(|event| *event == Event::Left));
+    assert!(matches!(of_alice.last(), Some((at, _, EndpointEvent::Left)) if *at == end));
+    let position =
+        |is: fn(&EndpointEvent) -> bool| of_alice.iter().rposition(|(.., event)| is(event));
+    let statistics = position(|event| matches!(event, EndpointEvent::Statistics(_)));
+    assert!(statistics < position(|event| *event == EndpointEvent::Left));
     // 15 pictures in half a second.
     let rate = pair.statistics(ALICE).outbound[0].frames_per_second.expect("video");
     assert!((28.0..=32.0).contains(&rate), "{rate}");
@@ -171,7 +175,9 @@ fn pictures_captured_while_one_is_encoded_are_skipped() {
     let requests: Vec<Time> = pair
         .events
         .iter()
-        .filter(|(.., e)| matches!(e, Event::EncodeRequested { stream: 0, pixels: 307_200 }))
+        .filter(|(.., e)| {
+            matches!(e, EndpointEvent::EncodeRequested { stream: 0, pixels: 307_200 })
+        })
         .map(|(at, ..)| *at)
         .collect();
     assert_eq!(requests[0], DELAY * 6);

@@ -7,7 +7,7 @@ use super::camera::Camera;
 use super::ladder::Ladder;
 use super::picture::Content;
 use super::quality_scaler::{Advice, FIRST_INTERVAL, QualityScaler};
-use super::rate_control::RateControl;
+use super::rate_control::EncoderRateControl;
 use super::statistics::EncoderStatistics;
 use super::{EncoderControl, Frame, VideoConfig, browser_max};
 use crate::media::overshoot::OvershootDetector;
@@ -43,7 +43,7 @@ pub(super) struct ChromiumEncoder {
     ladder: Ladder,
     scaler: QualityScaler,
     /// Of the current encoder instance, once it has encoded a picture.
-    rate_control: Option<RateControl>,
+    rate_control: Option<EncoderRateControl>,
     control: EncoderControl,
     overshoot: Option<OvershootDetector>,
     available: Bitrate,
@@ -250,7 +250,7 @@ impl ChromiumEncoder {
         let initial = self.initial_rate();
         let rate_control = self
             .rate_control
-            .get_or_insert_with(|| RateControl::new(width, height, initial, frame_rate));
+            .get_or_insert_with(|| EncoderRateControl::new(width, height, initial, frame_rate));
         rate_control.set_rate(target, frame_rate);
         let overdue = captured.saturating_sub(self.last_output) >= LONGEST_GAP;
         let Some(plan) = rate_control.plan(self.key_wanted, overdue) else {

@@ -79,7 +79,7 @@ pub(super) struct Plan {
 }
 
 /// The rate control of one encoder instance; a change of resolution makes a new one.
-pub(super) struct RateControl {
+pub(super) struct EncoderRateControl {
     macroblocks: f64,
     /// Bits per second, and frames per second.
     rate: f64,
@@ -110,11 +110,11 @@ pub(super) struct RateControl {
     since_overshoot: f64,
 }
 
-impl RateControl {
+impl EncoderRateControl {
     /// Creates the rate control for pictures of this width and height.
     pub(super) fn new(width: u16, height: u16, rate: Bitrate, frame_rate: f64) -> Self {
         let blocks = |pixels: u16| f64::from(pixels.div_ceil(16));
-        RateControl {
+        EncoderRateControl {
             macroblocks: blocks(width) * blocks(height),
             rate: rate.0 as f64,
             frame_rate,

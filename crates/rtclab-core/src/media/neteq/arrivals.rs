@@ -9,23 +9,23 @@ const WINDOW_MS: i64 = 2_000;
 
 /// A packet: RTP time and arrival time, in ms. Their difference is its transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Arrival {
+struct Transit {
     media_ms: i64,
     transit_ms: i64,
 }
 
 /// The arrivals of two seconds, reduced to those that can be the fastest or the slowest.
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct TransitHistory {
     newest_ms: Option<i64>,
     count: usize,
     /// In order of RTP time, with rising transit: the first is the fastest.
-    fastest: VecDeque<Arrival>,
+    fastest: VecDeque<Transit>,
     /// In order of RTP time, with falling transit: the first is the slowest.
-    slowest: VecDeque<Arrival>,
+    slowest: VecDeque<Transit>,
 }
 
-impl Arrivals {
+impl TransitHistory {
     /// Adds a packet. Returns its relative delay in ms, and whether it was reordered; `None` for the first
     /// packet and for those too old.
     pub(super) fn add(&mut self, media_ms: i64, now_ms: i64) -> Option<(i64, bool)> {
@@ -36,8 +36,8 @@ impl Arrivals {
         self.count += 1;
         if !reordered {
             self.newest_ms = Some(media_ms);
-            let arrival = Arrival { media_ms, transit_ms: now_ms - media_ms };
-            let old = |first: &Arrival| first.media_ms + WINDOW_MS < media_ms;
+            let arrival = Transit { media_ms, transit_ms: now_ms - media_ms };
+            let old = |first: &Transit| first.media_ms + WINDOW_MS < media_ms;
             for queue in [&mut self.fastest, &mut self.slowest] {
                 while queue.front().is_some_and(old) {
                     queue.pop_front();
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn delays_are_relative_to_the_fastest_packet_of_two_seconds() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = TransitHistory::default();
         assert_eq!(arrivals.add(0, 50), None);
         assert_eq!(arrivals.add(20, 100), Some((30, false)));
         assert_eq!(arrivals.add(40, 80), Some((0, false)));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_packet_behind_the_newest_is_reordered_and_does_not_set_the_minimum() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = TransitHistory::default();
         arrivals.add(0, 50);
         arrivals.add(40, 90);
         assert_eq!(arrivals.add(20, 95), Some((25, true)));

@@ -13,7 +13,7 @@ mod histogram;
 mod sound;
 
 use crate::units::Time;
-use arrivals::Arrivals;
+use arrivals::TransitHistory;
 use delay::DelayManager;
 use sound::Sound;
 use std::collections::VecDeque;
@@ -97,7 +97,7 @@ pub struct NetEq {
     frame: i64,
     /// Packets that wait, in order of their timestamps.
     buffer: VecDeque<Waiting>,
-    arrivals: Arrivals,
+    arrivals: TransitHistory,
     delays: DelayManager,
     /// Lower bound of the target, such as for lip synchronisation, in ms.
     min_delay_ms: i64,
@@ -130,7 +130,7 @@ impl NetEq {
         NetEq {
             frame: (frame.0 / 1_000) as i64 * PER_MS / 1_000,
             buffer: VecDeque::new(),
-            arrivals: Arrivals::default(),
+            arrivals: TransitHistory::default(),
             delays: DelayManager::new(),
             min_delay_ms: 0,
             ticks: 0,

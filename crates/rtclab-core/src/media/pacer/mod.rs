@@ -3,6 +3,7 @@
 mod burst;
 mod prober;
 mod queue;
+mod tick_prober;
 mod ticks;
 
 use crate::cc::Probe;

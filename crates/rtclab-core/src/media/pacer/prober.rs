@@ -7,13 +7,13 @@ use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
 /// A burst that is later than this ends its probe.
-const MAX_DELAY: Time = Time::from_millis(10);
-/// A probe that has waited for longer is dropped when another one comes.
-const TIMEOUT: Time = Time::from_secs(5);
+pub(super) const MAX_DELAY: Time = Time::from_millis(10);
+/// A probe that has waited for longer is dropped; here it is when another one comes.
+pub(super) const TIMEOUT: Time = Time::from_secs(5);
 /// Probes are dropped when another one comes while more than this wait.
-const MAX_PENDING: usize = 5;
+pub(super) const MAX_PENDING: usize = 5;
 /// A packet of at least this payload may start a probe.
-const START_SIZE: u64 = 200;
+pub(super) const START_SIZE: u64 = 200;
 
 struct Cluster {
     probe: Probe,
@@ -90,6 +90,6 @@ impl Prober {
 }
 
 /// Bytes that leave together.
-fn burst(probe: &Probe) -> u64 {
+pub(super) fn burst(probe: &Probe) -> u64 {
     probe.rate.bytes_in(probe.min_spacing).0
 }

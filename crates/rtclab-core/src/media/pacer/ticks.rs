@@ -1,7 +1,8 @@
 //! The pacer until 2019: a budget per tick, or no pacing.
 //!
-//! Based on libwebrtc 524ecc29dd (2016), `modules/pacing/paced_sender.cc` and `bitrate_prober.cc`.
+//! Based on libwebrtc 524ecc29dd (2016), `modules/pacing/paced_sender.cc`.
 
+use super::tick_prober::TickProber;
 use super::{MediaPacket, Pacing, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
@@ -12,29 +13,11 @@ use std::collections::VecDeque;
 const MAX_DEBT: Time = Time::from_millis(500);
 /// libwebrtc: the rate is raised so that the queue empties within this time.
 const QUEUE_LIMIT: Time = Time::from_secs(2);
-/// libwebrtc: a probe that is this late is given up.
-const PROBE_LATE: Time = Time::from_millis(10);
-/// libwebrtc: a probe that has not started after this is given up.
-const PROBE_TIMEOUT: Time = Time::from_secs(5);
-/// libwebrtc: at most this many probes wait.
-const MAX_PROBES: usize = 5;
-/// libwebrtc: a packet of at least this size may start a probe.
-const PROBE_START_SIZE: u64 = 200;
 /// libwebrtc: padding aims at this interval.
 const PADDING_INTERVAL: Time = Time::from_millis(5);
 /// libwebrtc, `rtp_packet_history.cc`: padding repeats a media packet of up to this many times the wanted
 /// size; otherwise it is pure padding.
 const MAX_PADDING_FACTOR: u64 = 3;
-
-struct Cluster {
-    probe: Probe,
-    announced: Time,
-    started: Option<Time>,
-    sent_bytes: u64,
-    batches: u32,
-    /// Bytes of the current batch, and when it started.
-    batch: (u64, Time),
-}
 
 /// Queue of packets in priority order: audio, retransmissions, video.
 pub(super) struct TickPacer {
@@ -55,7 +38,7 @@ pub(super) struct TickPacer {
     debt_free: Time,
     /// When everything sent so far would have left at the padding rate.
     padding_due: Time,
-    clusters: VecDeque<Cluster>,
+    prober: TickProber,
     /// IP total length of the last video packet, zero before the first.
     last_video: Bytes,
     padding_size: Bytes,
@@ -77,7 +60,7 @@ impl TickPacer {
             queued: 0,
             debt_free: Time::ZERO,
             padding_due: Time::ZERO,
-            clusters: VecDeque::new(),
+            prober: TickProber::default(),
             last_video: Bytes::ZERO,
         }
     }
@@ -107,17 +90,7 @@ impl TickPacer {
 
     /// Adds a probe to run as soon as there is something to send.
     pub(super) fn add_probe(&mut self, now: Time, probe: Probe) {
-        self.clusters.push_back(Cluster {
-            probe,
-            announced: now,
-            started: None,
-            sent_bytes: 0,
-            batches: 0,
-            batch: (0, Time::MAX),
-        });
-        while self.clusters.len() > MAX_PROBES {
-            self.clusters.pop_front();
-        }
+        self.prober.add(now, probe);
     }
 
     /// Queues a packet; `size` is its IP total length.
@@ -135,12 +108,8 @@ impl TickPacer {
         if packet.kind == Kind::Video {
             self.last_video = size;
         }
-        if let Some(cluster) = self.clusters.front_mut()
-            && cluster.started.is_none()
-            && self.last_video > Bytes::ZERO
-            && size.0 >= PROBE_START_SIZE.min(batch_size(&cluster.probe).0)
-        {
-            cluster.started = Some(now);
+        if self.last_video > Bytes::ZERO {
+            self.prober.on_packet(now, size);
         }
     }
 
@@ -157,7 +126,7 @@ impl TickPacer {
         if self.congested {
             return None;
         }
-        let probe = self.clusters.front().and_then(Cluster::next).unwrap_or(Time::MAX);
+        let probe = self.prober.next().unwrap_or(Time::MAX);
         let media = match self.queued {
             0 => Time::MAX,
             _ if self.tick > Time::ZERO => self.next_tick,
@@ -173,7 +142,7 @@ impl TickPacer {
 
     /// The next packet that may leave by `now`, and the probe it belongs to.
     pub(super) fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
-        self.drop_stale_probes(now);
+        self.prober.drop_stale(now);
         if let Some((packet, size)) = self.queues[0].pop_front() {
             // libwebrtc does not hold audio back.
             match self.tick {
@@ -185,7 +154,7 @@ impl TickPacer {
         if self.congested {
             return None;
         }
-        let probing = self.clusters.front().and_then(Cluster::next).is_some_and(|at| at <= now);
+        let probing = self.prober.next().is_some_and(|at| at <= now);
         if probing {
             return Some(self.release_probe(now));
         }
@@ -233,10 +202,7 @@ impl TickPacer {
     }
 
     fn release_probe(&mut self, now: Time) -> (Release, Option<u32>) {
-        let (id, wanted) = match self.clusters.front() {
-            Some(cluster) => (cluster.probe.id, batch_size(&cluster.probe)),
-            None => (0, Bytes::ZERO),
-        };
+        let (id, wanted) = self.prober.current().unwrap_or((0, Bytes::ZERO));
         let (release, size) = match self.pop() {
             Some((packet, size)) => {
                 self.queued -= size.0;
@@ -245,15 +211,7 @@ impl TickPacer {
             None => self.padding(wanted),
         };
         self.account_sent(now, size);
-        if let Some(cluster) = self.clusters.front_mut() {
-            cluster.count(now, size);
-            if cluster.is_done() {
-                self.clusters.pop_front();
-                if let Some(next) = self.clusters.front_mut() {
-                    next.started.get_or_insert(now);
-                }
-            }
-        }
+        self.prober.on_sent(now, size);
         (release, Some(id))
     }
 
@@ -274,50 +232,6 @@ impl TickPacer {
         if let Some(occupied) = self.padding_rate.time_for(size) {
             self.padding_due = (self.padding_due.max(now) + occupied).min(now + MAX_DEBT);
         }
-    }
-
-    fn drop_stale_probes(&mut self, now: Time) {
-        while let Some(cluster) = self.clusters.front() {
-            let stale = match cluster.next() {
-                Some(next) => now > next + PROBE_LATE && cluster.sent_bytes > 0,
-                None => now > cluster.announced + PROBE_TIMEOUT,
-            };
-            if !stale {
-                return;
-            }
-            self.clusters.pop_front();
-        }
-    }
-}
-
-/// Number of bytes that leave together in a probe.
-fn batch_size(probe: &Probe) -> Bytes {
-    probe.rate.bytes_in(probe.min_spacing)
-}
-
-impl Cluster {
-    /// When the next packet of a running probe is due.
-    fn next(&self) -> Option<Time> {
-        let started = self.started?;
-        if self.batch.0 > 0 && self.batch.0 < batch_size(&self.probe).0 {
-            return Some(self.batch.1);
-        }
-        Some(started + self.probe.rate.time_for(Bytes(self.sent_bytes)).unwrap_or(Time::ZERO))
-    }
-
-    fn count(&mut self, now: Time, size: Bytes) {
-        if self.batch.1 != now || self.batch.0 >= batch_size(&self.probe).0 {
-            self.batch = (0, now);
-            self.batches += 1;
-        }
-        self.batch.0 += size.0;
-        self.sent_bytes += size.0;
-    }
-
-    fn is_done(&self) -> bool {
-        self.sent_bytes >= self.probe.min_bytes.0
-            && self.batches >= self.probe.min_packets
-            && self.batch.0 >= batch_size(&self.probe).0
     }
 }
 

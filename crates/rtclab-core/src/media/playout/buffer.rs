@@ -89,7 +89,7 @@ impl JitterBuffer {
             last_packet: Time::ZERO,
             last_key_packet: None,
             resolution: (0, 0),
-            freezes: Freezes::default(),
+            freezes: Freezes::new(),
             stats: PlayoutStats::default(),
             details: PlayoutDetails::default(),
         }

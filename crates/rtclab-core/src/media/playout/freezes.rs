@@ -1,24 +1,50 @@
-//! Freezes and pauses, as Chromium 156 counts them.
+//! Freezes, by the rule of webrtc-stats, and pauses, as Chromium 156 counts them.
 
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// Number of intervals that the average is taken over (libwebrtc, `video_quality_observer2.cc`).
+/// Number of intervals that the average is taken over (webrtc-stats, freezeCount).
 const WINDOW: usize = 30;
-/// Minimum number of intervals, including the new one.
+/// Minimum number of intervals, including the new one (libwebrtc, `video_quality_observer2.cc`).
 const MIN_INTERVALS: usize = 5;
-/// A freeze exceeds the average interval by at least this many milliseconds.
-const MARGIN_MS: u64 = 150;
+/// A freeze exceeds the average interval by at least this.
+const MARGIN: Time = Time::from_millis(150);
+
+/// Tells freezes from the intervals between pictures: a freeze is at least as long as three average intervals, and as
+/// an average interval and 150 ms.
+pub(super) struct FreezeDetector {
+    /// Averages are rounded down to a multiple of this.
+    unit: Time,
+    intervals: VecDeque<Time>,
+    sum: Time,
+}
+
+impl FreezeDetector {
+    /// A detector that has seen no interval, and rounds averages down to a multiple of `unit`.
+    pub(super) fn new(unit: Time) -> Self {
+        FreezeDetector { unit, intervals: VecDeque::new(), sum: Time::ZERO }
+    }
+
+    /// Takes the next interval. Returns whether it is a freeze.
+    pub(super) fn is_freeze(&mut self, interval: Time) -> bool {
+        if self.intervals.len() == WINDOW {
+            self.sum -= self.intervals.pop_front().unwrap_or(Time::ZERO);
+        }
+        self.intervals.push_back(interval);
+        self.sum += interval;
+        let count = self.intervals.len();
+        let average = Time(self.sum.0 / count as u64).floor_to(self.unit);
+        count >= MIN_INTERVALS && interval >= (average * 3).max(average + MARGIN)
+    }
+}
 
 /// Counts freezes and pauses from the times at which pictures were decoded, in whole milliseconds.
 ///
 /// Source: libwebrtc, `video/video_quality_observer2.cc`.
-#[derive(Default)]
 pub(super) struct Freezes {
+    detector: FreezeDetector,
     first_ms: u64,
     last_ms: Option<u64>,
-    intervals_ms: VecDeque<u64>,
-    sum_ms: u64,
     paused: bool,
     pub(super) freezes: u64,
     pub(super) frozen_ms: u64,
@@ -29,6 +55,21 @@ pub(super) struct Freezes {
 }
 
 impl Freezes {
+    /// No pictures yet.
+    pub(super) fn new() -> Self {
+        Freezes {
+            detector: FreezeDetector::new(Time::from_millis(1)),
+            first_ms: 0,
+            last_ms: None,
+            paused: false,
+            freezes: 0,
+            frozen_ms: 0,
+            pauses: 0,
+            paused_ms: 0,
+            squared_s2: 0.0,
+        }
+    }
+
     /// Takes the time at which a picture was decoded.
     pub(super) fn on_frame(&mut self, decoded: Time) {
         let now_ms = decoded.as_millis();
@@ -43,7 +84,7 @@ impl Freezes {
         if paused {
             self.pauses += 1;
             self.paused_ms += interval_ms;
-        } else if self.is_freeze(interval_ms) {
+        } else if self.detector.is_freeze(Time::from_millis(interval_ms)) {
             self.freezes += 1;
             self.frozen_ms += interval_ms;
         }
@@ -58,17 +99,6 @@ impl Freezes {
     pub(super) fn span_ms(&self) -> u64 {
         self.last_ms.unwrap_or(self.first_ms) - self.first_ms
     }
-
-    fn is_freeze(&mut self, interval_ms: u64) -> bool {
-        if self.intervals_ms.len() == WINDOW {
-            self.sum_ms -= self.intervals_ms.pop_front().unwrap_or(0);
-        }
-        self.intervals_ms.push_back(interval_ms);
-        self.sum_ms += interval_ms;
-        let count = self.intervals_ms.len();
-        let average_ms = self.sum_ms / count as u64;
-        count >= MIN_INTERVALS && interval_ms >= (3 * average_ms).max(average_ms + MARGIN_MS)
-    }
 }
 
 #[cfg(test)]
@@ -77,7 +107,7 @@ mod tests {
 
     /// Freezes after `steady` intervals of 33 and 34 ms (three make 100 ms) and one of `gap_ms`.
     fn freezes(steady: u64, gap_ms: u64) -> (u64, u64) {
-        let mut freezes = Freezes::default();
+        let mut freezes = Freezes::new();
         (0..=steady).for_each(|n| freezes.on_frame(Time::from_millis(n * 100 / 3)));
         freezes.on_frame(Time::from_millis(steady * 100 / 3 + gap_ms));
         (freezes.freezes, freezes.frozen_ms)
@@ -99,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_interval_in_which_nothing_was_sent_is_a_pause_and_not_a_freeze() {
-        let mut freezes = Freezes::default();
+        let mut freezes = Freezes::new();
         (0..10).for_each(|n| freezes.on_frame(Time::from_millis(n * 40)));
         freezes.on_inactive();
         freezes.on_frame(Time::from_millis(360 + 7_000));

@@ -1,6 +1,7 @@
 //! The rule of earlier eras: a de-jitter delay that follows the latest picture.
 
 use super::assembly::Assembly;
+use super::freezes::FreezeDetector;
 use super::{Playout, PlayoutStats, Rendered};
 use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
@@ -16,13 +17,6 @@ const MAX_WAIT_FOR_KEY: Time = Time::from_millis(200);
 const JITTER_HALF_LIFE_S: f64 = 5.0;
 /// The smallest transit time is valid for this long; then a larger one may replace it.
 const BASE_WINDOW: Time = Time::from_secs(10);
-/// webrtc-stats, freezeCount: a freeze is an interval that equals or exceeds
-/// max(3 * average, average + 150 ms).
-const FREEZE_MARGIN_S: f64 = 0.150;
-/// webrtc-stats: number of pictures that the average is taken over.
-const FREEZE_WINDOW: usize = 30;
-/// libwebrtc, `video/video_quality_observer2.cc`: minimum number of intervals, including the new one.
-const FREEZE_MIN_INTERVALS: usize = 5;
 /// When a picture would wait for longer than this, its timestamp has jumped: it is shown at once, and the delay is
 /// estimated anew. libwebrtc until 2016 did so after 10 s (`receiver.cc`, with kMaxVideoDelayMs), but the model of a
 /// phone on 3G with its deep buffer waits for up to 23 s.
@@ -45,7 +39,7 @@ pub struct PeakPlayout {
     jitter_s: f64,
     last_update: Time,
     last_rendered: Option<Time>,
-    intervals: VecDeque<f64>,
+    freezes: FreezeDetector,
     waiting_since: Time,
     need_key: bool,
     /// Index and time of the next frame to show; cached because most packets do not change it.
@@ -66,7 +60,7 @@ impl PeakPlayout {
             jitter_s: 0.0,
             last_update: Time::ZERO,
             last_rendered: None,
-            intervals: VecDeque::new(),
+            freezes: FreezeDetector::new(Time(1)),
             waiting_since: Time::ZERO,
             need_key: true,
             next: None,
@@ -121,18 +115,10 @@ impl PeakPlayout {
 
     fn count_freeze(&mut self, now: Time) {
         let Some(last) = self.last_rendered.replace(now) else { return };
-        let interval = now.saturating_sub(last).as_secs_f64();
-        if self.intervals.len() == FREEZE_WINDOW {
-            self.intervals.pop_front();
-        }
-        self.intervals.push_back(interval);
-        if self.intervals.len() < FREEZE_MIN_INTERVALS {
-            return;
-        }
-        let average = self.intervals.iter().sum::<f64>() / self.intervals.len() as f64;
-        if interval >= (3.0 * average).max(average + FREEZE_MARGIN_S) {
+        let interval = now.saturating_sub(last);
+        if self.freezes.is_freeze(interval) {
             self.stats.freeze_count += 1;
-            self.stats.total_freezes_duration += interval;
+            self.stats.total_freezes_duration += interval.as_secs_f64();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The de-jitter buffer together with requests for packets, over a path that loses packets both ways.
 
 use super::*;
-use crate::media::nack::{Arrival, Nack, NackRules};
+use crate::media::nack::{Nack, NackArrival, NackRules};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -112,7 +112,7 @@ impl Call {
         match message {
             Message::Packet(seq) => {
                 let arrival = self.nack.on_packet(now, seq);
-                if arrival == Arrival::Duplicate {
+                if arrival == NackArrival::Duplicate {
                     return;
                 }
                 let (frame, index) = (seq / self.packets, seq % self.packets);
@@ -121,7 +121,7 @@ impl Call {
                 let part =
                     VideoPart { first, key, picture_id: 0, resolution: (640, 480), bytes: 1_100 };
                 let last = index + 1 == self.packets;
-                let requested = arrival == (Arrival::Filled { requested: true });
+                let requested = arrival == (NackArrival::Filled { requested: true });
                 let ids = (seq, frame, frame * 3_000);
                 self.playout.on_packet(now, &part, last, ids, requested);
             }

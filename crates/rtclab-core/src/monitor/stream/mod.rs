@@ -69,7 +69,7 @@ pub(crate) struct Stream {
 
 /// Result of adding a packet to a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Received {
+pub(crate) struct StreamUpdate {
     pub(crate) extended_seq: i64,
     /// Place of the packet in the sequence. If it is [`Order::Stray`], the packet was not counted.
     pub(crate) order: Order,
@@ -77,12 +77,12 @@ pub(crate) struct Received {
     /// The second that ended before this packet, if any.
     pub(crate) ended: Option<Second>,
     /// An earlier stray packet that is accepted now, with its result.
-    pub(crate) before: Option<Box<(RtpSeen, Received)>>,
+    pub(crate) before: Option<Box<(RtpSeen, StreamUpdate)>>,
 }
 
-impl Received {
+impl StreamUpdate {
     fn new(extended_seq: i64, order: Order) -> Self {
-        Received { extended_seq, order, relative_delay_ms: None, ended: None, before: None }
+        StreamUpdate { extended_seq, order, relative_delay_ms: None, ended: None, before: None }
     }
 }
 
@@ -114,9 +114,9 @@ impl Stream {
 
     /// Adds a packet. `begin_ns` is the beginning of the capture.
     #[inline]
-    pub(crate) fn receive(&mut self, packet: &RtpSeen, begin_ns: i64) -> Received {
+    pub(crate) fn receive(&mut self, packet: &RtpSeen, begin_ns: i64) -> StreamUpdate {
         let (extended_seq, order) = self.sequence.receive(packet.seq, packet.at_ns);
-        let mut received = Received::new(extended_seq, order);
+        let mut received = StreamUpdate::new(extended_seq, order);
         if order == Order::Stray {
             self.stray = Some(*packet);
             return received;
@@ -124,7 +124,7 @@ impl Stream {
         if order == Order::Restart
             && let Some(stray) = self.stray.take()
         {
-            let mut first = Received::new(extended_seq - 1, Order::Newest);
+            let mut first = StreamUpdate::new(extended_seq - 1, Order::Newest);
             self.count(&stray, &mut first, begin_ns);
             received.before = Some(Box::new((stray, first)));
         }
@@ -133,7 +133,7 @@ impl Stream {
     }
 
     #[inline]
-    fn count(&mut self, packet: &RtpSeen, received: &mut Received, begin_ns: i64) {
+    fn count(&mut self, packet: &RtpSeen, received: &mut StreamUpdate, begin_ns: i64) {
         if self.packets > 0 {
             self.clock.update(packet.at_ns, packet.timestamp, packet.clock_rate);
         }

@@ -26,12 +26,12 @@ pub struct StreamArrivals {
     /// Sequence number of the first packet reported on.
     pub begin_seq: u16,
     /// One entry per packet, at most 16384. `None` if the packet has not arrived.
-    pub arrivals: Vec<Option<Arrival>>,
+    pub arrivals: Vec<Option<CcfbArrival>>,
 }
 
 /// A packet that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct CcfbArrival {
     /// ECN mark on arrival.
     pub ecn: Ecn,
     /// Time between the arrival and the report.
@@ -120,11 +120,12 @@ impl StreamArrivals {
     }
 }
 
-fn parse_block(block: u16) -> Option<Arrival> {
+fn parse_block(block: u16) -> Option<CcfbArrival> {
     let ecn = Ecn::from_bits((block >> 13) as u8);
-    (block >> 15 == 1).then_some(Arrival { ecn, offset: ArrivalOffset(block & 0x1FFF) })
+    (block >> 15 == 1).then_some(CcfbArrival { ecn, offset: ArrivalOffset(block & 0x1FFF) })
 }
 
-fn write_block(arrival: Option<Arrival>) -> u16 {
-    arrival.map_or(0, |Arrival { ecn, offset }| 1 << 15 | u16::from(ecn.bits()) << 13 | offset.0)
+fn write_block(arrival: Option<CcfbArrival>) -> u16 {
+    arrival
+        .map_or(0, |CcfbArrival { ecn, offset }| 1 << 15 | u16::from(ecn.bits()) << 13 | offset.0)
 }

@@ -12,7 +12,7 @@ mod sdes;
 mod twcc;
 mod twcc_chunk;
 
-pub use ccfb::{Arrival, ArrivalOffset, CongestionFeedback, StreamArrivals};
+pub use ccfb::{ArrivalOffset, CcfbArrival, CongestionFeedback, StreamArrivals};
 pub use feedback::{FullIntraRequest, PictureLossIndication};
 pub use goodbye::Goodbye;
 pub use nack::Nack;

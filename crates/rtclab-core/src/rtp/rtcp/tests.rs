@@ -213,12 +213,12 @@ fn remb_of_2_to_the_64_is_refused_and_one_step_below_is_not() {
 fn congestion_feedback_pads_an_odd_number_of_blocks() {
     // The packets: 500 ms = 512/1024 s with CE; lost; over range with ECT(1).
     let arrivals = vec![
-        Some(Arrival {
+        Some(CcfbArrival {
             ecn: Ecn::CongestionExperienced,
             offset: ArrivalOffset::from_time(Time::from_millis(500)),
         }),
         None,
-        Some(Arrival { ecn: Ecn::Ect1, offset: ArrivalOffset::OVER_RANGE }),
+        Some(CcfbArrival { ecn: Ecn::Ect1, offset: ArrivalOffset::OVER_RANGE }),
     ];
     let packet = CongestionFeedback {
         sender_ssrc: 1,

@@ -2,7 +2,7 @@
 
 use super::super::config::{ConnectionConfig, ParticipantConfig, SimConfig, SimError};
 use super::super::world::{EndId, EndRecord};
-use super::{Ends, Flows, JOIN_STREAM, Names, PACE_STREAM, Place, SETUP_STREAM, Wire};
+use super::{EndPlace, Ends, Flows, JOIN_STREAM, Names, PACE_STREAM, SETUP_STREAM, Wire};
 use crate::capture::Description;
 use crate::catalogue::{Catalogue, Choice};
 use crate::cc::Fixed;
@@ -14,7 +14,7 @@ use crate::endpoint::{
 use crate::network::{NodeId, derive_seed};
 use crate::node::End;
 use crate::packet::{Address, Described};
-use crate::record::{Detail, Recorder, Source};
+use crate::record::{Detail, RecordSource, Recorder};
 use crate::stack::{SetupProfile, StackProfile};
 use crate::units::Time;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub(super) fn places(
     config: &SimConfig,
     names: &Names<'_>,
     flows: &mut Flows,
-) -> Result<Vec<Place>, SimError> {
+) -> Result<Vec<EndPlace>, SimError> {
     let mut places = Vec::new();
     for (index, connection) in config.connections.iter().enumerate() {
         let address = |name, offers| -> Result<Address, SimError> {
@@ -34,8 +34,8 @@ pub(super) fn places(
         let relay = connection.relay.as_deref().map(|name| names.get(name)).transpose()?;
         let end = end_of(config, connection);
         let [there, back] = connection.flow_names().map(|name| flows.get(name, end));
-        places.push(Place { local: a, remote: b, relay, flow: there });
-        places.push(Place { local: b, remote: a, relay, flow: back });
+        places.push(EndPlace { local: a, remote: b, relay, flow: there });
+        places.push(EndPlace { local: b, remote: a, relay, flow: back });
     }
     Ok(places)
 }
@@ -54,7 +54,7 @@ pub(super) struct Calls<'a> {
     mixers: HashMap<&'a str, &'a ParticipantConfig>,
     forwarders: HashMap<&'a str, &'a ParticipantConfig>,
     core: NodeId,
-    places: &'a [Place],
+    places: &'a [EndPlace],
     pub(super) ends: Ends,
     pub(super) descriptions: Vec<Description>,
     /// Ends that meet over signalling.
@@ -127,7 +127,7 @@ impl<'a> Calls<'a> {
         config: &'a SimConfig,
         catalogue: &'a Catalogue,
         core: NodeId,
-        places: &'a [Place],
+        places: &'a [EndPlace],
     ) -> Self {
         Calls {
             config,
@@ -215,8 +215,8 @@ impl<'a> Calls<'a> {
         Ok(End::Translator(Box::new(Translator::new(addresses, session))))
     }
 
-    fn source(&self, side: &Side<'a>, recorder: &mut Recorder) -> Source {
-        Source {
+    fn source(&self, side: &Side<'a>, recorder: &mut Recorder) -> RecordSource {
+        RecordSource {
             participant: recorder.text(side.here),
             is_participant: side.own_media.is_some(),
             sends: self.places[side.end.0 as usize].flow,
@@ -282,7 +282,7 @@ impl<'a> Calls<'a> {
     }
 
     fn addresses(&self, end: EndId) -> Addresses {
-        let Place { local, remote, relay, .. } = self.places[end.0 as usize];
+        let EndPlace { local, remote, relay, .. } = self.places[end.0 as usize];
         Addresses { local, remote, relay, core: self.core }
     }
 

@@ -240,7 +240,7 @@ fn set_hosts(
 
 /// Addresses and flow of one end of a connection in a call.
 #[derive(Clone, Copy)]
-struct Place {
+struct EndPlace {
     local: Address,
     remote: Address,
     relay: Option<NodeId>,

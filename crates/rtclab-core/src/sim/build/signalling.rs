@@ -8,7 +8,9 @@ use crate::network::{NodeId, derive_seed};
 use crate::node::End;
 use crate::packet::Address;
 use crate::record::FlowId;
-use crate::signalling::{Client, ClientConfig, Server, ServerConfig};
+use crate::signalling::{
+    SignallingClient, SignallingClientConfig, SignallingServer, SignallingServerConfig,
+};
 use crate::units::Time;
 
 /// Adds a page for each node whose ends of calls meet over signalling, and the server.
@@ -42,11 +44,11 @@ pub(super) fn add(config: &SimConfig, core: NodeId, meets: &[(EndId, Session)], 
     for &node in &nodes {
         let sessions = meets.iter().filter(|(end, _)| node_of(ends, *end) == node);
         let sessions: Vec<Session> = sessions.map(|(_, session)| *session).collect();
-        let page = Client::new(page(config, server, node, &sessions));
+        let page = SignallingClient::new(page(config, server, node, &sessions));
         ends.add(End::Page(Box::new(page)), record(config, node));
     }
     let pages = (first..).zip(&nodes).map(|(port, &node)| Address { node, port }).collect();
-    let server = Server::new(ServerConfig { pages, page_of });
+    let server = SignallingServer::new(SignallingServerConfig { pages, page_of });
     ends.add(End::Signalling(Box::new(server)), record(config, core));
 }
 
@@ -56,12 +58,17 @@ fn record(config: &SimConfig, node: NodeId) -> EndRecord {
 }
 
 /// The page at a node. A participant comes to the server when it joins, a server when its first call begins.
-fn page(config: &SimConfig, server: Address, node: NodeId, sessions: &[Session]) -> ClientConfig {
+fn page(
+    config: &SimConfig,
+    server: Address,
+    node: NodeId,
+    sessions: &[Session],
+) -> SignallingClientConfig {
     let name = &config.network.nodes[node.0 as usize];
     let participant = config.participants.iter().find(|participant| participant.name == *name);
     let joins = participant.map(|own| own.join_ns + calls::joins_after(config, node));
     let first_call = sessions.iter().map(|session| session.start).min();
-    ClientConfig {
+    SignallingClientConfig {
         server,
         open: joins.or(first_call).unwrap_or(Time::ZERO),
         close: sessions.iter().map(|session| session.end).max().unwrap_or(Time::ZERO),

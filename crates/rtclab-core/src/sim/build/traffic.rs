@@ -6,20 +6,20 @@ use crate::network::{Network, NodeId, derive_seed};
 use crate::node::End;
 use crate::packet::Address;
 use crate::record::{FlowConfig, FlowId};
-use crate::tcp::{Client, ClientConfig, Server};
-use crate::udp::{self, ConstantRate};
+use crate::tcp::{TcpClient, TcpClientConfig, TcpServer};
+use crate::udp::{ConstantRate, UdpSink, UdpSource};
 use crate::units::Time;
 
 /// What the sending end of cross traffic does.
-enum Sender {
-    Tcp(ClientConfig),
+enum TrafficSender {
+    Tcp(TcpClientConfig),
     /// Packets at this rate, from the first time on and before the second one.
     Udp(ConstantRate, [Time; 2]),
 }
 
 /// The ends of cross traffic. Their indices follow the indices of the calls.
 pub(super) struct Traffic {
-    senders: Vec<(Sender, [Address; 2], [FlowId; 2])>,
+    senders: Vec<(TrafficSender, [Address; 2], [FlowId; 2])>,
 }
 
 impl Traffic {
@@ -52,7 +52,7 @@ impl Traffic {
                 let port = first_port + 2 * senders.len() as u32;
                 let sender = match traffic.udp {
                     Some(rate) => udp_sender(traffic, rate, number as u64),
-                    None => Sender::Tcp(ClientConfig {
+                    None => TrafficSender::Tcp(TcpClientConfig {
                         congestion_control: traffic.congestion_control,
                         start: traffic.start_ns,
                         stop: traffic.stop_ns,
@@ -71,13 +71,13 @@ impl Traffic {
     pub(super) fn add_to(self, ends: &mut Ends, flows: &[FlowConfig]) {
         for (sender, [from, to], [data, acks]) in self.senders {
             let pair = match sender {
-                Sender::Tcp(config) => [
-                    End::Client(Box::new(Client::new(config, to))),
-                    End::Server(Box::new(Server::new(from))),
+                TrafficSender::Tcp(config) => [
+                    End::Client(Box::new(TcpClient::new(config, to))),
+                    End::Server(Box::new(TcpServer::new(from))),
                 ],
-                Sender::Udp(rate, [first, stop]) => [
-                    End::Source(Box::new(udp::Source::new(rate, first, stop, to))),
-                    End::Sink(udp::Sink),
+                TrafficSender::Udp(rate, [first, stop]) => [
+                    End::Source(Box::new(UdpSource::new(rate, first, stop, to))),
+                    End::Sink(UdpSink),
                 ],
             };
             for (end, (node, flow)) in pair.into_iter().zip([(from.node, data), (to.node, acks)]) {
@@ -90,10 +90,10 @@ impl Traffic {
 
 /// The sender of one of several connections over UDP. Their first packets are spread evenly over an interval,
 /// so that all connections together send at equal intervals too.
-fn udp_sender(traffic: &TrafficConfig, rate: ConstantRate, number: u64) -> Sender {
+fn udp_sender(traffic: &TrafficConfig, rate: ConstantRate, number: u64) -> TrafficSender {
     let interval = rate.after(1).unwrap_or(Time::ZERO);
     let offset = Time(interval.0 / u64::from(traffic.connections.max(1)) * number);
-    Sender::Udp(rate, [traffic.start_ns.saturating_add(offset), traffic.stop_ns])
+    TrafficSender::Udp(rate, [traffic.start_ns.saturating_add(offset), traffic.stop_ns])
 }
 
 /// Sending and acknowledging must take time, or virtual time would stand still.

@@ -1,15 +1,15 @@
 //! TCP connections between participants and their TURN relays.
 
 use super::super::config::SimConfig;
-use super::{EndRecord, Ends, Place, Wire};
+use super::{EndPlace, EndRecord, Ends, Wire};
 use crate::nat::NatKind;
 use crate::node::End;
 use crate::packet::Address;
 use crate::turn_tcp::TurnStream;
 
 /// Adds a TCP connection with the relay for each relayed end whose participant is behind a firewall for UDP.
-pub(super) fn add(config: &SimConfig, places: &[Place], ends: &mut Ends) {
-    for (end, &Place { local, relay, flow, .. }) in (0..).zip(places) {
+pub(super) fn add(config: &SimConfig, places: &[EndPlace], ends: &mut Ends) {
+    for (end, &EndPlace { local, relay, flow, .. }) in (0..).zip(places) {
         let Some(relay) = relay else { continue };
         let name = &config.network.nodes[local.node.0 as usize];
         let nat = config.participants.iter().find(|it| it.name == *name).and_then(|it| it.nat);

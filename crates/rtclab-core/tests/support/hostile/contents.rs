@@ -8,7 +8,7 @@ use rtclab_core::packet::{
     Signalling, Stun, StunForm, TurnSegment, VideoPart, WebSocketSegment, payload_type,
 };
 use rtclab_core::rtp::rtcp::{
-    Arrival, ArrivalOffset, CongestionFeedback, FullIntraRequest, Goodbye, Nack, NtpTime,
+    ArrivalOffset, CcfbArrival, CongestionFeedback, FullIntraRequest, Goodbye, Nack, NtpTime,
     PictureLossIndication, ReceiverReport, Remb, ReportBlock, SdesChunk, SenderReport,
     SourceDescription, StreamArrivals, TransportFeedback, parse_compound,
 };
@@ -214,9 +214,9 @@ fn statuses(input: &mut Input<'_>) -> Vec<Option<i32>> {
     pattern.into_iter().cycle().take(count).collect()
 }
 
-fn arrivals(input: &mut Input<'_>) -> Vec<Option<Arrival>> {
+fn arrivals(input: &mut Input<'_>) -> Vec<Option<CcfbArrival>> {
     let arrival =
-        Arrival { ecn: ecn(input), offset: ArrivalOffset::from_time(Time(input.number())) };
+        CcfbArrival { ecn: ecn(input), offset: ArrivalOffset::from_time(Time(input.number())) };
     let count = (input.number() % MOST_ITEMS) as usize;
     (0..count).map(|index| (index % 3 > 0).then_some(arrival)).collect()
 }

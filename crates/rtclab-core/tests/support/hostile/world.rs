@@ -4,8 +4,8 @@ use super::input::Input;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{CongestionControlConfig, Halves};
 use rtclab_core::endpoint::{
-    Addresses, AudioConfig, Direction, Event as EndpointEvent, Forwarding, Media, Negotiation,
-    Observe, Peer, PeerConfig, Session, StreamConfig, Translator,
+    Addresses, AudioConfig, Direction, EndpointEvent, Forwarding, Media, Negotiation, Observe,
+    Peer, PeerConfig, Session, StreamConfig, Translator,
 };
 use rtclab_core::media::codec::Codec;
 use rtclab_core::media::encoder::VideoConfig;
@@ -13,13 +13,13 @@ use rtclab_core::media::host::{Host, HostConfig};
 use rtclab_core::media::repair::Repair;
 use rtclab_core::nat::{Nat, NatKind};
 use rtclab_core::network::NodeId;
-use rtclab_core::node::{Departing, End, Event, Node, Received};
+use rtclab_core::node::{Arriving, Departing, End, Node, NodeEvent};
 use rtclab_core::packet::{Address, Content, Datagram, Described, Past, Via};
 use rtclab_core::signalling;
 use rtclab_core::stack::{PROFILES, StackProfile};
 use rtclab_core::tcp::{self, ObjectsConfig};
 use rtclab_core::turn_tcp::{Carried, TurnStream};
-use rtclab_core::udp::{ConstantRate, Sink, Source};
+use rtclab_core::udp::{ConstantRate, UdpSink, UdpSource};
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use std::collections::VecDeque;
 use std::mem::{Discriminant, discriminant};
@@ -256,7 +256,7 @@ impl Choice {
             mean_idle_ns: Time::from_millis(200),
             idle_first: false,
         };
-        let client = tcp::ClientConfig {
+        let client = tcp::TcpClientConfig {
             congestion_control: self.algorithm,
             start: Time::ZERO,
             stop: END,
@@ -264,7 +264,7 @@ impl Choice {
             seed: 3,
         };
         let rate = ConstantRate { rate_bps: Bitrate::from_kbps(50), packet_bytes: Bytes(500) };
-        let page = signalling::ClientConfig {
+        let page = signalling::SignallingClientConfig {
             server: address(PAGE + 1),
             open: Time::ZERO,
             close: END,
@@ -280,10 +280,10 @@ impl Choice {
             self.peer(SWITCHED, [None, Some(SENDS_SWITCHED)]),
             first,
             second,
-            (TCP, End::Client(Box::new(tcp::Client::new(client, address(TCP + 1))))),
-            (UDP, End::Source(Box::new(Source::new(rate, Time::ZERO, END, address(UDP + 1))))),
+            (TCP, End::Client(Box::new(tcp::TcpClient::new(client, address(TCP + 1))))),
+            (UDP, End::Source(Box::new(UdpSource::new(rate, Time::ZERO, END, address(UDP + 1))))),
             (TURN, End::Turn(Box::new(TurnStream::client(address(TURN + 1))))),
-            (PAGE, End::Page(Box::new(signalling::Client::new(page)))),
+            (PAGE, End::Page(Box::new(signalling::SignallingClient::new(page)))),
         ];
         let ends = ends.into_iter().filter(|(port, _)| self.has(*port)).collect();
         let mut node = Node::new(PARTICIPANT, ends);
@@ -308,7 +308,7 @@ impl Choice {
     fn server(&self) -> Node {
         let pages = vec![address(PAGE)];
         let page_of = (0..TCP).map(|port| port.is_multiple_of(2).then_some(0)).collect();
-        let server = signalling::ServerConfig { pages, page_of };
+        let server = signalling::SignallingServerConfig { pages, page_of };
         let [first, second] = MIXED.map(|port| self.peer(port + 1, [Some(port + 1), Some(port)]));
         let ends = vec![
             self.peer(SENDS + 1, [None, Some(SENDS)]),
@@ -317,10 +317,10 @@ impl Choice {
             self.translator(SWITCHED + 1),
             first,
             second,
-            (TCP + 1, End::Server(Box::new(tcp::Server::new(address(TCP))))),
-            (UDP + 1, End::Sink(Sink)),
+            (TCP + 1, End::Server(Box::new(tcp::TcpServer::new(address(TCP))))),
+            (UDP + 1, End::Sink(UdpSink)),
             (TURN + 1, End::Turn(Box::new(TurnStream::relay(address(TURN))))),
-            (PAGE + 1, End::Signalling(Box::new(signalling::Server::new(server)))),
+            (PAGE + 1, End::Signalling(Box::new(signalling::SignallingServer::new(server)))),
         ];
         let ends = ends.into_iter().filter(|(port, _)| self.has(*port)).collect();
         let mut node = Node::new(SERVER, ends);
@@ -421,7 +421,7 @@ impl World {
 
     /// Gives a node a datagram that nobody has sent.
     pub(super) fn inject(&mut self, from: Address, to: Address, via: Via, datagram: &Datagram) {
-        let received = Received { from, via, past: Past::new(self.now), datagram };
+        let received = Arriving { from, via, past: Past::new(self.now), datagram };
         self.nodes[to.node.0 as usize].handle_datagram(self.now, to.port, &received);
         self.drain(to.node);
     }
@@ -451,7 +451,7 @@ impl World {
 
     fn receive(&mut self, flight: Flight) {
         let Flight { from, to, via, past, datagram, .. } = flight;
-        let received = Received { from, via, past, datagram: &datagram };
+        let received = Arriving { from, via, past, datagram: &datagram };
         self.nodes[to.node.0 as usize].handle_datagram(self.now, to.port, &received);
         self.imitate(from, to, datagram);
         self.drain(to.node);
@@ -495,8 +495,8 @@ impl World {
         while let Some(event) = self.nodes[index].poll_event() {
             count();
             match event {
-                Event::Carried(stream, carried) => self.handle_carried(node, stream, carried),
-                Event::Endpoint(port, EndpointEvent::Failed(error)) => {
+                NodeEvent::Carried(stream, carried) => self.handle_carried(node, stream, carried),
+                NodeEvent::Endpoint(port, EndpointEvent::Failed(error)) => {
                     panic!("the control at port {port} fails: {error}")
                 }
                 _ => {}

@@ -10,7 +10,7 @@
 //! - it sorts arrivals by receive time only;
 //! - it panics at a report without arrivals, which is why its wrapper holds such a report back.
 
-use super::super::loss_based::LossBasedConfig;
+use super::super::loss_estimator::LossEstimatorConfig;
 use super::super::port::Port;
 use super::*;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// The port's defaults of the loss-based estimator.
 fn of_the_port() -> GoogCcConfig {
     let mut config = GoogCcConfig::default();
-    config.send_side.loss_based = LossBasedConfig {
+    config.send_side.loss_estimator = LossEstimatorConfig {
         window: 20,
         bias_threshold: 0.15,
         inherent_loss_balance: 75 * KBPS,
@@ -31,7 +31,7 @@ fn of_the_port() -> GoogCcConfig {
         bounds_best: false,
         at_start: false,
         counts_bytes: false,
-        ..LossBasedConfig::default()
+        ..LossEstimatorConfig::default()
     };
     config
 }

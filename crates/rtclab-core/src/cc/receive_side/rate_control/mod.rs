@@ -127,7 +127,7 @@ pub(crate) struct Input {
 ///
 /// Source: libwebrtc 4d06db557a, `remote_rate_control.cc`; 2f1509395b and 524ecc29dd,
 /// `aimd_rate_control.cc`.
-pub(crate) struct RateControl {
+pub(crate) struct ReceiveSideRateControl {
     config: RateControlConfig,
     rate_bps: f64,
     initialised: bool,
@@ -147,9 +147,9 @@ pub(crate) struct RateControl {
     next_alpha: f64,
 }
 
-impl RateControl {
+impl ReceiveSideRateControl {
     pub(crate) fn new(config: RateControlConfig) -> Self {
-        RateControl {
+        ReceiveSideRateControl {
             config,
             rate_bps: MAX_BPS,
             initialised: false,

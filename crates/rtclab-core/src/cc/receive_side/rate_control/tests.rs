@@ -14,13 +14,13 @@ fn input(usage: Usage, kbps: f64) -> Input {
 }
 
 /// A rate control whose estimate is 1 Mbit/s at 2 s.
-fn at_1_mbps(config: RateControlConfig) -> RateControl {
-    let mut control = RateControl::new(config);
+fn at_1_mbps(config: RateControlConfig) -> ReceiveSideRateControl {
+    let mut control = ReceiveSideRateControl::new(config);
     control.set_estimate(Time::from_secs(2), Bitrate::from_mbps(1));
     control
 }
 
-fn kbps(control: &RateControl) -> f64 {
+fn kbps(control: &ReceiveSideRateControl) -> f64 {
     control.rate_bps / 1e3
 }
 
@@ -35,7 +35,7 @@ fn states_follow_the_table_of_the_draft() {
 
 #[test]
 fn the_first_estimate_of_2013_is_what_arrives_after_half_a_second() {
-    let mut control = RateControl::new(RATE_CONTROL_2013);
+    let mut control = ReceiveSideRateControl::new(RATE_CONTROL_2013);
     control.update(Time::from_millis(100), &input(Usage::Under, 200.0));
     assert_eq!(control.estimate(), None);
     control.update(Time::from_millis(601), &input(Usage::Under, 290.0));
@@ -45,7 +45,7 @@ fn the_first_estimate_of_2013_is_what_arrives_after_half_a_second() {
 #[test]
 fn over_use_makes_the_first_estimate_since_2015_and_not_in_2013() {
     for (config, estimate) in [(RATE_CONTROL_2013, None), (RATE_CONTROL_2016, Some(255))] {
-        let mut control = RateControl::new(config);
+        let mut control = ReceiveSideRateControl::new(config);
         control.update(Time::from_millis(300), &input(Usage::Over, 300.0));
         // 0.85 * 300
         assert_eq!(control.estimate(), estimate.map(Bitrate::from_kbps));

@@ -2,11 +2,11 @@
 
 use super::super::arithmetic::{INFINITE, rate_of, scale};
 use super::super::packet::PacketResult;
-use super::LossBasedConfig;
+use super::LossEstimatorConfig;
 
 /// What was sent and lost over a span of send times.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Observation {
+pub(super) struct LossSample {
     /// Sent, in bytes or packets.
     pub(super) sent: i64,
     /// Lost, in bytes or packets.
@@ -19,9 +19,9 @@ pub(super) struct Observation {
 
 /// The last observations, and the one that is being made.
 #[derive(Clone, Debug)]
-pub(super) struct Observations {
+pub(super) struct LossSamples {
     /// Ring of the last observations.
-    ring: Vec<Observation>,
+    ring: Vec<LossSample>,
     /// Weights by age.
     weights: Vec<f64>,
     count: u64,
@@ -35,11 +35,11 @@ pub(super) struct Observations {
     rates: Vec<i64>,
 }
 
-impl Observations {
-    pub(super) fn new(config: &LossBasedConfig) -> Self {
+impl LossSamples {
+    pub(super) fn new(config: &LossEstimatorConfig) -> Self {
         let window = config.window.max(1);
         let weight = |age: usize| libm::pow(config.temporal_weight, age as f64);
-        Observations {
+        LossSamples {
             ring: Vec::with_capacity(window),
             weights: (0..window).map(weight).collect(),
             count: 0,
@@ -61,13 +61,13 @@ impl Observations {
     }
 
     /// The observations that count with their weights, in the order of the ring.
-    pub(super) fn weighted(&self) -> impl Iterator<Item = (&Observation, f64)> {
-        let age = |o: &Observation| (self.count - 1 - o.id) as usize;
+    pub(super) fn weighted(&self) -> impl Iterator<Item = (&LossSample, f64)> {
+        let age = |o: &LossSample| (self.count - 1 - o.id) as usize;
         self.ring.iter().map(move |observation| (observation, self.weights[age(observation)]))
     }
 
     /// Takes all packets of a report; returns whether an observation is finished.
-    pub(super) fn add(&mut self, config: &LossBasedConfig, packets: &[PacketResult]) -> bool {
+    pub(super) fn add(&mut self, config: &LossEstimatorConfig, packets: &[PacketResult]) -> bool {
         let (mut first_sent, mut last_sent) = (INFINITE, i64::MIN);
         for packet in packets {
             self.partial = (self.partial.0 + packet.size, self.partial.1 + 1);
@@ -95,8 +95,7 @@ impl Observations {
             true => (bytes, lost_bytes),
             false => (packets, lost_packets),
         };
-        let observation =
-            Observation { sent, lost, rate: rate_of(bytes, duration), id: self.count };
+        let observation = LossSample { sent, lost, rate: rate_of(bytes, duration), id: self.count };
         match self.ring.len() < self.weights.len() {
             true => self.ring.push(observation),
             false => self.ring[(self.count % self.weights.len() as u64) as usize] = observation,
@@ -109,7 +108,7 @@ impl Observations {
     ///
     /// Both count if fewer than four observations were ever made, or if the one of highest loss came at
     /// `median_factor` times the median rate: then loss followed from a raised rate.
-    pub(super) fn loss(&mut self, config: &LossBasedConfig) -> f64 {
+    pub(super) fn loss(&mut self, config: &LossEstimatorConfig) -> f64 {
         if self.ring.iter().all(|observation| observation.lost == 0) {
             return 0.0;
         }

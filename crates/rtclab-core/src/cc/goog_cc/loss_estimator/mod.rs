@@ -5,15 +5,15 @@
 //! high rates. Source: libwebrtc 39fcc21366 (March 2026), `loss_based_bwe_v2.cc`.
 
 mod config;
-mod observations;
+mod samples;
 #[cfg(test)]
 mod tests;
 
 use super::arithmetic::{INFINITE, KBPS, scale, thousands};
 use super::packet::PacketResult;
-use observations::Observations;
+use samples::LossSamples;
 
-pub(super) use config::LossBasedConfig;
+pub(super) use config::LossEstimatorConfig;
 
 /// libwebrtc, kCongestionControllerMinBitrate.
 const LOWEST_RATE: i64 = 5 * KBPS;
@@ -62,9 +62,9 @@ struct Hold {
 
 /// The loss-based estimator.
 #[derive(Clone, Debug)]
-pub(super) struct LossBased {
-    config: LossBasedConfig,
-    observations: Observations,
+pub(super) struct LossEstimator {
+    config: LossEstimatorConfig,
+    observations: LossSamples,
     /// The observations as of the last update, for all candidates.
     samples: Vec<Sample>,
     /// Whether none of them has lost anything.
@@ -90,11 +90,11 @@ pub(super) struct LossBased {
     increase: Option<(i64, i64)>,
 }
 
-impl LossBased {
+impl LossEstimator {
     /// An estimator without bounds.
-    pub(super) fn new(config: &LossBasedConfig) -> Self {
-        LossBased {
-            observations: Observations::new(config),
+    pub(super) fn new(config: &LossEstimatorConfig) -> Self {
+        LossEstimator {
+            observations: LossSamples::new(config),
             samples: Vec::with_capacity(config.window),
             lossless: true,
             loss: 0.0,
@@ -209,7 +209,7 @@ impl LossBased {
     }
 
     fn update_loss(&mut self) {
-        let LossBasedConfig { upper_bound_loss, upper_bound_balance, .. } = self.config;
+        let LossEstimatorConfig { upper_bound_loss, upper_bound_balance, .. } = self.config;
         self.loss = self.observations.loss(&self.config);
         self.upper = match self.loss > upper_bound_loss {
             true => {
@@ -267,9 +267,11 @@ impl LossBased {
     /// Whether no candidate can be likelier than one with a higher rate. So it is if nothing was lost and all candidates
     /// have the smallest inherent loss: then congestion explains less at a lower rate, and high rates are preferred.
     fn favours_high_rates(&self, best: Candidate) -> bool {
-        let LossBasedConfig { inherent_loss_min, inherent_loss_max, inherent_loss_balance, .. } =
+        let LossEstimatorConfig {
+            inherent_loss_min, inherent_loss_max, inherent_loss_balance, ..
+        } = self.config;
+        let LossEstimatorConfig { bias, log_bias, bias_threshold, bias_smoothing, .. } =
             self.config;
-        let LossBasedConfig { bias, log_bias, bias_threshold, bias_smoothing, .. } = self.config;
         let same_inherent = best.inherent <= inherent_loss_min
             && inherent_loss_min <= inherent_loss_max
             && inherent_loss_balance >= 0;
@@ -321,8 +323,9 @@ impl LossBased {
     }
 
     fn feasible(&self, candidate: Candidate) -> f64 {
-        let LossBasedConfig { inherent_loss_min, inherent_loss_max, inherent_loss_balance, .. } =
-            self.config;
+        let LossEstimatorConfig {
+            inherent_loss_min, inherent_loss_max, inherent_loss_balance, ..
+        } = self.config;
         let at_rate = inherent_loss_balance as f64 / candidate.rate as f64;
         let most = match candidate.rate {
             0 => 1.0,
@@ -373,7 +376,8 @@ impl LossBased {
     }
 
     fn preference(&self, rate: i64) -> f64 {
-        let LossBasedConfig { bias, log_bias, bias_threshold, bias_smoothing, .. } = self.config;
+        let LossEstimatorConfig { bias, log_bias, bias_threshold, bias_smoothing, .. } =
+            self.config;
         let below = bias_threshold - self.loss;
         let adjusted = |factor: f64| factor * below / (bias_smoothing + below.abs());
         let kbps = thousands(rate) as f64;

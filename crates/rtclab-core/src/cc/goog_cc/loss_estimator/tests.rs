@@ -19,18 +19,18 @@ fn pair(index: i64, arrived: [bool; 2]) -> [PacketResult; 2] {
     [packet(ms, LARGE, arrived[0]), packet(ms + 250, LARGE, arrived[1])]
 }
 
-fn outcome(estimator: &LossBased) -> (i64, LossState) {
+fn outcome(estimator: &LossEstimator) -> (i64, LossState) {
     (estimator.result(), estimator.state())
 }
 
 /// One observation suffices, and two count.
-fn short() -> LossBasedConfig {
-    LossBasedConfig { min_observations: 1, window: 2, ..LossBasedConfig::default() }
+fn short() -> LossEstimatorConfig {
+    LossEstimatorConfig { min_observations: 1, window: 2, ..LossEstimatorConfig::default() }
 }
 
 /// An estimator of this configuration at 600 kbit/s.
-fn at_600_kbps(acked: i64) -> LossBased {
-    let mut estimator = LossBased::new(&short());
+fn at_600_kbps(acked: i64) -> LossEstimator {
+    let mut estimator = LossEstimator::new(&short());
     estimator.set_estimate(600 * KBPS);
     estimator.set_acknowledged(acked * KBPS);
     estimator
@@ -56,13 +56,13 @@ fn while_the_application_limits_the_rate_the_acknowledged_rate_is_no_candidate()
 
 /// The state after a report of ten packets, the first `lost` of which did not arrive.
 struct Loop {
-    estimator: LossBased,
+    estimator: LossEstimator,
     report: i64,
 }
 
 impl Loop {
     fn new() -> Loop {
-        let mut estimator = LossBased::new(&LossBasedConfig::default());
+        let mut estimator = LossEstimator::new(&LossEstimatorConfig::default());
         estimator.set_min_max(30 * KBPS, INFINITE);
         Loop { estimator, report: 0 }
     }
@@ -158,7 +158,7 @@ fn after_heavy_loss_the_estimate_is_held_and_then_grows_with_padding() {
 /// 1,020,000 and 1,020,008 bit/s are the same number of whole kbit/s.
 #[test]
 fn of_candidates_with_the_same_objective_the_higher_rate_wins() {
-    let mut estimator = LossBased::new(&short());
+    let mut estimator = LossEstimator::new(&short());
     estimator.update(&pair(0, [true; 2]), 1_000 * KBPS, false);
     assert_eq!(estimator.result(), 1_000 * KBPS);
     estimator.update(&pair(1, [true; 2]), 1_020_008, false);
@@ -168,7 +168,7 @@ fn of_candidates_with_the_same_objective_the_higher_rate_wins() {
 /// 10 kbit/s / (0.1 - 0.05).
 #[test]
 fn the_upper_bound_from_the_loss_makes_the_estimate_fall() {
-    let mut estimator = LossBased::new(&LossBasedConfig {
+    let mut estimator = LossEstimator::new(&LossEstimatorConfig {
         candidate_factors: [1.0; 3],
         upper_bound_balance: 10 * KBPS,
         ..short()
@@ -184,7 +184,7 @@ fn the_upper_bound_from_the_loss_makes_the_estimate_fall() {
 /// 300 of 435 kB; 100 kbit/s / (0.689655 - 0.05).
 #[test]
 fn loss_counts_bytes() {
-    let mut estimator = LossBased::new(&short());
+    let mut estimator = LossEstimator::new(&short());
     estimator.set_estimate(500 * KBPS);
     estimator.set_acknowledged(100 * KBPS);
     let size = |i| if i == 9 { 300_000 } else { LARGE };
@@ -197,7 +197,7 @@ fn loss_counts_bytes() {
 /// 100 kbit/s / (0.5 - 0.05) = 222,222 bit/s.
 #[test]
 fn a_hold_ends_early_when_the_delay_limits_the_rate_again() {
-    let mut estimator = LossBased::new(&short());
+    let mut estimator = LossEstimator::new(&short());
     estimator.set_estimate(2_500 * KBPS);
     estimator.update(&pair(0, [true, false]), NONE, false);
     assert_eq!(outcome(&estimator), (222_222, LossState::Decreasing));
@@ -210,7 +210,7 @@ fn a_hold_ends_early_when_the_delay_limits_the_rate_again() {
 #[test]
 fn one_spike_of_loss_is_ignored_and_two_are_not() {
     let mut estimator =
-        LossBased::new(&LossBasedConfig { window: 5, ..LossBasedConfig::default() });
+        LossEstimator::new(&LossEstimatorConfig { window: 5, ..LossEstimatorConfig::default() });
     for index in 0..8 {
         let arrived = index != 5 && index != 7;
         estimator.update(&pair(index, [arrived; 2]), 500 * KBPS, false);
@@ -226,7 +226,7 @@ fn one_spike_of_loss_is_ignored_and_two_are_not() {
 
 #[test]
 fn a_packet_reported_again_counts_twice_and_is_no_longer_lost_once_it_arrives() {
-    let mut estimator = LossBased::new(&short());
+    let mut estimator = LossEstimator::new(&short());
     estimator.update(&[packet(0, LARGE, false)], 500 * KBPS, false);
     estimator.update(&[packet(0, LARGE, true), packet(250, LARGE, true)], 500 * KBPS, false);
     let (observation, _) = estimator.observations.weighted().next().expect("one observation");
@@ -235,7 +235,7 @@ fn a_packet_reported_again_counts_twice_and_is_no_longer_lost_once_it_arrives() 
 
 #[test]
 fn without_a_delay_based_estimate_or_packets_there_is_no_estimate() {
-    let mut estimator = LossBased::new(&short());
+    let mut estimator = LossEstimator::new(&short());
     estimator.update(&[], 500 * KBPS, false);
     estimator.update(&pair(0, [true; 2]), NONE, false);
     assert!(!estimator.is_ready());
@@ -247,8 +247,8 @@ fn without_a_delay_based_estimate_or_packets_there_is_no_estimate() {
 #[test]
 fn the_inherent_loss_moves_by_one_newton_step_from_its_start() {
     for (start, expected) in [(0.01, 15_668), (0.03, 35_669)] {
-        let config = LossBasedConfig { inherent_loss_start: start, ..short() };
-        let mut estimator = LossBased::new(&config);
+        let config = LossEstimatorConfig { inherent_loss_start: start, ..short() };
+        let mut estimator = LossEstimator::new(&config);
         let packets: Vec<_> = (0..25).map(|i| packet(11 * i, 1_000, i != 12)).collect();
         estimator.update(&packets, 5_000 * KBPS, false);
         assert_eq!(millionths(estimator.average_loss()), 40_000);
@@ -284,7 +284,7 @@ proptest! {
         rates in prop::collection::vec(100i64..5_000_000, 1..6),
         near in prop::collection::vec(-2i64..=2, 0..4),
     ) {
-        let mut estimator = LossBased::new(&LossBasedConfig::default());
+        let mut estimator = LossEstimator::new(&LossEstimatorConfig::default());
         let samples = sent.iter().enumerate().map(|(age, &(rate, bytes))| {
             let amount = bytes as f64 / 1_000.0;
             Sample { rate, sent: amount, lost: 0.0, received: amount, weight: libm::pow(0.9, age as f64) }

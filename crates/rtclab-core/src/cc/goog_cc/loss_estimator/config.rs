@@ -6,7 +6,7 @@ use super::super::arithmetic::{KBPS, MS, SECOND};
 ///
 /// Source: libwebrtc 068e6ba696 (May 2025), `loss_based_bwe_v2.cc`. Times are in microseconds, rates in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::cc) struct LossBasedConfig {
+pub(in crate::cc) struct LossEstimatorConfig {
     /// An observation covers at least this span of send times.
     pub(in crate::cc) observation_min: i64,
     /// Number of observations that count.
@@ -81,9 +81,9 @@ pub(in crate::cc) struct LossBasedConfig {
     pub(in crate::cc) counts_bytes: bool,
 }
 
-impl Default for LossBasedConfig {
+impl Default for LossEstimatorConfig {
     fn default() -> Self {
-        LossBasedConfig {
+        LossEstimatorConfig {
             observation_min: 250 * MS,
             window: 15,
             min_observations: 3,
