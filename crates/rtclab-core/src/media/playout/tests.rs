@@ -45,7 +45,7 @@ impl Call {
             on_way: BTreeMap::new(),
             count: 0,
             resent: BTreeMap::new(),
-            nack: Nack::new(NackRules::TODAY, timers),
+            nack: Nack::new(NackRules::SINCE_2024, timers),
             rtt: RecentRtt::new([Time::from_millis(300), Time::from_millis(700)]),
             playout: PlayoutRule::JitterEstimate.start(90_000.0, timers),
             shown: Vec::new(),
