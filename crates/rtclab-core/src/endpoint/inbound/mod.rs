@@ -352,7 +352,7 @@ impl ReceivingHalf {
                 continue;
             }
             let lost = video.poll_missing(now, rtt);
-            // Today a request for a key frame replaces one for packets.
+            // Since 2024 a request for a key frame replaces one for packets.
             let replaced = since_2024 && needs_key;
             if !(lost.is_empty() || replaced) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);

@@ -110,7 +110,7 @@ fn without_loss_the_defaults_of_2026_give_nearly_the_targets_of_the_port() {
     }
 }
 
-/// Today's estimator does not let the rate grow far beyond what arrives, nor fall below it.
+/// The estimator of 2026 does not let the rate grow far beyond what arrives, nor fall below it.
 #[test]
 fn with_loss_the_defaults_of_2026_give_other_targets_of_the_same_size() {
     for loss in [0.01, 0.03, 0.1] {
