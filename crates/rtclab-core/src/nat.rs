@@ -29,7 +29,7 @@ pub enum NatKind {
 /// (RFC 6335, section 6: 1,024 to 65,535). It blocks what would need another one.
 const MAX_OPEN: usize = 64_512;
 
-/// A NAT with the mappings that its participant has made. Ports are those of [`Address`].
+/// A NAT with the mappings that its participant has made. Its ports are in [`Address`].
 #[derive(Clone, Debug)]
 pub struct Nat {
     kind: NatKind,

@@ -157,7 +157,7 @@ const CHROME_156: StackProfile = StackProfile {
     pacing: Pacing::Burst { factor: PACING_FACTOR, burst: Time::from_millis(40) },
     rate_accounting: RateAccounting::Packets,
     repair: Repair::RtxAndUlpfec,
-    retransmission: Retransmission::Today,
+    retransmission: Retransmission::Since2024,
     playout: PlayoutRule::JitterEstimate,
     encoder_control: EncoderControl::LeavesRoom,
     encoder_model: EncoderModel::Libvpx,

@@ -163,7 +163,7 @@ impl Bitrate {
         if self.0 == 0 {
             return None;
         }
-        // Up to 2 GB the product fits into 64 bits, whose division is ten times as fast as that of 128.
+        // Up to 2 GB the product fits into 64 bits, which divide ten times as fast as 128 bits.
         if let Some(work) = size.bits().checked_mul(1_000_000_000) {
             return Some(Time(work.div_ceil(self.0)));
         }

@@ -77,8 +77,8 @@ fn a_sender_without_any_feedback_stays_below_its_start_rate_and_its_probes() {
     assert!((30.0..150.0).contains(&kbps), "{kbps} kbit/s");
 }
 
-/// A packet is requested again until it arrives, at most ten times, all of which are lost in 1e-7 of the cases, or
-/// FEC restores it: every picture that is sent is shown, except those of the last moments.
+/// A packet is requested again until it arrives, at most ten times, or FEC restores it. All ten
+/// requests are in vain in 1e-7 of the cases. So every picture that is sent is shown, except in the last moments.
 #[test]
 fn twenty_percent_loss_leaves_a_call_with_all_its_pictures() {
     let link = format!(r#"{LINK}, "loss": {{"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}"#);

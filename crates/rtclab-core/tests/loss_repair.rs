@@ -200,7 +200,7 @@ fn repair_is_part_of_the_rate_and_not_on_top_of_it() {
 /// which repairs them before that if the other three packets arrived: 0.25 x 0.95^4 = 0.20 to 0.29 fewer
 /// retransmissions.
 #[test]
-fn today_fec_in_red_goes_with_retransmission_on_a_separate_stream() {
+fn since_2024_fec_in_red_goes_with_retransmission_on_a_separate_stream() {
     let figures = run("fixed", Repair::Auto, 500, (50.0, 0.05));
     assert!((0.19..0.27).contains(&figures.fec_share), "{figures:?}");
     assert!((0.0..0.002).contains(&figures.residual_loss), "{figures:?}");

@@ -248,7 +248,7 @@ impl Scenario {
         paths.into_iter().any(stays)
     }
 
-    /// Runs with stops at these times besides those of the changes.
+    /// Runs with stops at these times and at the changes.
     fn run(&self, stops: &[(Time, bool)]) -> SimResult {
         let config = self.config();
         let mut simulation = Simulation::new(&config, Catalogue::ours()).expect("a run");
@@ -304,7 +304,7 @@ struct Counts {
     dropped: i64,
 }
 
-/// What happens to the packets of the table `packets`, whose sums are those of the table `flow_seconds`.
+/// What happens to the packets of the table `packets`. The table `flow_seconds` has the same sums.
 fn check_packets(scenario: &Scenario, result: &SimResult) {
     let packets = table(result, "packets");
     let column = |name: &str| ints(packets, name);
@@ -364,7 +364,7 @@ fn check_packets(scenario: &Scenario, result: &SimResult) {
     }
 }
 
-/// The paths of a flow's media, and those of what its last sender makes itself.
+/// The paths of a flow's media, and the paths of what its last sender makes itself.
 struct Route {
     whole: Vec<usize>,
     last: Vec<usize>,

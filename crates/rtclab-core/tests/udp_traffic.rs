@@ -42,7 +42,7 @@ fn a_link_of_half_the_rate_drops_half_of_the_packets() {
     let tables = simulate(&config).expect("a run").tables;
     assert_eq!(sum(&tables, "sent_packets"), 10_000);
     assert_eq!(sum(&tables, "sent_bytes"), 12_500_000);
-    // A packet every 20 ms for 100 s, the last of which is still on its way.
+    // A packet every 20 ms for 100 s. The last one is still on its way.
     let delivered = sum(&tables, "delivered_packets");
     assert!((4_995..=5_000).contains(&delivered), "{delivered}");
     // The queue of 300 ms holds 15 packets at the end, and some are in flight.

@@ -128,7 +128,7 @@ class Simulation:
         return Trace.in_memory(tables, about.model_copy(update=known))
 
     def _changed(self, scenario: Scenario, paths: Collection[str]) -> pl.DataFrame:
-        """The table of paths after these paths are those of ``scenario`` from now on."""
+        """The table of paths, if these paths are as in ``scenario`` from now on."""
         now_ns = self._native.now()
         own = pl.col("path").is_in(list(paths))
         planned = paths_table(scenario).filter(own)

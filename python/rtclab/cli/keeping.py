@@ -159,7 +159,7 @@ def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
     """Deletes directories of results, all or none of them.
 
     Raises:
-        BadInput: a name is not that of results, another process writes there, or nobody can be asked.
+        BadInput: a name does not belong to results, another process writes there, or nobody can be asked.
     """
     paths = list(dict.fromkeys(_results_of(name, out) for name in names))
     with ExitStack() as locked:

@@ -129,7 +129,7 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
 
 
 def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Beside]]:
-    """The metrics of a call beside those of its simulations, by flow; empty without simulations."""
+    """The metrics of a call beside the metrics of its simulations, by flow; empty without simulations."""
     if not simulated:
         return {}
     # Counters of a part go on from those before it, so it is measured in the whole call.

@@ -13,7 +13,7 @@ LONGEST_S = 3600
 """Maximum length of a call, so that it is estimated and simulated in minutes."""
 
 _AT = {"packets": ["sent_ns"], "frames": ["rendered_ns", "received_ns", "captured_ns"]}
-"""The columns of which the first that is known says when a row was, where it is not ``at_ns``."""
+"""Columns that say when a row was, where it is not ``at_ns``. The first one that is known counts."""
 _LENGTHS = ("queued_ns",)
 """Columns in ns that are no times."""
 

@@ -67,7 +67,7 @@ class Definitions:
                 )
 
     def values(self, outcome: Repeat, trace: Trace | None, names: Sequence[str]) -> list[Number]:
-        """The values of a repeat, of which there may be a trace even if the call failed.
+        """The values of a repeat. There may be a trace even if the call failed.
 
         A function of one's own has values wherever there is a trace, and metrics only of a finished repeat.
         """

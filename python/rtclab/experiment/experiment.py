@@ -130,7 +130,7 @@ class Experiment:
     ) -> Experiment:
         """An experiment with every combination of values of some fields of a scenario.
 
-        Arguments and errors are those of :func:`rtclab.sweep`.
+        Arguments and errors are as in :func:`rtclab.sweep`.
         """
         made = backend_of(backend)
         traces = traces or made.name != SIM
@@ -171,7 +171,7 @@ class Experiment:
             out: directory in which the new directory is made.
             into: directory of results to which these conditions are added; it is made if there is none.
                 Repeats that have finished there do not run again, unless the scenario of their condition has
-                changed. The results are those of these conditions.
+                changed. The results are about these conditions.
             executor: runs simulated repeats: any ``concurrent.futures`` executor, such as Dask's
                 ``Client.get_executor()``. Repeats that leave traces need a pool of processes of this machine.
                 By default they run in threads of this process.

@@ -43,7 +43,7 @@ class Results:
     """The results of an experiment, finished or not.
 
     A run, a sweep and an imported capture have the same methods. Results of several conditions have one row
-    for each where those of one condition have one row.
+    for each condition where results of one condition have one row.
 
     Example:
         >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)

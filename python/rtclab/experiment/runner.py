@@ -1,4 +1,4 @@
-"""Runs the unfinished repeats of an experiment, each of which is kept as soon as it has ended."""
+"""Runs the unfinished repeats of an experiment, and keeps each one as soon as it has ended."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ class _Submitter:
 def _run_with_traces(
     store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper
 ) -> None:
-    """Runs repeats one by one, each of which leaves a trace; several at once if the backend allows it."""
+    """Runs repeats one by one, and each one leaves a trace; several at once if the backend allows it."""
     tries = 1 if backend.parallel else how.tries
 
     def attempts(item: Item) -> list[Result]:

@@ -197,7 +197,7 @@ class Browser(Table):
     ``WebRTC-JitterEstimatorConfig/nack_limit:4/``; by default the trials of its build."""
     encryption: bool = True
     """Whether media and feedback are encrypted. Without encryption there is no DTLS handshake, packets of
-    media are 10 bytes smaller and those of feedback 14, and captures show what is inside, FEC for example.
+    media are 10 bytes smaller and packets of feedback 14, and captures show what is inside, FEC for example.
     Chromium only, and for both ends of every connection; SFUs have no unencrypted connections."""
     args: list[str] = []
     """Further arguments of the browser's command line. They can make the browser run any program as you, so

@@ -38,7 +38,7 @@ class _Line(BaseModel):
 
 
 class RunLine(_Line):
-    """Repeats begin to run, of which some may have finished earlier."""
+    """Repeats begin to run. Some may have finished earlier."""
 
     what: Literal["run"]
     name: str

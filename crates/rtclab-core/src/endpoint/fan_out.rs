@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// How long packets are kept for retransmission (Janus, `ice.c`, DEFAULT_MAX_NACK_QUEUE).
 const STORED_FOR: Time = Time::from_secs(1);
 /// Most sequence numbers between the first and the last packet kept: nobody requests older ones.
-const MAX_STORED: usize = NackRules::TODAY.max_age as usize;
+const MAX_STORED: usize = NackRules::SINCE_2024.max_age as usize;
 
 /// The streams of one sender, for all who receive them from a node.
 pub struct FanOut {

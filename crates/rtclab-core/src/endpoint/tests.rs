@@ -180,7 +180,7 @@ struct Pair<A = Peer, B = Peer> {
     encoding: Time,
     now: Time,
     in_transit: Vec<(Time, usize, Datagram)>,
-    /// Signals on their way, each of which takes [`DELAY`] and is never lost.
+    /// Signals on their way. Each one takes [`DELAY`] and is never lost.
     signals: VecDeque<(Time, usize, Signal)>,
     sent: Vec<Sent>,
     events: Vec<(Time, usize, EndpointEvent)>,

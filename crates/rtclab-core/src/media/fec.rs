@@ -33,7 +33,7 @@ pub enum Rates {
     /// The protection of its first frame, when the block started: in 2013.
     #[default]
     AtStart,
-    /// The newest protection, that of key frames if the block has a key frame: in Chromium 156.
+    /// The newest protection, or the protection of key frames if the block has one: in Chromium 156.
     Newest,
 }
 
@@ -70,7 +70,7 @@ impl FecGenerator {
         packets: impl Iterator<Item = Rtp>,
     ) -> Vec<FecBlock> {
         let newest = self.rates == Rates::Newest;
-        // Today the minimum size of a block depends on its frames before this one.
+        // In Chromium 156 the minimum size of a block depends on its frames before this one.
         let threshold = rate_of(protection, if newest { self.has_key } else { key });
         self.has_key |= key;
         if newest || self.block.is_empty() {
@@ -249,24 +249,24 @@ mod tests {
     }
 
     /// Three packets with 128/256 of protection are no full block, because 4 + 1 packets are the minimum above
-    /// 80/256. Then the protection falls: 6 x 64 / 256 = 1.5, of which libwebrtc makes 2. Or it rises:
+    /// 80/256. Then the protection falls: 6 x 64 / 256 = 1.5, which libwebrtc rounds to 2. Or it rises:
     /// 6 x 240 / 256 = 5.6. Or a key frame comes: 6 x 255 / 256 = 6.
     #[test]
-    fn today_a_block_has_the_newest_protection_and_that_of_its_key_frame() {
+    fn in_chromium_156_a_block_has_the_newest_protection_and_that_of_its_key_frame() {
         let fec = |rates, before, (after, key)| {
             let mut generator = FecGenerator::new(Masks::Listed, rates);
             let first = generator.add_frame(&protected(before), false, (0..3).map(packet));
             assert!(first.is_empty());
             generator.add_frame(&protected(after), key, (3..6).map(packet)).len()
         };
-        let today = |after, key| fec(Rates::Newest, 128, (after, key));
-        assert_eq!([today(64, false), today(240, false), today(64, true)], [2, 6, 6]);
+        let newest = |after, key| fec(Rates::Newest, 128, (after, key));
+        assert_eq!([newest(64, false), newest(240, false), newest(64, true)], [2, 6, 6]);
         assert_eq!(fec(Rates::AtStart, 128, (240, false)), 3);
     }
 
     /// A block that is open when the protection ends gets no FEC.
     #[test]
-    fn today_a_block_without_protection_is_dropped() {
+    fn in_chromium_156_a_block_without_protection_is_dropped() {
         let mut generator = FecGenerator::new(Masks::Listed, Rates::Newest);
         assert!(generator.add_frame(&protected(128), false, (0..3).map(packet)).is_empty());
         let none = Protection { key: 0, delta: 0, max_frames: 6 };

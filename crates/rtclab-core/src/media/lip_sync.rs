@@ -70,7 +70,7 @@ impl LipSync {
 mod tests {
     use super::*;
 
-    /// The filter starts at 0: a difference of 120 ms gives 30 ms in the first second, half of which is 15.
+    /// The filter starts at 0: a difference of 120 ms gives 30 ms in the first second, and half of it is 15 ms.
     #[test]
     fn audio_that_is_early_is_delayed_by_half_the_difference() {
         let mut sync = LipSync::default();

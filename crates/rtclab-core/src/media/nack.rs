@@ -36,7 +36,7 @@ pub enum Checks {
 
 impl NackRules {
     /// libwebrtc in 2026, `modules/video_coding/nack_requester.cc`; 100 requests since July 2024.
-    pub const TODAY: NackRules =
+    pub const SINCE_2024: NackRules =
         NackRules { max_requests: 100, checks: Checks::OnGrid, ..NackRules::UNTIL_2024 };
     /// libwebrtc until 2024, as far as it is modelled for earlier browsers.
     pub const UNTIL_2024: NackRules = NackRules {
@@ -310,8 +310,8 @@ mod tests {
     /// The list of 20 ms is checked at 31.25, 46.875 and 62.5 ms (for 20, 40 and 60 ms), and so on: at the
     /// points of the grid at or after multiples of 20 ms.
     #[test]
-    fn today_packets_are_requested_again_on_the_grid_and_a_new_gap_does_not_hurry_old_ones() {
-        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+    fn since_2024_packets_are_requested_again_on_the_grid_and_a_new_gap_does_not_hurry_old_ones() {
+        let mut nack = Nack::new(NackRules::SINCE_2024, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         let ms = Time::from_millis;
         nack.on_packet(ms(1), 3);
@@ -333,8 +333,8 @@ mod tests {
 
     /// Packet 2 is of use no longer when the requests are collected: FEC recovered it, or it was FEC.
     #[test]
-    fn today_a_new_gap_is_requested_even_if_it_is_closed_at_once() {
-        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+    fn since_2024_a_new_gap_is_requested_even_if_it_is_closed_at_once() {
+        let mut nack = Nack::new(NackRules::SINCE_2024, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
         assert_eq!(nack.on_packet(Time::ZERO, 2), NackArrival::Filled { requested: true });
@@ -347,8 +347,8 @@ mod tests {
 
     /// The first packets overtook others, which are not requested, but of use.
     #[test]
-    fn today_packets_from_before_the_first_are_taken_once() {
-        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+    fn since_2024_packets_from_before_the_first_are_taken_once() {
+        let mut nack = Nack::new(NackRules::SINCE_2024, Timers::default());
         let arrivals = [5, 3, 3].map(|seq| nack.on_packet(Time::ZERO, seq));
         let filled = NackArrival::Filled { requested: false };
         assert_eq!(arrivals, [NackArrival::New, filled, NackArrival::Duplicate]);
@@ -356,8 +356,8 @@ mod tests {
     }
 
     #[test]
-    fn today_a_packet_is_requested_a_hundred_times() {
-        let mut nack = Nack::new(NackRules::TODAY, Timers::default());
+    fn since_2024_a_packet_is_requested_a_hundred_times() {
+        let mut nack = Nack::new(NackRules::SINCE_2024, Timers::default());
         nack.on_packet(Time::ZERO, 1);
         nack.on_packet(Time::ZERO, 3);
         let mut asked = 0;

@@ -54,7 +54,7 @@ const TABLE_PIXELS: f64 = 704.0 * 576.0;
 /// Kilobits per packet from which Chromium 156 computes the number of packets of a frame.
 const PACKET_KBIT: f64 = 8.0 * PACKET_BYTES / 1_000.0;
 /// Maximum protection in Chromium 156.
-const CEILING_TODAY: f64 = 128.0;
+const CEILING_156: f64 = 128.0;
 
 /// What the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,13 +87,13 @@ impl Protection {
     ///
     /// Key frames are looked up at twice the rate. libwebrtc takes the ratio of key frames to others where it
     /// is larger.
-    pub fn today(conditions: &Conditions) -> Protection {
+    pub fn chromium_156(conditions: &Conditions) -> Protection {
         let Conditions { loss, rtt, bitrate, frame_rate, resolution } = *conditions;
         let frame_rate = frame_rate.max(1.0);
         let max_frames = max_frames(frame_rate, rtt);
         let kbit = (bitrate.0 as f64 / 1e3 / frame_rate).floor();
         let pixels = f64::from(resolution.0) * f64::from(resolution.1);
-        let loss = (255.0 * loss).floor().min(CEILING_TODAY);
+        let loss = (255.0 * loss).floor().min(CEILING_156);
         let is_small = 1_000.0 * kbit / 8.0 < small_frame_bytes(pixels);
         if loss < 1.0 || is_small && rtt < SMALL_FRAMES_RTT {
             return Protection { key: 0, delta: 0, max_frames };
@@ -101,9 +101,9 @@ impl Protection {
         let scaled = (kbit * libm::pow(TABLE_PIXELS / pixels.max(1.0), PIXELS_EXPONENT)).floor();
         let row = |kbit: f64| (kbit / ROW_KBIT - 1.0).trunc().max(0.0);
         let floor = if 1.5 + kbit / PACKET_KBIT >= 2.0 { FLOOR } else { 0.0 };
-        let delta = table::protection(row(scaled), loss).max(floor).min(CEILING_TODAY);
+        let delta = table::protection(row(scaled), loss).max(floor).min(CEILING_156);
         let of_key = table::protection(1.0 + row(KEY_BOOST * scaled), loss);
-        let key = (KEY_BOOST * delta).max(of_key).max(loss).min(CEILING_TODAY);
+        let key = (KEY_BOOST * delta).max(of_key).max(loss).min(CEILING_156);
         let delta = if rtt < LOW_RTT { 0.0 } else { delta };
         Protection { key: per_media(key), delta: per_media(delta), max_frames }
     }
@@ -288,31 +288,31 @@ mod tests {
         assert!(delta(167, 200) > 0);
     }
 
-    fn today(loss_255: f64, kbps: u64) -> Protection {
+    fn chromium_156(loss_255: f64, kbps: u64) -> Protection {
         let (loss, bitrate) = (loss_255 / 255.0, Bitrate::from_kbps(kbps));
-        Protection::today(&Conditions { loss, bitrate, ..VGA })
+        Protection::chromium_156(&Conditions { loss, bitrate, ..VGA })
     }
 
     /// 1 Mbit/s are 33 whole kbit per frame, times (704 x 576 / 640 x 480)^0.3 = 1.086 are 35: row 6 of the
     /// table, where a loss of 25 of 255 has 72. 72 / (255 - 72) are 100.3 of 255. A key frame has twice that,
     /// but at most 128, which is more than one FEC packet per media packet and becomes 255.
     #[test]
-    fn today_the_table_of_libwebrtc_counts() {
-        assert_eq!(today(25.0, 1_000), Protection { key: 255, delta: 100, max_frames: 6 });
+    fn in_chromium_156_the_table_of_libwebrtc_counts() {
+        assert_eq!(chromium_156(25.0, 1_000), Protection { key: 255, delta: 100, max_frames: 6 });
         // Row 0 to 4 have less than 51 at this loss: 51 / (255 - 51) = 1/4, and 102 / 153 = 2/3.
-        assert_eq!(today(5.0, 500), Protection { key: 170, delta: 64, max_frames: 6 });
+        assert_eq!(chromium_156(5.0, 500), Protection { key: 170, delta: 64, max_frames: 6 });
     }
 
     /// 1/255 is the least that a report can say. Below 6 kbit per frame, which is 180 kbit/s, frames are small.
     #[test]
-    fn today_protection_starts_at_one_of_255_and_at_180_kbit_s() {
-        assert_eq!([today(0.9, 500).delta, today(1.0, 500).delta], [0, 64]);
-        assert_eq!([today(25.0, 179).delta, today(25.0, 180).delta], [0, 64]);
+    fn in_chromium_156_protection_starts_at_one_of_255_and_at_180_kbit_s() {
+        assert_eq!([chromium_156(0.9, 500).delta, chromium_156(1.0, 500).delta], [0, 64]);
+        assert_eq!([chromium_156(25.0, 179).delta, chromium_156(25.0, 180).delta], [0, 64]);
     }
 
     #[test]
-    fn today_as_in_2013_only_key_frames_are_protected_below_20_ms() {
-        let at = |ms| Protection::today(&Conditions { rtt: Time::from_millis(ms), ..VGA });
+    fn in_chromium_156_as_in_2013_only_key_frames_are_protected_below_20_ms() {
+        let at = |ms| Protection::chromium_156(&Conditions { rtt: Time::from_millis(ms), ..VGA });
         assert_eq!((at(19).delta, at(19).key), (0, 255));
         assert_eq!(at(20).delta, 100);
     }
@@ -325,14 +325,14 @@ mod tests {
     const LIVE: &str = include_str!("protection/live.csv");
 
     #[test]
-    fn today_protection_is_that_of_live_calls() {
+    fn in_chromium_156_protection_is_that_of_live_calls() {
         let (mut blocks, mut equal, mut live, mut model) = (0, 0, 0, 0);
         for line in LIVE.lines().skip(1) {
             let fields: Vec<u64> = line.split(',').map(|field| field.parse().unwrap()).collect();
             let [loss, rtt, bitrate, frame_rate, width, height, media, fec] = fields[..] else {
                 panic!("{line}")
             };
-            let protection = Protection::today(&Conditions {
+            let protection = Protection::chromium_156(&Conditions {
                 loss: loss as f64 / 255.0,
                 rtt: Time::from_millis(rtt),
                 bitrate: Bitrate(bitrate),
@@ -389,12 +389,12 @@ mod tests {
         }
 
         #[test]
-        fn today_key_frames_have_at_least_the_protection_of_others_and_both_are_in_range(
+        fn in_chromium_156_key_frames_have_at_least_the_protection_of_others_and_both_are_in_range(
             loss in 0.0..1.0, kbps in 0u64..20_000, ms in 0u64..2_000, frame_rate in 1.0..60.0,
         ) {
             let (bitrate, rtt) = (Bitrate::from_kbps(kbps), Time::from_millis(ms));
             let conditions = Conditions { loss, bitrate, rtt, frame_rate, ..VGA };
-            let protection = Protection::today(&conditions);
+            let protection = Protection::chromium_156(&conditions);
             prop_assert!(protection.delta <= protection.key);
             prop_assert!((1..=6).contains(&protection.max_frames));
             // 700 B per frame at 60 frames/s are 336 kbit/s.

@@ -16,7 +16,7 @@ pub enum Retransmission {
     ///
     /// Source: libwebrtc, `nack_requester.cc`, `rtp_packet_history.cc`, `rtp_video_sender.cc`,
     /// `encoder_rtcp_feedback.cc`.
-    Today,
+    Since2024,
 }
 
 /// A loss repair scheme, as scenarios name it.
@@ -74,8 +74,8 @@ impl Repair {
     /// When a receiver requests packets.
     pub fn nack_rules(self, retransmission: Retransmission) -> NackRules {
         match (self, retransmission) {
-            (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Today) => {
-                NackRules::TODAY
+            (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Since2024) => {
+                NackRules::SINCE_2024
             }
             (Repair::Auto | Repair::Rtx | Repair::RtxAndUlpfec, Retransmission::Until2024) => {
                 NackRules::UNTIL_2024

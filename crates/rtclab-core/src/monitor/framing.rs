@@ -151,7 +151,7 @@ impl Framing {
     }
 
     /// Whether the evidence for a frame suffices. A header of DTLS 1.3 has no version, and some text reads as
-    /// one: the letters of `GET` are a valid channel number and length, and those of a path may be those of
+    /// one: the letters of `GET` are a valid channel number and length, and the letters of a path may look like
     /// a record. So the version must be there, unless a frame is due right after another one.
     fn is_convincing(&self, content: &Content<'_>) -> bool {
         let due_after_another = self.next.is_some() && self.framed;

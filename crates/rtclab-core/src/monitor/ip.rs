@@ -14,7 +14,7 @@ const TCP_HEADER_BYTES: usize = 20;
 /// Flag SYN. It occupies the sequence number before the payload.
 const TCP_SYN: u8 = 2;
 
-/// Protocol numbers, including those of IPv6 extension headers.
+/// Protocol numbers, also of IPv6 extension headers.
 mod protocol {
     pub(super) const HOP_BY_HOP: u8 = 0;
     pub(super) const TCP: u8 = 6;

@@ -89,7 +89,7 @@ impl StunLog {
         }
     }
 
-    /// Peer of a channel between two addresses, either of which may be the client.
+    /// Peer of a channel between two addresses. Either one may be the client.
     pub(crate) fn peer(&self, ends: (SocketAddr, SocketAddr), channel: u16) -> Option<SocketAddr> {
         let found = self.channels.get(&(ends.0, ends.1, channel));
         found.or_else(|| self.channels.get(&(ends.1, ends.0, channel))).copied()

@@ -85,7 +85,7 @@ fn equal_values_are_one_run_and_others_are_packed() {
     let mut out = Vec::new();
     let values = [[1_u32; 8].as_slice(), &[1; 92], &[0, 2], &[3; 7]].concat();
     runs(&mut out, &values, 2);
-    // 100 times 1, and then two groups of packed values, of which the last seven are not there.
+    // 100 times 1, and then two groups of packed values without the last seven.
     assert_eq!(out[..3], [200, 1, 1]);
     assert_eq!(out[3], 2 << 1 | 1);
     assert_eq!(out.len(), 4 + 2 * 2);

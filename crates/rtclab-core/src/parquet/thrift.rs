@@ -43,7 +43,7 @@ impl Fields<'_> {
         structure(self.out, fill);
     }
 
-    /// A list of which `item` appends each item.
+    /// A list. `item` appends each item of it.
     pub(super) fn list<T>(
         &mut self,
         number: u8,

@@ -137,7 +137,7 @@ impl<'a> RtpPacket<'a> {
     }
 }
 
-/// Appends `count` bytes of padding, the last of which is the count. The header must have
+/// Appends `count` bytes of padding. The last one is the count. The header must have
 /// [`RtpHeader::padding`] set. Writes nothing if `count` is zero.
 pub fn write_padding(count: u8, out: &mut Vec<u8>) {
     if let Some(zeros) = count.checked_sub(1) {

@@ -1,4 +1,4 @@
-//! ULPFEC: an FEC packet is the XOR of media packets, any one of which can be recovered from it and the
+//! ULPFEC: an FEC packet is the XOR of media packets. Any one of them can be recovered from it and the
 //! others.
 //!
 //! There is one level of protection, as in libwebrtc. A packet is given as its bytes, as far as these exist,
@@ -207,9 +207,9 @@ mod tests {
         Media { bytes, len: bytes.len() }
     }
 
-    /// Sequence numbers, payload types, timestamps and lengths are those of the example in RFC 5109, section
+    /// Sequence numbers, payload types, timestamps and lengths are as in the example of RFC 5109, section
     /// 10. Types: 11 ^ 18 ^ 11 ^ 18 = 0. Timestamps: 3 ^ 5 ^ 7 ^ 9 = 8. Lengths: 200 ^ 140 ^ 100 ^ 340 = 372,
-    /// of which the longest is 340. The mask of four packets is 0xF000.
+    /// and the longest one is 340. The mask of four packets is 0xF000.
     #[test]
     fn the_header_over_four_packets_is_the_one_computed_by_hand() {
         let media = [(11, 8, 3, 200), (18, 9, 5, 140), (11, 10, 7, 100), (18, 11, 9, 340)]

@@ -143,8 +143,8 @@ pub struct TrafficConfig {
 const MOST_CONNECTIONS: usize = 100_000;
 
 impl SimConfig {
-    /// Checks all fields except those of the network, which [`Network::new`](crate::network::Network::new) checks,
-    /// and of congestion controls, which [`Catalogue::choose`](crate::catalogue::Catalogue::choose) does.
+    /// Checks all fields but two kinds: [`Network::new`](crate::network::Network::new) checks the network, and
+    /// [`Catalogue::choose`](crate::catalogue::Catalogue::choose) the congestion controls.
     ///
     /// # Errors
     /// A field breaks a rule; the error names it.
@@ -185,7 +185,7 @@ impl SimConfig {
         self.participants.iter().chain(&self.mixers).chain(&self.forwarders)
     }
 
-    /// Whether all congestion controls are those of rtclab.
+    /// Whether all congestion controls come with rtclab.
     pub(super) fn algorithms_are_ours(&self, catalogue: &Catalogue) -> bool {
         let chosen = self.nodes().map(|node| catalogue.choose(&node.congestion_control));
         chosen.flatten().all(|choice| choice.algorithm.is_ours())

@@ -161,7 +161,7 @@ impl Bbr {
         }
     }
 
-    /// Segments in the network when the pacer releases the next burst: those of `in_flight` that will not
+    /// Segments in the network when the pacer releases the next burst: what is in flight now and will not
     /// have arrived by then, plus the burst itself if the pacing gain is above 1.
     fn in_network_at_departure(&self, ack: &Ack, in_flight: u32) -> u32 {
         let wait_s = ack.next_departure.saturating_sub(ack.now).as_secs_f64();

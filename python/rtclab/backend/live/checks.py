@@ -9,7 +9,7 @@ from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
 from rtclab.scenario.participant import CORE, Server
 
-TODAY = ("vp8", "vp9", "h264", "av1")
+CODECS = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
 """By browser, codecs that it cannot encode. Firefox would have to download its H.264 encoder."""
 
@@ -147,13 +147,13 @@ def _check_video(scenario: Scenario, participant: str) -> None:
         return
     own = scenario.participants[participant].video
     table = "video" if own is None else f"participants.{participant}.video"
-    known = [codec for codec in TODAY if codec not in LACKING.get(browser, ())]
+    known = [codec for codec in CODECS if codec not in LACKING.get(browser, ())]
     if video.codec not in known:
         expected = ", ".join(f"`{codec}`" for codec in known)
         raise UnsupportedScenario(
             f"{table}.codec",
             f"{browser} has no encoder for `{video.codec}`; expected one of {expected}",
-            hint="run it simulated: --backend sim" if video.codec not in TODAY else None,
+            hint="run it simulated: --backend sim" if video.codec not in CODECS else None,
         )
     if video.simulcast and any(
         call.kind != "sfu" for call in scenario.calls if participant in call.participants

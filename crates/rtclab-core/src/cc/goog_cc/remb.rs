@@ -142,7 +142,7 @@ struct RembReceiver {
 impl RembReceiver {
     fn new() -> Self {
         RembReceiver {
-            groups: Groups::new(Grouping::BURSTS_TODAY),
+            groups: Groups::new(Grouping::BURSTS_SINCE_2018),
             filter: Filter::new(Some(KALMAN_2016)),
             detector: Detector::new(DETECTOR),
             incoming: ActiveRate::new(),
@@ -163,7 +163,7 @@ impl RembReceiver {
 
     /// Whether a probe has raised the estimate.
     fn look_for_probe(&mut self, packet: &ReceivedPacket, timestamp: u32) -> bool {
-        let send_ms = f64::from(timestamp) / Grouping::BURSTS_TODAY.ticks_per_ms;
+        let send_ms = f64::from(timestamp) / Grouping::BURSTS_SINCE_2018.ticks_per_ms;
         let found = self.probes.on_packet(packet.at, send_ms, packet.payload, self.estimate());
         if let Some(rate) = found {
             self.control.set_estimate(micros(packet.at), bps(rate));
@@ -217,7 +217,7 @@ impl Estimator for RembReceiver {
         // libwebrtc shifts the 24 bits to the top of 32, so that differences wrap correctly.
         let timestamp = send_time.bits() << 8;
         if now > self.last_packet + IDLE {
-            self.groups = Groups::new(Grouping::BURSTS_TODAY);
+            self.groups = Groups::new(Grouping::BURSTS_SINCE_2018);
             self.filter = Filter::new(Some(KALMAN_2016));
         }
         self.last_packet = now;

@@ -88,7 +88,7 @@ impl Detector {
         }
     }
 
-    /// Takes the filter's new offset after `count` differences, the last of which spans `send_ms`.
+    /// Takes the filter's new offset after `count` differences. The last one spans `send_ms`.
     pub(crate) fn detect(&mut self, now: Time, offset_ms: f64, count: u32, send_ms: f64) {
         let rising = offset_ms >= self.previous_offset;
         self.previous_offset = offset_ms;

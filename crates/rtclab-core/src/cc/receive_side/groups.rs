@@ -35,7 +35,7 @@ impl Grouping {
         bursts: BurstRule::Merged,
     };
     /// The same, as libwebrtc f3ae3eb62e (August 2026) groups them.
-    pub(crate) const BURSTS_TODAY: Grouping =
+    pub(crate) const BURSTS_SINCE_2018: Grouping =
         Grouping { bursts: BurstRule::MergedFor100Ms, ..Grouping::BURSTS_OF_5_MS };
 }
 

@@ -74,7 +74,7 @@ impl ReceivingHalf {
         let mut within = |period: Time| Time(rng.random_range(0..period.0));
         let timers = Timers { grid: Grid::through(within(PERIOD)), start: within(SECOND) };
         let phases = [within(SECOND), within(SECOND)];
-        let today = direction.stack.retransmission == Retransmission::Today;
+        let since_2024 = direction.stack.retransmission == Retransmission::Since2024;
         let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
             direction.streams.iter().partition(|stream| stream.is_video());
         let plays_audio = plays && direction.stack.plays_audio;
@@ -96,7 +96,7 @@ impl ReceivingHalf {
             next_video: Time::MAX,
             next_release: Time::MAX,
             sync: Synchronizer::default(),
-            recent_rtt: today.then(|| RecentRtt::new(phases)),
+            recent_rtt: since_2024.then(|| RecentRtt::new(phases)),
             reports_repair: direction.stack.rtcp == RtcpSchedule::PerMedia,
             prepends_reports: false,
             has_reported: false,
@@ -264,8 +264,8 @@ impl ReceivingHalf {
     /// The round trip by which requests are repeated; `last` comes from the last report block.
     fn repeat_rtt(&mut self, now: Time, last: Option<Time>) -> Time {
         self.follow_rtt(now);
-        let today = self.recent_rtt.as_ref().map(RecentRtt::max);
-        today.unwrap_or(last).unwrap_or(DEFAULT_RTT)
+        let longest = self.recent_rtt.as_ref().map(RecentRtt::max);
+        longest.unwrap_or(last).unwrap_or(DEFAULT_RTT)
     }
 
     /// Reports the round trips until `now` to the video streams.
@@ -340,10 +340,10 @@ impl ReceivingHalf {
 
     fn request_due_repair(&mut self, now: Time, rtt: Option<Time>, outbox: &mut Outbox) {
         let rtt = self.repeat_rtt(now, rtt);
-        let today = self.recent_rtt.is_some();
+        let since_2024 = self.recent_rtt.is_some();
         for index in 0..self.videos.len() {
             let needs_key = self.videos[index].take_overflow()
-                || (today && self.videos[index].poll_key_request(now));
+                || (since_2024 && self.videos[index].poll_key_request(now));
             if needs_key {
                 self.send_key_request(now, index, outbox);
             }
@@ -352,8 +352,8 @@ impl ReceivingHalf {
                 continue;
             }
             let lost = video.poll_missing(now, rtt);
-            // Today a request for a key frame replaces one for packets.
-            let replaced = today && needs_key;
+            // Since 2024 a request for a key frame replaces one for packets.
+            let replaced = since_2024 && needs_key;
             if !(lost.is_empty() || replaced) {
                 let (sender_ssrc, media_ssrc) = (self.local_ssrc, video.config.ssrc);
                 let nack = RtcpPacket::Nack(Nack { sender_ssrc, media_ssrc, lost });

@@ -92,7 +92,7 @@ mod tests {
         sync
     }
 
-    /// The filter starts at 0, so that a difference of 120 ms counts as 30 ms at first, half of which is made up.
+    /// The filter starts at 0, so that a difference of 120 ms counts as 30 ms at first, and half of it is made up.
     #[test]
     fn sound_is_heard_thirty_milliseconds_after_it_left_its_buffer() {
         assert_eq!(after_reports(2).compare(0, 40, 40 + 30 + 120), Some((15, 0)));

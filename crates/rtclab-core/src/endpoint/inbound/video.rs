@@ -82,7 +82,7 @@ impl InboundVideo {
             nack: Nack::new(config.repair.nack_rules(stack.retransmission), timers),
             fec: config.repair.uses_red().then(FecDecoder::default),
             fec_bytes: 0,
-            forgets: stack.retransmission == Retransmission::Today,
+            forgets: stack.retransmission == Retransmission::Since2024,
             playout: stack.playout.start(VIDEO_CLOCK as f64, timers),
             retransmitted: Retransmitted::default(),
             repaired: 0,

@@ -328,7 +328,7 @@ impl SendingHalf {
         self.control = or_never(match self.stack.retransmission {
             // The share of repair takes effect at each of the control's timeouts.
             Retransmission::Until2024 => self.controller.poll_timeout(),
-            Retransmission::Today => self.controller.next_effect(),
+            Retransmission::Since2024 => self.controller.next_effect(),
         });
         let first = pacer.min(self.control);
         self.streams.iter().map(OutboundStream::poll_timeout).fold(first, Time::min)
@@ -413,7 +413,7 @@ impl SendingHalf {
         }
         self.controller.on_feedback(now, feedback)?;
         self.may_ask = true;
-        if self.stack.retransmission == Retransmission::Today
+        if self.stack.retransmission == Retransmission::Since2024
             && matches!(feedback, Feedback::ReceiverReport { .. })
         {
             // A new round trip is an update of the control, even if its decision stays the same (libwebrtc,
@@ -472,7 +472,7 @@ impl SendingHalf {
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
         self.history.acknowledge(feedback, &mut reports);
-        if self.stack.retransmission == Retransmission::Today {
+        if self.stack.retransmission == Retransmission::Since2024 {
             self.on_outcomes(now);
         }
         if !reports.is_empty() {
@@ -520,13 +520,14 @@ impl SendingHalf {
         ssrc: u32,
         events: &mut VecDeque<EndpointEvent>,
     ) {
-        let today = self.stack.retransmission == Retransmission::Today;
+        let since_2024 = self.stack.retransmission == Retransmission::Since2024;
         if let Some(stream) = self.stream(ssrc) {
             stream.pli_count += 1;
             if let MediaSource::Forwarded(_) = stream.source {
                 return events.push_back(EndpointEvent::KeyFrameRequested);
             }
-            if today && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL) {
+            if since_2024 && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL)
+            {
                 return;
             }
             stream.key_requested = Some(now);
@@ -590,7 +591,7 @@ impl SendingHalf {
         self.follow_window_and_probes(now)?;
         let share = match (self.stack.retransmission, self.applied) {
             // Today the share waits for the control's next update.
-            (Retransmission::Today, Some((applied, share))) if applied == decision => share,
+            (Retransmission::Since2024, Some((applied, share))) if applied == decision => share,
             _ => self.repair.at(now),
         };
         if self.applied == Some((decision, share)) {
@@ -727,9 +728,9 @@ impl SendingHalf {
         let payload_bytes = if packet.kind == Kind::Padding { 0 } else { rtp.payload_bytes() };
         self.count(index, counted, payload_bytes);
         let ecn = self.decision.ecn;
-        // Today padding that repeats a packet is not a retransmission of it.
+        // Since 2024 padding that repeats a packet is not a retransmission of it.
         let is_padding =
-            release == Release::Repeat && self.stack.retransmission == Retransmission::Today;
+            release == Release::Repeat && self.stack.retransmission == Retransmission::Since2024;
         let rtt = self.rtt.unwrap_or(Time::ZERO);
         let size = outbox.send_rtp(past, ecn, rtp);
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {

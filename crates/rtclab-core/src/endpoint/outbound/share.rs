@@ -52,7 +52,7 @@ impl RepairShare {
             Retransmission::Until2024 => {
                 RepairShare::BySeconds { since: Time::ZERO, sent: Sent::default(), share: 0.0 }
             }
-            Retransmission::Today => RepairShare::Sliding(SlidingSum::new(WINDOW)),
+            Retransmission::Since2024 => RepairShare::Sliding(SlidingSum::new(WINDOW)),
         }
     }
 
@@ -108,14 +108,14 @@ mod tests {
 
     /// Repair are the packets at 1.2, 1.5 and 1.8 s. A second holds ten packets.
     #[test]
-    fn today_the_share_follows_at_once_and_earlier_after_the_next_second() {
-        assert_eq!(shares(Retransmission::Today), [0.0, 0.2, 0.3]);
+    fn since_2024_the_share_follows_at_once_and_earlier_after_the_next_second() {
+        assert_eq!(shares(Retransmission::Since2024), [0.0, 0.2, 0.3]);
         assert_eq!(shares(Retransmission::Until2024), [0.0, 0.0, 0.3]);
     }
 
     #[test]
     fn repair_takes_at_most_half() {
-        let mut share = RepairShare::new(Retransmission::Today);
+        let mut share = RepairShare::new(Retransmission::Since2024);
         share.count(Time::ZERO, 100, true);
         assert_eq!(share.at(Time::ZERO), 0.5);
         assert_eq!(share.at(WINDOW), 0.0);

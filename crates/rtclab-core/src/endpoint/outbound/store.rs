@@ -67,7 +67,7 @@ impl PacketStore {
     /// The packet to repeat as padding: until 2024 the newest that has been sent, since then the last large one.
     pub(super) fn for_padding(&self) -> Option<MediaPacket> {
         match self.rules {
-            Retransmission::Today => self.large,
+            Retransmission::Since2024 => self.large,
             Retransmission::Until2024 => {
                 self.stored.iter().rev().find(|s| s.last_sent.is_some()).map(|s| s.packet)
             }
@@ -80,7 +80,7 @@ impl PacketStore {
         stored.resent = stored.last_sent.replace(now).is_some();
         stored.pending = stored.pending.saturating_sub(1);
         let (packet, first) = (stored.packet, !stored.resent);
-        if self.rules == Retransmission::Today && first {
+        if self.rules == Retransmission::Since2024 && first {
             if self.large.is_none_or(|large| large.yields_to(&packet)) {
                 self.large = Some(packet);
             }
@@ -106,10 +106,10 @@ impl PacketStore {
         rtt: Time,
         repair: Repair,
     ) -> Option<MediaPacket> {
-        let today = self.rules == Retransmission::Today && !repair.on_original_ssrc();
+        let since_2024 = self.rules == Retransmission::Since2024 && !repair.on_original_ssrc();
         let stored = self.find(seq)?;
         let last = stored.last_sent?;
-        if today {
+        if since_2024 {
             let is_early = stored.resent && now < last + rtt + RESEND_EXTRA;
             if stored.pending > 0 || stored.acknowledged || is_early {
                 return None;
@@ -167,7 +167,7 @@ mod tests {
 
     /// A store in which packets `0..count` were sent, one each millisecond.
     fn sent(count: u16) -> PacketStore {
-        let mut store = PacketStore::new(Retransmission::Today);
+        let mut store = PacketStore::new(Retransmission::Since2024);
         for seq in 0..count {
             store.push(packet(seq, 1_000));
             store.on_sent(Time::from_millis(u64::from(seq)), seq, RTT);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn padding_repeats_the_last_packet_that_is_not_much_smaller_than_the_largest() {
-        let mut store = PacketStore::new(Retransmission::Today);
+        let mut store = PacketStore::new(Retransmission::Since2024);
         for (seq, bytes) in [(0, 500), (1, 1_000), (2, 901), (3, 700)] {
             store.push(packet(seq, bytes));
             store.on_sent(Time::ZERO, seq, RTT);

@@ -54,7 +54,7 @@ impl Fec {
     /// Chromium 156 uses the rate of the stream and the frames sent in the last second instead.
     pub(super) fn adapt(&mut self, now: Time, conditions: &Conditions) {
         self.protection = match self.repair {
-            Repair::RtxAndUlpfec => Protection::today(&Conditions {
+            Repair::RtxAndUlpfec => Protection::chromium_156(&Conditions {
                 bitrate: self.rate,
                 frame_rate: f64::from(self.frames.sum(now)),
                 ..*conditions

@@ -81,7 +81,7 @@ fn page() -> Negotiation {
     Negotiation::Page { seed: 1, pace: 1, browser: true, described: Described::Video }
 }
 
-/// The far end gives up those of its checks that 64 later ones have followed.
+/// The far end gives up a check when 64 later ones have followed it.
 #[test]
 fn as_many_checks_are_answered_after_the_work_as_the_far_end_waits_for() {
     let [mut config, _] = configs("chrome-156", [vec![], vec![]]);

@@ -1,6 +1,6 @@
 //! Call set-up: who reaches which step when, and what a lost message costs.
 //!
-//! The first half is about set-up as in the published measurements, the second one about that of a page.
+//! The first half is about set-up as in the published measurements, the second one about the set-up of a page.
 
 use super::*;
 use crate::packet::{Dtls13, DtlsFlight, Ecn, SignalKind, Stun, StunForm};

@@ -27,7 +27,7 @@ impl Limitation {
     /// All of them, by discriminant.
     pub const ALL: [Limitation; 2] = [Limitation::None, Limitation::Bandwidth];
 
-    /// Code of the name in the texts of a record, where these names follow those of packet kinds.
+    /// Code of the name in the texts of a record, where these names follow the names of packet kinds.
     pub(crate) fn code(self) -> u32 {
         Kind::ALL.len() as u32 + self as u32
     }

@@ -3,7 +3,7 @@
 /// Number of media packets up to which masks come from the table.
 const MAX_LISTED: usize = 12;
 /// The masks, 12 bits each, the first media packet in the most significant bit: for every number of media
-/// packets from 1 to 12, first the mask of a single FEC packet, then those of two, and so on up to the number
+/// packets from 1 to 12, first the mask of a single FEC packet, then the masks of two, and so on up to the number
 /// of media packets.
 ///
 /// Source: libwebrtc, `modules/rtp_rtcp/source/fec_private_tables_random.cc`, whose masks are for independent

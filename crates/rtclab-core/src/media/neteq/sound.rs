@@ -9,7 +9,7 @@ use super::{OVERLAP, PER_MS};
 
 /// Time from one beep to the next (chromium, `media/audio/simple_sources.cc`).
 const CYCLE: i64 = 500 * PER_MS;
-/// Time of which an audio level was measured.
+/// An audio level was measured over this time.
 const PACKET: i64 = 20 * PER_MS;
 
 /// Samples that a step of time scaling removes or inserts after decoding up to an RTP timestamp: a pitch period

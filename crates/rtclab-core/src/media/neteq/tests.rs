@@ -55,7 +55,7 @@ fn the_delay_follows_the_target_and_stays_within_its_limits() {
     assert!((120..=1_063).contains(&before.inserted_samples_for_deceleration));
 }
 
-/// One packet has 960 samples, of which 479 may be there already, and periods of 120 or 719 fill the rest. Merging
+/// One packet has 960 samples. Up to 479 of them may be there already, and periods of 120 or 719 fill the rest. Merging
 /// takes back 30 samples or, after the next loss, more. Packets around it arrive in time.
 #[test]
 fn a_lost_packet_is_concealed_for_its_20_ms_or_less() {
@@ -87,7 +87,7 @@ fn a_copy_in_the_next_packet_replaces_a_lost_one() {
     assert!([960, 1_920].contains(&more), "{more}");
 }
 
-/// 10 packets have 9,600 samples, of which up to 479 are there already. There is silence before packet 300, so the
+/// 10 packets have 9,600 samples. Up to 479 of them are there already. There is silence before packet 300, so the
 /// next one begins at once, with the 30 samples of the overlap.
 #[test]
 fn a_burst_of_losses_is_one_concealment_of_its_length() {

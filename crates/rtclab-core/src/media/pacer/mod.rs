@@ -15,7 +15,7 @@ use ticks::TickPacer;
 /// A packet of pure padding carries this many bytes (libwebrtc until 2024, kMaxPaddingLength).
 const PADDING_BYTES: u64 = 224;
 /// A packet of pure padding carries this many bytes in all of 70 event logs of Chromium 156.
-const PADDING_BYTES_TODAY: u64 = 255;
+const PADDING_BYTES_SINCE_2024: u64 = 255;
 /// A new packet becomes the one that padding repeats unless it is this many bytes smaller, or more.
 const REPEAT_HYSTERESIS: u16 = 100;
 /// After this many further packets, a new packet becomes the one that padding repeats, whatever its size.
@@ -69,7 +69,7 @@ impl Pacing {
     pub(crate) fn padding(self) -> Bytes {
         match self {
             Pacing::None | Pacing::Ticks { .. } => Bytes(PADDING_BYTES),
-            Pacing::Burst { .. } => Bytes(PADDING_BYTES_TODAY),
+            Pacing::Burst { .. } => Bytes(PADDING_BYTES_SINCE_2024),
         }
     }
 

@@ -23,7 +23,7 @@ struct Cluster {
     bursts: u32,
 }
 
-/// Probes in order, the first of which may be running.
+/// Probes in order. The first one may be running.
 #[derive(Default)]
 pub(super) struct Prober {
     clusters: VecDeque<Cluster>,

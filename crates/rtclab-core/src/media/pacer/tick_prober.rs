@@ -15,7 +15,7 @@ struct Cluster {
     burst: (u64, Time),
 }
 
-/// Probes in order, the first of which may be running.
+/// Probes in order. The first one may be running.
 ///
 /// It has the bounds of [`Prober`](super::prober::Prober), but an older rule: it counts packets instead of whole
 /// bursts, a probe ends with a full burst, and the next one starts at once.

@@ -159,7 +159,7 @@ mod tests {
 
     const FRAME_MS: i64 = 33;
 
-    /// After `count` frames, of which frame `n` arrives `late(n)` ms late: how late the next is expected.
+    /// How late the next frame is expected after `count` frames, if frame `n` arrives `late(n)` ms late.
     fn expected_lateness(count: i64, late: impl Fn(i64) -> i64) -> i64 {
         let start = Time::from_secs(5);
         let mut extrapolator = Extrapolator::new(start);

@@ -309,7 +309,7 @@ mod tests {
     }
 
     /// A path of 1 Mbit/s takes 8 µs for a byte. Frames of 3600 and 4400 bytes alternate, 6.4 ms apart. With
-    /// little noise variations are cut off at 4 ms, so that the slope tends to 5 µs. The figures are those of
+    /// little noise variations are cut off at 4 ms, so that the slope tends to 5 µs. The figures come from
     /// an independent version of the filter.
     #[test]
     fn the_slope_is_found_from_frames_of_different_sizes() {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     /// Reports at 0.2 and 1.7 s. Samples are taken at 0.25, 1.25, … s, but only of reports less than a second
-    /// old: those of 1.25 s and 2.75 s are too old.
+    /// old: at 1.25 s and 2.75 s the reports are too old.
     #[test]
     fn samples_need_a_fresh_report_and_count_for_a_second_and_a_half() {
         let mut recent = RecentRtt::new([Time::from_millis(250), Time::from_millis(500)]);

@@ -45,7 +45,7 @@ impl Call {
             on_way: BTreeMap::new(),
             count: 0,
             resent: BTreeMap::new(),
-            nack: Nack::new(NackRules::TODAY, timers),
+            nack: Nack::new(NackRules::SINCE_2024, timers),
             rtt: RecentRtt::new([Time::from_millis(300), Time::from_millis(700)]),
             playout: PlayoutRule::JitterEstimate.start(90_000.0, timers),
             shown: Vec::new(),
@@ -230,7 +230,7 @@ fn a_key_frame_skips_what_cannot_be_decoded() {
     assert_eq!(buffer.settled_seq(), Some(4));
 }
 
-/// When keyframe requests leave after packets at the given times, of which `first` opens a key frame or not.
+/// When keyframe requests leave, if packets arrive until a time and the first one belongs to a key frame or not.
 fn requests(first_key: bool, packets_until: u64) -> Vec<u64> {
     let mut buffer = JitterBuffer::new(90_000.0, Timers::default());
     let (mut asked, mut now) = (Vec::new(), Time::from_millis(20));

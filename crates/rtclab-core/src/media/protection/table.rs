@@ -1,7 +1,7 @@
 //! Protection of frames by rate and loss, as libwebrtc's table has it.
 //!
-//! Source: libwebrtc, `modules/video_coding/fec_rate_table.h`, 50 rows and 129 columns, of which these are
-//! 13 and 14. Interpolation between them is wrong by 1.3 on average and by 17 at most, with the
+//! Source: libwebrtc, `modules/video_coding/fec_rate_table.h`, 50 rows and 129 columns. Here are
+//! 13 of the rows and 14 of the columns. Interpolation between them is wrong by 1.3 on average and by 17 at most, with the
 //! protection of at least 51 that frames of several packets get.
 
 /// Rows that are kept. Row n is for 5 (n + 1) kbit per frame.

@@ -138,7 +138,7 @@ mod tests {
     use crate::rtp::extension::ONE_BYTE_PROFILE;
     use crate::units::Time;
 
-    /// Feeds 40 packets, 25 ms apart. Ids 2 and 3 are those of Chromium. Id 4 is a constant, and 5 is a
+    /// Feeds 40 packets, 25 ms apart. Ids 2 and 3 are as in Chromium. Id 4 is a constant, and 5 is a
     /// number that grows by two in every second packet.
     fn learn(learner: &mut Learner) -> Values {
         let mut values = Values::default();

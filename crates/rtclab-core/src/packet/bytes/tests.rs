@@ -202,8 +202,8 @@ proptest! {
     }
 }
 
-/// UDP payloads have 160, 680, 760 and 120 B, of which only the headers of record (13 B) and message (12 B)
-/// have content.
+/// UDP payloads have 160, 680, 760 and 120 B. Only the headers of record (13 B) and message (12 B) in them have
+/// content.
 #[test]
 fn each_dtls_flight_is_read_as_it_was_written() {
     for (flight, udp_bytes) in [(0, 160), (1, 680), (2, 760), (3, 120)] {

@@ -54,7 +54,7 @@ fn while_the_application_limits_the_rate_the_acknowledged_rate_is_no_candidate()
     assert_eq!(outcome(&estimator), (105_263, LossState::Decreasing));
 }
 
-/// The state after a report of ten packets, the first `lost` of which did not arrive.
+/// The state after a report of ten packets without the first `lost` ones.
 struct Loop {
     estimator: LossEstimator,
     report: i64,

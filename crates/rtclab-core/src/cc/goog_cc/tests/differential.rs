@@ -101,7 +101,7 @@ fn with_loss_the_ports_defaults_give_the_targets_of_the_port_but_for_ties() {
 /// Without loss only the first two seconds differ, and the moments in which the acknowledged rate, a lower bound
 /// in 2026, is above the delay-based estimate of the last observation.
 #[test]
-fn without_loss_todays_defaults_give_nearly_the_targets_of_the_port() {
+fn without_loss_the_defaults_of_2026_give_nearly_the_targets_of_the_port() {
     for kbps in [300, 1_000, 2_500] {
         let pairs = targets(GoogCcConfig::default(), link(kbps, 50, 0.0), 1, false);
         let (close, mean) = (agreement(&pairs, 0.01), mean_ratio(&pairs));
@@ -110,9 +110,9 @@ fn without_loss_todays_defaults_give_nearly_the_targets_of_the_port() {
     }
 }
 
-/// Today's estimator does not let the rate grow far beyond what arrives, nor fall below it.
+/// The estimator of 2026 does not let the rate grow far beyond what arrives, nor fall below it.
 #[test]
-fn with_loss_todays_defaults_give_other_targets_of_the_same_size() {
+fn with_loss_the_defaults_of_2026_give_other_targets_of_the_same_size() {
     for loss in [0.01, 0.03, 0.1] {
         let pairs = targets(GoogCcConfig::default(), link(1_000, 50, loss), 1, true);
         let (close, mean) = (agreement(&pairs, 0.01), mean_ratio(&pairs));

@@ -50,7 +50,7 @@ fn a_report_on_four_packets_has_28_bytes() {
         0,
         0,
     ];
-    // 26 bytes of content need two bytes of padding, the last of which is the count.
+    // 26 bytes of content need two bytes of padding. The last one is the count.
     let mut padded = bytes;
     padded[0] = 0xAF;
     padded[27] = 2;
