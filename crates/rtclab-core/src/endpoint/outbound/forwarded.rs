@@ -1,6 +1,7 @@
 //! Streams that another end of the node receives, and that this one sends on.
 
-use super::{MediaSource, OutboundStream, SendingHalf};
+use super::SendingHalf;
+use super::stream::{MediaSource, OutboundStream};
 use crate::cc::ControlError;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::fan_out::{FanOut, Forwarded, Stored};

@@ -1,6 +1,7 @@
 //! Splits frames into packets, and turns packets into RTP.
 
-use super::{MediaSource, SendingHalf};
+use super::SendingHalf;
+use super::stream::MediaSource;
 use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;

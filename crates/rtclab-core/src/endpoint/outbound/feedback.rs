@@ -1,0 +1,163 @@
+//! What a sending half does with reports and requests.
+
+use super::stream::MediaSource;
+use super::{RESOLUTION, SendingHalf};
+use crate::cc::{ControlError, Feedback};
+use crate::endpoint::event::EndpointEvent;
+use crate::endpoint::format::packet_size;
+use crate::media::protection::Conditions;
+use crate::media::repair::Retransmission;
+use crate::packet::Kind;
+use crate::rtp::rtcp::TransportFeedback;
+use crate::stack::RtcpSchedule;
+use crate::units::{RemoteTime, Time};
+use std::collections::VecDeque;
+
+/// Since 2024 requests for key frames are followed at most this often (libwebrtc, `encoder_rtcp_feedback.cc`).
+const KEY_REQUEST_INTERVAL: Time = Time::from_millis(300);
+/// Least packets in a reported loss in 2026 (libwebrtc, `send_side_bandwidth_estimation.cc`,
+/// kLimitNumPackets).
+const MIN_REPORTED: u64 = 20;
+
+impl SendingHalf {
+    pub(in crate::endpoint) fn on_feedback(
+        &mut self,
+        now: Time,
+        feedback: Feedback<'_>,
+    ) -> Result<(), ControlError> {
+        // Before the start nothing has been sent that it could be about.
+        if !self.started || !self.is_controlled() {
+            return Ok(());
+        }
+        self.controller.on_feedback(now, feedback)?;
+        self.may_ask = true;
+        if self.stack.retransmission == Retransmission::Since2024
+            && matches!(feedback, Feedback::ReceiverReport { .. })
+        {
+            // A new round trip is an update of the control, even if its decision stays the same (libwebrtc,
+            // `goog_cc_network_control.cc`, MaybeTriggerOnNetworkChanged).
+            self.applied = None;
+        }
+        self.apply_decision(now)?;
+        if let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback
+            && expected > 0
+        {
+            match self.stack.rtcp {
+                RtcpSchedule::PerMedia => {
+                    let (so_far, of) = self.unreported;
+                    self.unreported = (so_far + lost, of + expected);
+                    if self.unreported.1 >= MIN_REPORTED {
+                        let (lost, expected) = std::mem::take(&mut self.unreported);
+                        self.reported_loss = in_256ths(lost, expected);
+                        self.protect(now);
+                    }
+                }
+                RtcpSchedule::Joint | RtcpSchedule::PerStream => {
+                    self.reported_loss = f64::from(fraction) / 255.0;
+                    self.protect(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adapts the FEC of every stream that uses it to the loss that was reported last.
+    pub(super) fn protect(&mut self, now: Time) {
+        let (rtt, bitrate) = (self.rtt.unwrap_or(Time::ZERO), self.target());
+        let loss = self.reported_loss;
+        for stream in self.streams.iter_mut().filter(|stream| stream.config.repair.uses_red()) {
+            let Some(video) = stream.video_mut() else { continue };
+            video.fec.loss.add(now, loss);
+            let conditions = Conditions {
+                loss: video.fec.loss.max(now),
+                rtt,
+                bitrate,
+                frame_rate: video.encoder.frame_rate(),
+                resolution: video.encoder.resolution(),
+            };
+            video.fec.adapt(now, &conditions);
+        }
+    }
+
+    pub(in crate::endpoint) fn on_transport_feedback(
+        &mut self,
+        now: Time,
+        feedback: &TransportFeedback,
+    ) -> Result<(), ControlError> {
+        if !self.is_controlled() {
+            return Ok(());
+        }
+        let mut reports = std::mem::take(&mut self.reports);
+        reports.clear();
+        self.history.acknowledge(feedback, &mut reports);
+        if self.stack.retransmission == Retransmission::Since2024 {
+            self.on_outcomes(now);
+        }
+        if !reports.is_empty() {
+            let in_flight = self.history.in_flight();
+            for report in &mut reports {
+                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
+            }
+            let feedback =
+                Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
+            self.on_feedback(now, feedback)?;
+        }
+        self.reports = reports;
+        Ok(())
+    }
+
+    pub(in crate::endpoint) fn on_nack(
+        &mut self,
+        now: Time,
+        ssrc: u32,
+        seqs: &[u16],
+        events: &mut VecDeque<EndpointEvent>,
+    ) {
+        let rtt = self.rtt.unwrap_or(Time::ZERO);
+        let Some(index) = self.streams.iter().position(|stream| stream.config.ssrc == ssrc) else {
+            return;
+        };
+        let stream = &mut self.streams[index];
+        stream.nack_count += 1;
+        let repair = stream.config.repair;
+        if let MediaSource::Forwarded(_) = stream.source {
+            return events.push_back(EndpointEvent::PacketsRequested { ssrc, lost: seqs.to_vec() });
+        }
+        let Some(video) = stream.video_mut() else { return };
+        for &seq in seqs {
+            if let Some(packet) = video.store.retransmit(now, seq, rtt, repair) {
+                let size = packet_size(repair, Kind::Rtx, u64::from(packet.part.bytes));
+                self.pacer.push(now, packet, size);
+            }
+        }
+    }
+
+    pub(in crate::endpoint) fn on_key_request(
+        &mut self,
+        now: Time,
+        ssrc: u32,
+        events: &mut VecDeque<EndpointEvent>,
+    ) {
+        let since_2024 = self.stack.retransmission == Retransmission::Since2024;
+        if let Some(stream) = self.stream(ssrc) {
+            stream.pli_count += 1;
+            if let MediaSource::Forwarded(_) = stream.source {
+                return events.push_back(EndpointEvent::KeyFrameRequested);
+            }
+            if since_2024 && stream.key_requested.is_some_and(|at| now < at + KEY_REQUEST_INTERVAL)
+            {
+                return;
+            }
+            stream.key_requested = Some(now);
+            if let Some(video) = stream.video_mut() {
+                video.encoder.request_key_frame();
+            }
+        }
+    }
+}
+
+/// The fraction lost as libwebrtc passes it on: whole 256ths, at most 255 of them, which then count as 255ths.
+/// MediaSource: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
+fn in_256ths(lost: u64, expected: u64) -> f64 {
+    (256 * lost / expected.max(1)).min(255) as f64 / 255.0
+}

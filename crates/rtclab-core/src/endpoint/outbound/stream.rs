@@ -1,0 +1,124 @@
+//! An outbound stream, and where its media comes from.
+
+use super::forwarded::ForwardedStream;
+use super::opus::InBandFec;
+use super::video::VideoStream;
+use crate::endpoint::config::{AudioConfig, Media, StreamConfig};
+use crate::media::microphone::Microphone;
+use crate::packet::Kind;
+use crate::stack::StackProfile;
+use crate::units::Time;
+
+/// Totals of one kind of packet sent on one stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::endpoint) struct Totals {
+    pub(in crate::endpoint) packets: u64,
+    pub(in crate::endpoint) payload_bytes: u64,
+    pub(in crate::endpoint) header_bytes: u64,
+}
+
+/// An outbound stream.
+pub(in crate::endpoint) struct OutboundStream {
+    pub(in crate::endpoint) config: StreamConfig,
+    /// Next sequence number of the media.
+    pub(super) next_seq: u16,
+    /// Next sequence number of the retransmission stream.
+    next_repair_seq: u16,
+    pub(in crate::endpoint) totals: [Totals; Kind::ALL.len()],
+    pub(in crate::endpoint) nack_count: u64,
+    pub(in crate::endpoint) pli_count: u64,
+    /// When a request for a key frame was last followed.
+    pub(super) key_requested: Option<Time>,
+    pub(in crate::endpoint) source: MediaSource,
+}
+
+/// Where a stream's media comes from.
+pub(in crate::endpoint) enum MediaSource {
+    Video(Box<VideoStream>),
+    Audio { config: AudioConfig, microphone: Microphone, fec: InBandFec },
+    Forwarded(ForwardedStream),
+}
+
+impl OutboundStream {
+    pub(super) fn new(
+        config: &StreamConfig,
+        stack: &StackProfile,
+        start: Time,
+        seed: u64,
+        in_browser: bool,
+        is_forwarded: bool,
+    ) -> Self {
+        OutboundStream {
+            config: *config,
+            next_seq: 1,
+            next_repair_seq: 1,
+            totals: Default::default(),
+            nack_count: 0,
+            pli_count: 0,
+            key_requested: None,
+            source: match config.media {
+                _ if is_forwarded => MediaSource::Forwarded(ForwardedStream::default()),
+                Media::Video(video) => {
+                    let repair = config.repair;
+                    MediaSource::Video(Box::new(VideoStream::new(
+                        video, stack, repair, start, seed,
+                    )))
+                }
+                Media::Audio(config) => {
+                    let microphone =
+                        Microphone::new(start, config.frame_ns, in_browser.then_some(!seed));
+                    MediaSource::Audio { config, microphone, fec: InBandFec::default() }
+                }
+            },
+        }
+    }
+
+    pub(in crate::endpoint) fn video(&self) -> Option<&VideoStream> {
+        match &self.source {
+            MediaSource::Video(video) => Some(video),
+            MediaSource::Audio { .. } | MediaSource::Forwarded(_) => None,
+        }
+    }
+
+    pub(super) fn video_mut(&mut self) -> Option<&mut VideoStream> {
+        match &mut self.source {
+            MediaSource::Video(video) => Some(video),
+            MediaSource::Audio { .. } | MediaSource::Forwarded(_) => None,
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Time {
+        match &self.source {
+            MediaSource::Video(video) => video.poll_timeout(),
+            MediaSource::Audio { microphone, .. } => microphone.poll_timeout(),
+            MediaSource::Forwarded(_) => Time::MAX,
+        }
+    }
+
+    /// Takes the share of lost packets, in 256ths, that a report on this stream tells.
+    pub(in crate::endpoint) fn on_loss(&mut self, now: Time, fraction: u8) {
+        if let MediaSource::Audio { fec, .. } = &mut self.source {
+            fec.on_report(now, fraction);
+        }
+    }
+
+    /// Whether the audio packet with this RTP timestamp carries a copy of the frame before it.
+    pub(super) fn has_fec(&self, timestamp: u32) -> bool {
+        match &self.source {
+            MediaSource::Audio { config, fec, .. } => fec.is_in(timestamp, config.frame_ns),
+            MediaSource::Video(_) | MediaSource::Forwarded(_) => false,
+        }
+    }
+
+    pub(super) fn take_seq(&mut self) -> u16 {
+        let seq = self.next_seq;
+        self.next_seq = seq.wrapping_add(1);
+        seq
+    }
+
+    pub(super) fn take_repair_seq(&mut self) -> u16 {
+        let seq = self.next_repair_seq;
+        self.next_repair_seq = seq.wrapping_add(1);
+        seq
+    }
+}
