@@ -14,7 +14,11 @@ use crate::units::{Bytes, Time};
 
 impl SendingHalf {
     /// Sends what the pacer releases.
-    fn release_all(&mut self, now: Time, outbox: &mut Outbox) -> Result<(), ControlError> {
+    pub(super) fn release_all(
+        &mut self,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> Result<(), ControlError> {
         while let Some((release, probe)) = self.pacer.poll(now) {
             self.release(now, release, probe, outbox)?;
         }
