@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 31] = [
+const ORDER: [&str; 32] = [
     "units",
     "ecn",
     "limits",
+    "sliding",
     "timeouts",
     "forwarding",
     "normal",

@@ -10,22 +10,24 @@
 mod ahead;
 mod capacity;
 mod clock;
+mod config;
 mod delay;
 mod loss;
 mod loss_trace;
+mod packet;
 mod queue;
 mod wifi;
 
 pub use capacity::Capacity;
 pub use clock::Clock;
+pub use config::{LossPosition, PathConfig};
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
 pub use loss_trace::{LossTrace, TraceStart};
+pub use packet::{Departure, DropCause, Packet};
 pub use queue::QueueLimit;
 pub use wifi::{Radio, Wifi};
 
-use crate::ecn::Ecn;
-use crate::limits::{self, Checked, within};
 use crate::units::{Bytes, Time};
 use ahead::Room;
 use capacity::Serialiser;
@@ -34,204 +36,8 @@ use delay::JitterSource;
 use loss::LossProcess;
 use loss_trace::TracePosition;
 use queue::DropTail;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
-
-/// Configuration of a path, as functions of time.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PathConfig {
-    /// Name of the path in records, e.g. `alice.up`.
-    pub name: String,
-    /// Rate of the serialiser. With `None`, serialising takes no time.
-    #[serde(default)]
-    pub capacity: Option<Capacity>,
-    /// A Wi-Fi hop, which takes the place of the capacity.
-    #[serde(default)]
-    pub wifi: Option<Wifi>,
-    /// Limit of the queue; `None` for an unlimited queue.
-    #[serde(default)]
-    pub queue: Option<QueueLimit>,
-    /// Propagation delay.
-    #[serde(default)]
-    pub delay: Delay,
-    /// Random delay added to the propagation delay.
-    #[serde(default)]
-    pub jitter: Option<Jitter>,
-    /// Random loss.
-    #[serde(default)]
-    pub loss: Option<Loss>,
-    /// Changes of the loss: each `(from, loss)` replaces the one before. Times are strictly increasing.
-    #[serde(default)]
-    pub loss_steps: Vec<(Time, Loss)>,
-    /// Recorded loss, in place of random loss.
-    #[serde(default)]
-    pub loss_trace: Option<LossTrace>,
-    /// Place at which random or recorded loss happens.
-    #[serde(default)]
-    pub loss_position: LossPosition,
-    /// Timer resolution of an emulating box; `None` is exact. As in dummynet, the serialiser starts at
-    /// the tick before an arrival and releases packets at ticks, the rest of a tick is used by the next
-    /// packet, and the delay is rounded down to whole ticks.
-    #[serde(default)]
-    pub tick_ns: Option<Time>,
-    /// Clock with which the delay is measured; `None` is exact.
-    #[serde(default)]
-    pub clock: Option<Clock>,
-}
-
-impl PathConfig {
-    /// Checks all fields. Their names in an error begin with the name of the path.
-    ///
-    /// # Errors
-    /// A field breaks a rule; the error names it.
-    pub fn check(&self) -> Result<(), limits::FieldError> {
-        within(&self.name, self.check_fields())
-    }
-
-    fn check_fields(&self) -> Checked {
-        if let Some(capacity) = &self.capacity {
-            within("capacity", capacity.check())?;
-        }
-        if let Some(wifi) = &self.wifi {
-            within("wifi", wifi.check())?;
-        }
-        if let Some(queue) = self.queue {
-            within("queue", queue.check())?;
-        }
-        within("delay", self.delay.check())?;
-        if let Some(jitter) = &self.jitter {
-            limits::time("jitter.sd_ns", jitter.sd_ns)?;
-        }
-        if let Some(loss) = &self.loss {
-            within("loss", loss.check())?;
-        }
-        if !self.loss_steps.is_empty() {
-            limits::increasing("loss_steps", self.loss_steps.iter().map(|step| step.0))?;
-            self.loss_steps.iter().try_for_each(|step| within("loss_steps", step.1.check()))?;
-        }
-        if let Some(trace) = &self.loss_trace {
-            within("loss_trace", trace.check())?;
-            let alone = self.loss.is_none() && self.loss_steps.is_empty();
-            limits::require(alone, "loss_trace", "a trace beside random loss", "one of the two")?;
-        }
-        if let Some(tick) = self.tick_ns {
-            limits::duration("tick_ns", tick)?;
-        }
-        self.clock.map_or(Ok(()), |clock| within("clock", clock.check(self.delay.largest())))
-    }
-
-    /// Whether packets can ever pass without any delay.
-    pub fn is_instant(&self) -> bool {
-        self.capacity.is_none() && self.wifi.is_none() && self.delay.vanishes()
-    }
-
-    /// The propagation delay if it is constant and nothing else can happen after the serialiser.
-    fn plain_delay(&self) -> Option<Time> {
-        match self.delay {
-            Delay::Constant { ns } if self.jitter.is_none() && !self.watches_wire() => Some(ns),
-            _ => None,
-        }
-    }
-
-    /// Time after the serialiser in which nothing can happen to a packet: its propagation delay, unless it
-    /// can be lost there or the box measures the delay with a clock or ticks of its own.
-    fn unobserved(&self) -> Time {
-        if self.watches_wire() { Time::ZERO } else { self.delay.smallest() }
-    }
-
-    /// Whether packets can be lost after the serialiser, or their delay is measured with a clock or in ticks.
-    fn watches_wire(&self) -> bool {
-        let loses = (self.loss.is_some() || self.loss_trace.is_some())
-            && self.loss_position == LossPosition::Wire;
-        let may_lose = loses || !self.loss_steps.is_empty() || self.wifi.is_some();
-        may_lose || self.tick_ns.is_some() || self.clock.is_some()
-    }
-}
-
-/// Place on a path at which random or recorded loss happens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LossPosition {
-    /// After the serialiser. A lost packet has used queue and capacity.
-    #[default]
-    Wire,
-    /// Before the queue, as in dummynet and netem. A lost packet has used neither queue nor capacity.
-    Queue,
-}
-
-/// A packet as the network sees it: what a queue may look at, and a value that belongs to the caller.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Packet<P> {
-    /// IP total length.
-    pub size: Bytes,
-    /// ECN codepoint.
-    pub ecn: Ecn,
-    /// Number of its flow. The caller says which packets are a flow: those that a queue should treat alike.
-    pub flow: u32,
-    /// The caller's value: an id in the simulator, a frame in the emulator.
-    pub payload: P,
-}
-
-impl<P> Packet<P> {
-    /// A packet of flow 0 that is not ECN-capable.
-    pub const fn new(size: Bytes, payload: P) -> Self {
-        Packet { size, ecn: Ecn::NotCapable, flow: 0, payload }
-    }
-
-    /// The same packet with another value.
-    pub(crate) fn map<Q>(self, value: impl FnOnce(P) -> Q) -> Packet<Q> {
-        let Packet { size, ecn, flow, payload } = self;
-        Packet { size, ecn, flow, payload: value(payload) }
-    }
-}
-
-/// Why a packet was dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DropCause {
-    /// The queue was full.
-    Queue,
-    /// Random or recorded loss, or all attempts of a Wi-Fi hop failed.
-    Loss,
-}
-
-impl DropCause {
-    /// All causes in the order of their codes in a trace.
-    pub const ALL: [DropCause; 2] = [DropCause::Queue, DropCause::Loss];
-
-    /// Name used in traces.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DropCause::Queue => "queue",
-            DropCause::Loss => "loss",
-        }
-    }
-}
-
-/// A packet that leaves a path, with its logical time.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Departure<P> {
-    /// The last bit arrived at the far end.
-    Delivered {
-        /// Time of arrival.
-        at: Time,
-        /// How long it waited in the queue: from its entry until its service began.
-        queued: Time,
-        /// The packet that arrived.
-        packet: Packet<P>,
-    },
-    /// The packet was dropped.
-    Dropped {
-        /// Time of the drop.
-        at: Time,
-        /// Cause of the drop.
-        cause: DropCause,
-        /// The packet that was dropped.
-        packet: Packet<P>,
-    },
-}
 
 /// A packet in flight.
 pub(crate) struct OnWire<P> {

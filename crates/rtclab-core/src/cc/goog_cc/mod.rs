@@ -9,6 +9,7 @@ mod delay_based;
 mod inter_arrival;
 mod link_capacity;
 mod loss_estimator;
+mod observed;
 mod options;
 mod pacing;
 mod packet;
@@ -20,6 +21,7 @@ mod pushback;
 mod rate_control;
 mod remb;
 mod send_side;
+mod streams;
 mod throughput;
 mod trendline;
 
@@ -34,7 +36,7 @@ use super::options::Options;
 use super::receive_side::state::Usage;
 use crate::units::{Bitrate, Bytes, Time};
 use alr::Alr;
-use arithmetic::{INFINITE, KBPS, MS, bitrate, bps, bytes, micros, scale, thousands, time};
+use arithmetic::{MS, bitrate, bps, bytes, micros, scale, thousands, time};
 use delay_based::DelayBased;
 use loss_estimator::LossState;
 use options::GoogCcConfig;
@@ -43,46 +45,18 @@ use packet::PacketResult;
 use probe_controller::{Cause, ProbeController};
 use probe_estimator::ProbeEstimator;
 use pushback::{Pushback, Window};
-use rate_control::MIN_RATE;
 use send_side::SendSide;
 use std::collections::VecDeque;
+use streams::Streams;
 use throughput::Throughput;
 
 /// libwebrtc, `GoogCcNetworkControllerFactory::GetProcessInterval`.
 const PROCESS_INTERVAL: Time = Time::from_millis(25);
-/// Start rate and maximum of a call without video (`call/call_factory.cc`).
-const AUDIO_START: i64 = 300 * KBPS;
-const AUDIO_MAX: i64 = 2_000 * KBPS;
 /// A probe's result may lie below the delay-based estimate, but not below this share of the acknowledged
 /// rate (`kProbeDropThroughputFraction`).
 const PROBE_DROP: f64 = 0.85;
 /// Probes whose packets may still be reported.
 const REMEMBERED_PROBES: usize = 16;
-
-/// What the streams want, in bit/s.
-#[derive(Clone, Copy, Debug)]
-struct Streams {
-    start: i64,
-    min: i64,
-    max: i64,
-    /// The most that all streams together can use.
-    max_total: i64,
-    audio: i64,
-    has_video: bool,
-}
-
-impl Streams {
-    fn new(bounds: RateBounds) -> Self {
-        let audio = bps(bounds.audio);
-        let min = (bps(bounds.min) + audio).max(MIN_RATE);
-        let (start, max) = match bounds.has_video {
-            true => (bps(bounds.start), INFINITE),
-            false => (AUDIO_START, AUDIO_MAX),
-        };
-        let max_total = bps(bounds.max) + audio;
-        Streams { start: start.max(min), min, max, max_total, audio, has_video: bounds.has_video }
-    }
-}
 
 /// What was told to the encoders and the prober last; they are told again when something changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -481,51 +455,7 @@ impl Controller for GoogCc {
     }
 
     fn observe(&self, out: &mut Vec<Observation>) {
-        let mut add = |name, value| out.push(Observation::new(name, value));
-        add("target_bps", self.decision.target.0 as f64);
-        if let Some(rate) = self.decision.pacing_rate {
-            add("pacing_rate_bps", rate.0 as f64);
-        }
-        add("padding_rate_bps", self.decision.padding_rate.0 as f64);
-        add("loss_ratio", f64::from(self.send_side.fraction_lost()) / 255.0);
-        add("drop_ratio", self.decision.drop_ratio);
-        if self.send_side.rtt() > 0 {
-            add("rtt_ms", self.send_side.rtt() as f64 / MS as f64);
-        }
-        let trendline = self.delay.trendline();
-        add("delay_based_bps", self.delay.rate().estimate() as f64);
-        // -1 under-use, 0 normal, 1 over-use.
-        add(
-            "detector_state",
-            match trendline.usage() {
-                Usage::Under => -1.0,
-                Usage::Normal => 0.0,
-                Usage::Over => 1.0,
-            },
-        );
-        add("trend_ms", trendline.trend_ms());
-        add("threshold_ms", trendline.threshold_ms());
-        let measured = [
-            ("acked_bps", self.acknowledged),
-            ("probe_bps", self.probe_result),
-            ("link_capacity_bps", self.delay.rate().capacity().estimate()),
-            (
-                "loss_based_bps",
-                (self.send_side.loss_estimator().is_ready())
-                    .then(|| self.send_side.loss_estimator().result()),
-            ),
-            ("window_bytes", self.window_bytes),
-        ];
-        for (name, value) in measured {
-            if let Some(value) = value {
-                add(name, value as f64);
-            }
-        }
-        add("loss_based_state", f64::from(self.send_side.loss_state() as u8));
-        add("average_loss", self.send_side.loss_estimator().average_loss());
-        add("inherent_loss", self.send_side.loss_estimator().inherent_loss());
-        add("pushback_ratio", self.pushback.ratio());
-        add("in_alr", f64::from(u8::from(self.alr.started().is_some())));
+        self.show(out);
     }
 }
 

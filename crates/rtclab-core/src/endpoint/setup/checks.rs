@@ -221,8 +221,8 @@ mod tests {
         assert_eq!(checks.rtt, Some(Time::from_millis(125)));
     }
 
-    /// 15 s are a multiple of 62.5 ms, the interval of checks: the check at 15 s would be the first one too late. Checks
-    /// to another candidate have 15 s of their own.
+    /// 15 s are a multiple of 62.5 ms, the interval of checks: the check at 15 s would be the first one too late.
+    /// Checks to another candidate have 15 s of their own.
     #[test]
     fn checks_without_an_answer_end_after_fifteen_seconds_and_may_begin_again() {
         for redirected in [false, true] {

@@ -10,6 +10,7 @@
 //! - it sorts arrivals by receive time only;
 //! - it panics at a report without arrivals, which is why its wrapper holds such a report back.
 
+use super::super::arithmetic::KBPS;
 use super::super::loss_estimator::LossEstimatorConfig;
 use super::super::port::Port;
 use super::*;
