@@ -162,8 +162,8 @@ struct Deliveries {
     /// Number of the next delivery.
     next: u64,
     deliveries: Vec<Delivery<u32>>,
-    /// Datagrams for nodes, in order.
-    arrived: Vec<(usize, Arrived)>,
+    /// Datagrams for each node in the next window, in order.
+    arrived: Vec<VecDeque<Arrived>>,
     /// Datagrams that servers and relays pass on, in order.
     passing: VecDeque<(Key, NodeId, u32)>,
     order: Vec<(Key, usize)>,
@@ -180,7 +180,7 @@ impl Windows {
                 until: Time::ZERO,
                 next: 0,
                 deliveries: Vec::new(),
-                arrived: Vec::new(),
+                arrived: (0..nodes).map(|_| VecDeque::new()).collect(),
                 passing: VecDeque::new(),
                 order: Vec::new(),
             },
@@ -203,12 +203,13 @@ impl Windows {
         let length = Time((self.lookahead.time.0 / 2).max(1));
         let ends = world.ends.len();
         let mut now = begin;
-        self.ahead.take(world, &self.lookahead, now, end.min(now + length + length));
+        self.ahead.take(world, &self.lookahead, now, end.min(now + length));
         while now < end {
             let next = end.min(now + length);
             let Windows { lookahead, runs, done, ahead } = self;
-            for (to, arrived) in ahead.arrived.drain(..) {
-                runs[to].inbox.push_back(arrived);
+            // The inboxes of the window before are empty.
+            for (run, arrived) in runs.iter_mut().zip(&mut ahead.arrived) {
+                std::mem::swap(&mut run.inbox, arrived);
             }
             {
                 let mut waiting: Vec<_> = runs.iter_mut().zip(nodes.iter_mut()).collect();
@@ -264,7 +265,7 @@ impl Deliveries {
                 if let Some(record) = flight.record {
                     recorder.delivered(at, record, flight.wire_size, flight.past.queued);
                 }
-                self.arrived.push((to.0 as usize, Arrived { key, flight }));
+                self.arrived[to.0 as usize].push_back(Arrived { key, flight });
             }
         }
     }
