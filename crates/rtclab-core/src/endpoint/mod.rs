@@ -288,7 +288,11 @@ impl Peer {
 
     /// Answers an [`EndpointEvent::PacketsRequested`] with packets of the streams that it forwards.
     pub fn retransmit(&mut self, now: Time, fan_out: &FanOut, ssrc: u32, lost: &[u16]) {
-        let result = self.sender.retransmit_forwarded(now, fan_out, ssrc, lost, &mut self.outbox);
+        // Before the first report the checks have measured the way; mediasoup takes 100 ms (`RtpStreamSend.cpp`,
+        // DefaultRtt).
+        let rtt = self.sender.rtt.or(self.setup.check_rtt).unwrap_or(Time::ZERO);
+        let request = (ssrc, lost, rtt);
+        let result = self.sender.retransmit_forwarded(now, fan_out, request, &mut self.outbox);
         self.timers.sender = self.sender.poll_timeout();
         self.finish(now, result);
     }

@@ -118,16 +118,14 @@ impl SendingHalf {
         self.hand_over(now, index, Waiting { kind, seq, past, packet }, payload_bytes, outbox)
     }
 
-    /// Answers a request with packets of a stream that is forwarded.
+    /// Answers a request for packets of a stream that is forwarded, over a way with this round trip.
     pub(in crate::endpoint) fn retransmit_forwarded(
         &mut self,
         now: Time,
         fan_out: &FanOut,
-        ssrc: u32,
-        lost: &[u16],
+        (ssrc, lost, rtt): (u32, &[u16], Time),
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
-        let rtt = self.rtt.unwrap_or(Time::ZERO);
         for &seq in lost {
             let Some((index, stored)) = fan_out.find(ssrc, seq) else { continue };
             let Some(stream) = self.streams.get_mut(index) else { continue };
