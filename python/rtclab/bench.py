@@ -26,7 +26,7 @@ ROUNDS = 9
 """Processes per figure; the median is shown."""
 FEWEST_RUNS = 3
 WARM_S = 0.5
-"""A process runs a scenario at least so often, and for at least this many seconds of CPU time; the least counts."""
+"""Fewest runs of a scenario in a process, and their least total CPU time in seconds. The fastest counts."""
 WIDTHS = (48, 12, 20, 20, 12, 6)
 """Characters of each column."""
 HERE = Path(__file__).resolve()

@@ -3,6 +3,7 @@
 mod decisions;
 mod feedback;
 mod forwarded;
+mod forwarding;
 mod history;
 mod opus;
 mod packets;

@@ -5,7 +5,8 @@ use super::opus::InBandFec;
 use super::video::VideoStream;
 use crate::endpoint::config::{AudioConfig, Media, StreamConfig};
 use crate::media::microphone::Microphone;
-use crate::packet::Kind;
+use crate::packet::{Kind, Rtp, RtpPayload};
+use crate::rtp::AbsSendTime;
 use crate::stack::StackProfile;
 use crate::units::Time;
 
@@ -120,5 +121,18 @@ impl OutboundStream {
         let seq = self.next_repair_seq;
         self.next_repair_seq = seq.wrapping_add(1);
         seq
+    }
+
+    /// Gives a forwarded packet what belongs to this transport and not to the one that it came over. So an estimator
+    /// behind a forwarder measures this leg alone, as behind mediasoup (`Transport.cpp`, OnConsumerSendRtpPacket).
+    pub(super) fn stamp(&mut self, packet: &mut Rtp, now: Time, transport_seq: u16) {
+        if let RtpPayload::Rtx { .. } = packet.payload {
+            packet.header.seq = self.take_repair_seq();
+        }
+        let extensions = &mut packet.header.extensions;
+        extensions.transport_sequence = Some(transport_seq);
+        if extensions.abs_send_time.is_some() {
+            extensions.abs_send_time = Some(AbsSendTime::from_time(now));
+        }
     }
 }
