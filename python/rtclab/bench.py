@@ -178,7 +178,8 @@ def _least_cpu_s(run: Callable[[], object]) -> float:
 
     In a new process the first runs take many times as long, because the machine has to find memory for them.
     """
-    begin, times = time.process_time(), []
+    begin = time.process_time()
+    times: list[float] = []
     while len(times) < FEWEST_RUNS or time.process_time() < begin + WARM_S:
         times.append(_cpu_s(run))
     return min(times)
