@@ -41,6 +41,34 @@ fn error_with(pointer: &str, value: Value) -> String {
     simulate(&config).err().map_or(String::new(), |error| error.to_string())
 }
 
+/// A server may have the table of a mixer and of a forwarder, but not the name of a participant or media that nobody
+/// would send.
+#[test]
+fn a_server_that_forwards_has_a_name_and_no_media() {
+    let server = |name: &str, audio: Value| {
+        let mut server = full()["participants"][0].clone();
+        (server["name"], server["video"], server["audio"]) = (json!(name), Value::Null, audio);
+        server
+    };
+    let mut config = full();
+    config["mixers"] =
+        json!([server("box", json!({"bitrate_bps": 32_000, "frame_ns": 20_000_000}))]);
+    config["forwarders"] = json!([server("box", Value::Null)]);
+    let valid: SimConfig = serde_json::from_value(config).expect("the right types");
+    assert_eq!(valid.check(), Ok(()));
+    for (name, audio, said) in [
+        ("alice", Value::Null, "forwarders: `alice` "),
+        (
+            "box",
+            json!({"bitrate_bps": 32_000, "frame_ns": 20_000_000}),
+            "forwarders: `box` with media ",
+        ),
+    ] {
+        let error = error_with("/forwarders", json!([server(name, audio)]));
+        assert!(error.starts_with(said), "{error}");
+    }
+}
+
 #[test]
 fn the_configuration_that_the_other_tests_spoil_is_valid() {
     let config: SimConfig = serde_json::from_value(full()).expect("a configuration");

@@ -1,9 +1,9 @@
 //! An end of a connection, without I/O: datagrams and time come in, datagrams and events come out.
 //!
 //! A [`Peer`] sends media, its own or what another end of its node receives, plays media, or gives feedback on it. A
-//! [`Translator`] passes everything on unchanged. Both have five verbs: `handle_datagram`, `handle_timeout`, `poll_transmit`, `poll_event` and `poll_timeout`. They know
-//! nothing of the network, the record or the other end. The driver calls a `handle_…` method, drains
-//! `poll_transmit` and `poll_event`, and comes back at `poll_timeout`.
+//! [`Translator`] passes everything on unchanged. Both have five verbs: `handle_datagram`, `handle_timeout`,
+//! `poll_transmit`, `poll_event` and `poll_timeout`. They know nothing of the network, the record or the other end. The
+//! driver calls a `handle_…` method, drains `poll_transmit` and `poll_event`, and comes back at `poll_timeout`.
 
 mod config;
 mod event;
@@ -297,7 +297,7 @@ impl Peer {
         self.finish(now, result);
     }
 
-    /// The media that it forwards; `None` if it sends its own.
+    /// A store for the media that it forwards; `None` if it sends its own.
     pub fn fan_out(&self) -> Option<FanOut> {
         self.config.forwards.map(|_| FanOut::new(&self.config.sends.streams))
     }
@@ -395,19 +395,7 @@ impl Peer {
                 self.timers.sender = self.sender.poll_timeout();
                 return Ok(());
             }
-            Content::Stun(stun) => self.setup.on_stun(now, from, *stun, &mut self.outbox),
-            Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
-            Content::Dtls13(datagram) => {
-                self.setup.on_dtls13(now, *datagram, &mut self.outbox);
-            }
-            Content::Signalling(segment) => {
-                self.setup.on_signalling(now, *segment, &mut self.outbox);
-            }
-            Content::Allocation(answer) => {
-                self.setup.on_allocation(now, *answer, &mut self.outbox);
-            }
-            Content::Binding => self.setup.on_binding(&mut self.outbox),
-            Content::Tcp(_) | Content::Udp(_) | Content::WebSocket(_) | Content::Turn(_) => {}
+            content => self.setup.on_content(now, from, content, &mut self.outbox),
         }
         self.after_setup(now)?;
         self.timers.sender = self.sender.poll_timeout();
@@ -428,11 +416,10 @@ impl Peer {
                 if self.config.forwards.is_some() {
                     self.events.push_back(EndpointEvent::KeyFrameRequested);
                 }
-                if !self.has_statistics() {
-                    continue;
+                if self.has_statistics() {
+                    let first = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
+                    self.timers.set(Rare::Statistics, first);
                 }
-                let first = (now + Time(1)).ceil_to(STATISTICS_INTERVAL);
-                self.timers.set(Rare::Statistics, first);
             }
         }
         Ok(())
@@ -465,7 +452,7 @@ impl Peer {
         }
     }
 
-    /// Whether anybody is told how it goes here.
+    /// Whether it reports statistics and internal values of its congestion control.
     fn has_statistics(&self) -> bool {
         self.config.forwards != Some(Forwarding::AtOnce)
     }

@@ -233,7 +233,8 @@ impl Peer {
         packets
     }
 
-    /// The report on a stream, without blocks; `None` if the stream is forwarded and nothing has come of it.
+    /// The report on a stream, without blocks; `None` if the stream is forwarded and none of its packets has
+    /// come.
     fn sender_report(&self, now: Time, stream: &OutboundStream) -> Option<SenderReport> {
         let (kind, clock) = match stream.config.is_video() {
             true => (Kind::Video, VIDEO_CLOCK),

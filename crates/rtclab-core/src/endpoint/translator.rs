@@ -4,7 +4,7 @@ use super::config::{Addresses, Session};
 use super::event::EndpointEvent;
 use super::outbox::Outbox;
 use super::setup::{Setup, Step};
-use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
+use crate::packet::{Address, Datagram, Past, Signal, Transmit};
 use crate::units::Time;
 
 /// An end of a connection that passes RTP and RTCP on as they are (RFC 7667, section 3.2.1: transport translator).
@@ -60,26 +60,7 @@ impl Translator {
         if now >= self.session.end {
             return;
         }
-        match &datagram.content {
-            Content::Rtp(_)
-            | Content::Rtcp(_)
-            | Content::Tcp(_)
-            | Content::Udp(_)
-            | Content::WebSocket(_)
-            | Content::Turn(_) => return,
-            Content::Binding => self.setup.on_binding(&mut self.outbox),
-            Content::Stun(stun) => self.setup.on_stun(now, from, *stun, &mut self.outbox),
-            Content::Dtls(flight) => self.setup.on_dtls(now, *flight, &mut self.outbox),
-            Content::Dtls13(datagram) => {
-                self.setup.on_dtls13(now, *datagram, &mut self.outbox);
-            }
-            Content::Signalling(segment) => {
-                self.setup.on_signalling(now, *segment, &mut self.outbox);
-            }
-            Content::Allocation(answer) => {
-                self.setup.on_allocation(now, *answer, &mut self.outbox);
-            }
-        }
+        self.setup.on_content(now, from, &datagram.content, &mut self.outbox);
         self.next_setup = self.setup.poll_timeout();
     }
 

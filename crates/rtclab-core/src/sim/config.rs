@@ -158,11 +158,19 @@ impl SimConfig {
         for (table, nodes) in tables {
             for node in nodes {
                 let name = &node.name;
-                let is_only = self.nodes().filter(|other| other.name == *name).count() == 1;
+                // A server may mix in one call and forward in another.
+                let others = if table == "participants" { &[][..] } else { &nodes[..] };
+                let all = self.participants.iter().chain(others);
+                let is_only = all.filter(|other| other.name == *name).count() == 1;
                 let expected = "a name that no other participant has";
                 limits::require(is_only, table, format_args!("`{name}`"), expected)?;
                 within(&format!("{table}.{name}"), node.check())?;
             }
+        }
+        for server in &self.forwarders {
+            let has_media = server.video.is_some() || server.audio.is_some();
+            let value = format_args!("`{}` with media of its own", server.name);
+            limits::require(!has_media, "forwarders", value, "neither video nor audio")?;
         }
         let count = self.connections.len();
         let expected = format_args!("at most {MOST_CONNECTIONS}");

@@ -157,7 +157,7 @@ impl SendingHalf {
 }
 
 /// The fraction lost as libwebrtc passes it on: whole 256ths, at most 255 of them, which then count as 255ths.
-/// MediaSource: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
+/// Source: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
 fn in_256ths(lost: u64, expected: u64) -> f64 {
     (256 * lost / expected.max(1)).min(255) as f64 / 255.0
 }

@@ -162,7 +162,8 @@ impl SendingHalf {
         (ticks as u32).wrapping_add(self.timestamp_offset)
     }
 
-    /// The RTP timestamp of a stream that belongs to this time; `None` if it is forwarded and nothing has come of it.
+    /// The RTP timestamp of a stream that belongs to this time; `None` if it is forwarded and none of its packets
+    /// has come.
     pub(super) fn reported_timestamp(
         &self,
         stream: &OutboundStream,

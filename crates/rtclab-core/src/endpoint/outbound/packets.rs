@@ -37,7 +37,7 @@ fn max_payload(repair: Repair) -> u64 {
 
 /// What a rate leaves for payloads: all but the headers of as many full packets per second as it carries.
 ///
-/// MediaSource: libwebrtc 56185999e0, `rtp_video_sender.cc` (CalculateOverheadRate).
+/// Source: libwebrtc 56185999e0, `rtp_video_sender.cc` (CalculateOverheadRate).
 pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
     // Room for the number of the original packet, in case that it is retransmitted.
     let has_rtx = repair != Repair::None && !repair.on_original_ssrc();

@@ -10,7 +10,7 @@ pub(crate) mod work;
 use super::config::{Negotiation, Session};
 use super::event::EndpointEvent;
 use super::outbox::Outbox;
-use crate::packet::{Address, Allocation, Dtls13, DtlsFlight, Signal, Signalling, Stun};
+use crate::packet::{Address, Allocation, Content, Dtls13, DtlsFlight, Signal, Signalling, Stun};
 use crate::units::Time;
 use bursts::BurstSetup;
 use page::PageSetup;
@@ -115,8 +115,32 @@ impl Setup {
         self.update();
     }
 
+    /// Handles what arrives, if it belongs to the set-up.
+    pub(super) fn on_content(
+        &mut self,
+        now: Time,
+        from: Address,
+        content: &Content,
+        outbox: &mut Outbox,
+    ) {
+        match content {
+            Content::Stun(stun) => self.on_stun(now, from, *stun, outbox),
+            Content::Dtls(flight) => self.on_dtls(now, *flight, outbox),
+            Content::Dtls13(datagram) => self.on_dtls13(now, *datagram, outbox),
+            Content::Signalling(segment) => self.on_signalling(now, *segment, outbox),
+            Content::Allocation(answer) => self.on_allocation(now, *answer, outbox),
+            Content::Binding => self.on_binding(outbox),
+            Content::Rtp(_)
+            | Content::Rtcp(_)
+            | Content::Tcp(_)
+            | Content::Udp(_)
+            | Content::WebSocket(_)
+            | Content::Turn(_) => {}
+        }
+    }
+
     /// Handles a segment of the far end's description.
-    pub(super) fn on_signalling(&mut self, now: Time, segment: Signalling, outbox: &mut Outbox) {
+    fn on_signalling(&mut self, now: Time, segment: Signalling, outbox: &mut Outbox) {
         if let Kind::Bursts(bursts) = &mut self.kind {
             bursts.on_signalling(now, segment, outbox);
         }
@@ -139,7 +163,7 @@ impl Setup {
     }
 
     /// Handles a check of the far end, or the answer to an own one.
-    pub(super) fn on_stun(&mut self, now: Time, from: Address, stun: Stun, outbox: &mut Outbox) {
+    fn on_stun(&mut self, now: Time, from: Address, stun: Stun, outbox: &mut Outbox) {
         if !stun.success {
             outbox.send_to(from);
         }
@@ -151,7 +175,7 @@ impl Setup {
     }
 
     /// Handles a flight of DTLS 1.2.
-    pub(super) fn on_dtls(&mut self, now: Time, flight: DtlsFlight, outbox: &mut Outbox) {
+    fn on_dtls(&mut self, now: Time, flight: DtlsFlight, outbox: &mut Outbox) {
         if let Kind::Bursts(bursts) = &mut self.kind {
             bursts.on_dtls(now, flight, outbox);
         }
@@ -159,14 +183,14 @@ impl Setup {
     }
 
     /// Handles a datagram of DTLS 1.3.
-    pub(super) fn on_dtls13(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
+    fn on_dtls13(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
         if let Kind::Page(page) = &mut self.kind {
             page.on_dtls(now, datagram, outbox);
         }
         self.update();
     }
 
-    pub(super) fn on_allocation(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) {
+    fn on_allocation(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) {
         match &mut self.kind {
             Kind::Bursts(bursts) => bursts.on_allocation(now, answer, outbox),
             Kind::Page(page) => page.on_allocation(now, answer, outbox),
@@ -175,7 +199,7 @@ impl Setup {
     }
 
     /// Handles the answer of the STUN server.
-    pub(super) fn on_binding(&mut self, outbox: &mut Outbox) {
+    fn on_binding(&mut self, outbox: &mut Outbox) {
         if let Kind::Page(page) = &mut self.kind {
             page.on_binding(outbox);
         }

@@ -391,7 +391,7 @@ fn a_translator_passes_everything_on_unchanged() {
 /// At 500 kbit/s Chromium 156 paces at 550 kbit/s, in bursts of 40 ms: 2,750 B, or at least five packets of 550 B. Ten
 /// pictures that come at once leave within 70 ms of each other, not within 30.
 #[test]
-fn a_controlled_forwarder_paces_what_comes_and_hears_what_has_arrived() {
+fn a_controlled_forwarder_paces_what_comes_and_has_statistics() {
     let mut pair = pair(Forwarding::Controlled, Repair::Rtx);
     for seq in 10..20 {
         pair.forward(CONNECTED, &datagram(picture(seq)));
