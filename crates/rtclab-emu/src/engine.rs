@@ -253,7 +253,7 @@ impl<D: Device> Engine<D> {
         let row = self.packets.push(at, (from, to), size, classify(&frame));
         // No queue tells flows apart yet, so all packets belong to one.
         let (ecn, flow) = (ecn(&frame), 0);
-        let packet = Packet { size, ecn, flow, payload: Carried { frame, port, row } };
+        let packet = Packet { size, ecn, flow, mark: None, payload: Carried { frame, port, row } };
         let refused = self.network.handle_packet(at, from, to, packet);
         debug_assert!(refused.is_ok(), "the route was looked up above");
         Ok(())

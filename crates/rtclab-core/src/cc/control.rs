@@ -35,6 +35,9 @@ pub struct PacketReport {
     pub received: Option<RemoteTime>,
     /// ECN codepoint on arrival; `None` if the feedback format has no field for it.
     pub ecn: Option<Ecn>,
+    /// How long the far end held it before it sent the report; `None` if the feedback format has no field for it, the
+    /// time is unknown, or the packet had not arrived.
+    pub held: Option<Time>,
     /// An earlier report said that it had not arrived. If it has arrived now, it was recovered; if not,
     /// its loss was already reported.
     pub lost_before: bool,

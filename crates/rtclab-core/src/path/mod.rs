@@ -24,7 +24,7 @@ pub use config::{LossPosition, PathConfig};
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
 pub use loss_trace::{LossTrace, TraceStart};
-pub use packet::{Departure, DropCause, Packet};
+pub use packet::{Departure, DropCause, Mark, MarkCause, Packet};
 pub use queue::QueueLimit;
 pub use wifi::{Radio, Wifi};
 

@@ -13,6 +13,8 @@ pub struct Packet<P> {
     pub ecn: Ecn,
     /// Number of its flow. The caller says which packets are a flow: those that a queue should treat alike.
     pub flow: u32,
+    /// The first mark that a queue gave it.
+    pub mark: Option<Mark>,
     /// The caller's value: an id in the simulator, a frame in the emulator.
     pub payload: P,
 }
@@ -20,13 +22,47 @@ pub struct Packet<P> {
 impl<P> Packet<P> {
     /// A packet of flow 0 that is not ECN-capable.
     pub const fn new(size: Bytes, payload: P) -> Self {
-        Packet { size, ecn: Ecn::NotCapable, flow: 0, payload }
+        Packet { size, ecn: Ecn::NotCapable, flow: 0, mark: None, payload }
     }
 
     /// The same packet with another value.
     pub(crate) fn map<Q>(self, value: impl FnOnce(P) -> Q) -> Packet<Q> {
-        let Packet { size, ecn, flow, payload } = self;
-        Packet { size, ecn, flow, payload: value(payload) }
+        let Packet { size, ecn, flow, mark, payload } = self;
+        Packet { size, ecn, flow, mark, payload: value(payload) }
+    }
+}
+
+/// Congestion experienced: where a packet was marked, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Index of the path in its network.
+    pub path: u32,
+    /// Why its queue marked it.
+    pub cause: MarkCause,
+}
+
+/// Why a packet was marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MarkCause {
+    /// In place of a drop, as classic congestion controls expect it (RFC 3168).
+    Classic,
+    /// It had waited longer than a threshold, as scalable congestion controls expect it (RFC 9331).
+    Threshold,
+    /// Coupled to the drops of classic traffic on the same link (RFC 9332).
+    Coupled,
+}
+
+impl MarkCause {
+    /// All causes in the order of their codes in a trace.
+    pub const ALL: [MarkCause; 3] = [MarkCause::Classic, MarkCause::Threshold, MarkCause::Coupled];
+
+    /// Name used in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MarkCause::Classic => "classic",
+            MarkCause::Threshold => "threshold",
+            MarkCause::Coupled => "coupled",
+        }
     }
 }
 
@@ -38,17 +74,20 @@ pub enum DropCause {
     Queue,
     /// Random or recorded loss, or all attempts of a Wi-Fi hop failed.
     Loss,
+    /// The queue has signalled congestion.
+    Aqm,
 }
 
 impl DropCause {
     /// All causes in the order of their codes in a trace.
-    pub const ALL: [DropCause; 2] = [DropCause::Queue, DropCause::Loss];
+    pub const ALL: [DropCause; 3] = [DropCause::Queue, DropCause::Loss, DropCause::Aqm];
 
     /// Name used in traces.
     pub const fn name(self) -> &'static str {
         match self {
             DropCause::Queue => "queue",
             DropCause::Loss => "loss",
+            DropCause::Aqm => "aqm",
         }
     }
 }

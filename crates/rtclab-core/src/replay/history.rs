@@ -69,6 +69,7 @@ impl History {
                 sent: *sent,
                 received,
                 ecn: None,
+                held: None,
                 lost_before: *lost_before,
             });
             *lost_before = true;

@@ -4,7 +4,7 @@ use crate::capture::Passing;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
 use crate::node::Arriving;
 use crate::packet::{Address, Datagram, Past, Transmit, Via};
-use crate::path::{DropCause, Packet};
+use crate::path::{DropCause, Mark, Packet};
 use crate::record::PacketHandle;
 use crate::units::{Bytes, Time};
 
@@ -23,6 +23,8 @@ pub(super) struct Flight {
     /// Whether a server or relay passes it on.
     pub(super) via: Via,
     pub(super) record: Option<PacketHandle>,
+    /// The first mark that a queue gave it.
+    pub(super) mark: Option<Mark>,
 }
 
 impl Flight {
@@ -89,7 +91,7 @@ impl Links {
             self.flights.push(None);
         }
         self.flights[id as usize] =
-            Some(Flight { from, to, datagram, past, wire_size, via, record });
+            Some(Flight { from, to, datagram, past, wire_size, via, record, mark: None });
         id
     }
 
@@ -97,6 +99,15 @@ impl Links {
     pub(super) fn pass(&mut self, now: Time, node: NodeId, id: FlightId) {
         if let Some(&Flight { to, .. }) = self.flight(id) {
             self.enter(now, node, to.node, id);
+        }
+    }
+
+    /// Notes what the network did to a datagram that came out of it after waiting in queues for `queued`.
+    pub(super) fn crossed(&mut self, packet: Packet<FlightId>, queued: Time) {
+        if let Some(Some(flight)) = self.flights.get_mut(packet.payload as usize) {
+            flight.past.queued += queued;
+            flight.datagram.ecn = packet.ecn;
+            flight.mark = packet.mark;
         }
     }
 
@@ -130,7 +141,7 @@ impl Links {
         match self.network.poll(now)? {
             NetworkEvent::Delivered { at, to, queued, packet } => {
                 let id = packet.payload;
-                self.add_queued(id, queued);
+                self.crossed(packet, queued);
                 match self.flight(id).map(|flight| flight.to.node) {
                     Some(last) if last != to => Some(Emerged::Passed(at, to, id)),
                     _ => Some(Emerged::Delivered(at, id)),
@@ -148,7 +159,7 @@ impl Links {
         let Some(flight) = self.flight(id) else { return };
         let (size, ecn) = (flight.wire_size, flight.datagram.ecn);
         let flow = flow_between(flight.from, flight.to);
-        let packet = Packet { size, ecn, flow, payload: id };
+        let packet = Packet { size, ecn, flow, mark: flight.mark, payload: id };
         if let Err(packet) = self.network.handle_packet(now, from, to, packet) {
             self.end(packet.payload);
         }

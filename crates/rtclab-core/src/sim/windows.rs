@@ -258,7 +258,7 @@ impl Deliveries {
             let key = Key { at, delivery: self.next, due: at, port: path as u32 };
             self.next += 1;
             let id = packet.payload;
-            links.add_queued(id, queued);
+            links.crossed(packet, queued);
             if links.flight(id).is_some_and(|flight| flight.to.node != to) {
                 self.passing.push_back((key, to, id));
             } else if let Some(flight) = links.take(id) {

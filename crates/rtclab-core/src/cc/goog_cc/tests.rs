@@ -34,7 +34,13 @@ fn sent(seq: i64, at: Time, in_flight: u64) -> SentPacket {
 }
 
 fn report(sent: SentPacket, received: Option<Time>) -> PacketReport {
-    PacketReport { sent, received: received.map(RemoteTime), ecn: None, lost_before: false }
+    PacketReport {
+        sent,
+        received: received.map(RemoteTime),
+        ecn: None,
+        held: None,
+        lost_before: false,
+    }
 }
 
 fn packets(reports: &[PacketReport], in_flight: Bytes) -> Feedback<'_> {

@@ -132,7 +132,13 @@ impl TransportHistory {
             if let Some(video) = packet.video {
                 self.outcomes.push((video, received.is_some()));
             }
-            return Some(PacketReport { sent, received, ecn: None, lost_before: false });
+            return Some(PacketReport {
+                sent,
+                received,
+                ecn: None,
+                held: None,
+                lost_before: false,
+            });
         }
     }
 
@@ -142,7 +148,7 @@ impl TransportHistory {
         let index = found.ok()?;
         let Missing { packet, reported } = self.missing.get_mut(index)?;
         let sent = packet.sent;
-        let report = PacketReport { sent, received, ecn: None, lost_before: *reported };
+        let report = PacketReport { sent, received, ecn: None, held: None, lost_before: *reported };
         self.outcomes.extend(packet.video.map(|video| (video, received.is_some())));
         *reported = true;
         if received.is_some() {
