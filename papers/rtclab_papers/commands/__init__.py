@@ -114,7 +114,8 @@ def validate(
     page: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md or docs/twin.md."
+            metavar="FILE",
+            help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md, docs/twin.md or docs/marks.md.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
@@ -158,6 +159,12 @@ def validate(
         bool,
         typer.Option("--meetings", help="Compare meetings of three and four people instead."),
     ] = False,
+    marks: Annotated[
+        bool,
+        typer.Option(
+            "--marks", help="Compare SCReAM and goog-cc behind queues that mark and drop early instead."
+        ),
+    ] = False,
     from_calls: Annotated[
         Literal["tuned-on", "held-out", "both"] | None,
         typer.Option(
@@ -170,7 +177,16 @@ def validate(
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
     if from_calls is not None:
-        if tcp or repeats is not None or keep_live or random is not None or again or recorded or meetings:
+        if (
+            tcp
+            or repeats is not None
+            or keep_live
+            or random is not None
+            or again
+            or recorded
+            or meetings
+            or marks
+        ):
             raise BadInput("--from-calls takes no option of other comparisons")
         from rtclab_papers.commands.validating import validate_from_calls_and_show
 
@@ -179,11 +195,20 @@ def validate(
     if tcp and (repeats is not None or keep_live):
         raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
     if again:
-        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
-            raise BadInput("--again takes neither --tcp, --repeats, --random, --recorded nor --meetings")
+        if tcp or repeats is not None or random is not None or recorded is not None or meetings or marks:
+            raise BadInput(
+                "--again takes neither --tcp, --repeats, --random, --recorded, --meetings nor --marks"
+            )
         from rtclab_papers.commands.validating import validate_again_and_show
 
         validate_again_and_show(page, out, again, keep_live=keep_live, as_json=as_json)
+        return
+    if marks:
+        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
+            raise BadInput("--marks takes neither --tcp, --repeats, --random, --recorded nor --meetings")
+        from rtclab_papers.commands.validating import validate_marks_and_show
+
+        validate_marks_and_show(page, out, keep_live=keep_live, as_json=as_json)
         return
     if recorded is not None or meetings:
         if tcp or repeats is not None or random is not None:

@@ -100,6 +100,25 @@ def validate_chosen_and_show(
     _write_twin(page, _stored(page), as_json=as_json)
 
 
+def validate_marks_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_json: bool) -> None:
+    """Compares calls behind queues that mark, writes their rows and page, and prints its path or all as JSON.
+
+    With ``keep_live`` conditions without a live run are left out instead of run.
+    """
+    from rtclab_papers.validate import marks
+    from rtclab_papers.validate.marks_page import write_marks
+    from rtclab_papers.validate.twin import outcomes
+
+    page = out or Path("docs/marks.md")
+    rows = _data(page, "")
+    found = outcomes(marks.conditions(), rows, runs / "marks", run_missing=not keep_live, say=_say)
+    write_marks(page, found, rows)
+    if as_json:
+        print_json({"page": str(page), "compared": [asdict(pair) for one in found for pair in one.pairs]})
+    else:
+        print(page)
+
+
 def validate_from_calls_and_show(out: Path | None, which: str, *, as_json: bool) -> None:
     """Estimates random paths from simulated calls, keeps their rows beside a page, and prints its tables.
 

@@ -95,7 +95,7 @@ def draw(seed: int) -> Condition:
     source = random.Random(seed)
     alice = _uplink(source)
     bob = _uplink(source) if source.random() < 0.5 else alice
-    _, width, height = _choice(source, [((name, w, h), share) for name, w, h, share in SIZES])
+    _, width, height = choice(source, [((name, w, h), share) for name, w, h, share in SIZES])
     audio = source.random() < 0.5
     data: dict[str, Any] = {
         "name": f"twin-{parity(seed)}-{seed:04d}",
@@ -130,31 +130,31 @@ def words_of(scenario: Scenario) -> str:
 def _uplink(source: random.Random) -> dict[str, Any]:
     capacity, delay = _capacity(source), _delay(source)
     uplink: dict[str, Any] = {
-        "capacity": _kbps(capacity),
-        "delay": _ms(delay),
-        "queue": _ms(_log_uniform(source, 20, 1000)),
+        "capacity": kbps(capacity),
+        "delay": ms(delay),
+        "queue": ms(log_uniform(source, 20, 1000)),
     }
     if (loss := _loss(source)) is not None:
         uplink["loss"] = loss
     if source.random() < 0.2:
-        uplink["jitter"] = _ms(_log_uniform(source, 1, 30))
-    change = _choice(source, [("none", 0.7), ("step", 0.1), ("ramp", 0.1), ("delay", 0.1)])
+        uplink["jitter"] = ms(log_uniform(source, 1, 30))
+    change = choice(source, [("none", 0.7), ("step", 0.1), ("ramp", 0.1), ("delay", 0.1)])
     if change == "step":
         other = _capacity(source)
         uplink["capacity"] = {
-            "steps": [["0 s", _kbps(capacity)], ["15 s", _kbps(other)], ["30 s", _kbps(capacity)]]
+            "steps": [["0 s", kbps(capacity)], ["15 s", kbps(other)], ["30 s", kbps(capacity)]]
         }
     elif change == "ramp":
         other = _capacity(source)
-        steps = [["0 s", _kbps(capacity)]]
+        steps = [["0 s", kbps(capacity)]]
         for second in range(1, 26):
-            steps.append([f"{10 + second} s", _kbps(capacity * (other / capacity) ** (second / 25))])
+            steps.append([f"{10 + second} s", kbps(capacity * (other / capacity) ** (second / 25))])
         uplink["capacity"] = {"steps": steps}
     elif change == "delay":
         ramp = {
             "ramp": "linear",
-            "from": _ms(delay),
-            "to": _ms(_delay(source)),
+            "from": ms(delay),
+            "to": ms(_delay(source)),
             "start": "10 s",
             "end": "35 s",
         }
@@ -163,7 +163,7 @@ def _uplink(source: random.Random) -> dict[str, Any]:
 
 
 def _loss(source: random.Random) -> Any:
-    kind = _choice(source, [(None, 0.6), ("independent", 0.2), ("bursts", 0.2)])
+    kind = choice(source, [(None, 0.6), ("independent", 0.2), ("bursts", 0.2)])
     if kind is None:
         return None
     mean = 0.15 * source.random()
@@ -174,18 +174,19 @@ def _loss(source: random.Random) -> Any:
 
 
 def _capacity(source: random.Random) -> float:
-    return _log_uniform(source, 150, 10_000)
+    return log_uniform(source, 150, 10_000)
 
 
 def _delay(source: random.Random) -> float:
-    return _log_uniform(source, 5, 300)
+    return log_uniform(source, 5, 300)
 
 
-def _log_uniform(source: random.Random, low: float, high: float) -> float:
+def log_uniform(source: random.Random, low: float, high: float) -> float:
+    """A number between ``low`` and ``high`` whose logarithm is uniform."""
     return low * math.exp(source.random() * math.log(high / low))
 
 
-def _choice(source: random.Random, options: list[tuple[Any, float]]) -> Any:
+def choice(source: random.Random, options: list[tuple[Any, float]]) -> Any:
     """One of the options, whose probabilities add up to 1."""
     left = source.random()
     for value, share in options:
@@ -195,12 +196,14 @@ def _choice(source: random.Random, options: list[tuple[Any, float]]) -> Any:
     return options[-1][0]
 
 
-def _kbps(kbps: float) -> str:
-    return f"{kbps:.0f} kbit/s"
+def kbps(rate: float) -> str:
+    """A rate in kbit/s, in the notation of scenarios."""
+    return f"{rate:.0f} kbit/s"
 
 
-def _ms(ms: float) -> str:
-    return f"{ms:.0f} ms"
+def ms(time: float) -> str:
+    """A time in ms, in the notation of scenarios."""
+    return f"{time:.0f} ms"
 
 
 def uplink_words(scenario: Scenario, participant: str) -> str:

@@ -26,6 +26,8 @@ COMPARED = (
     "delay_variation_p95",
     "packet_loss",
     "unseen_loss",
+    "ce_share",
+    "aqm_drop_share",
     "nacks",
     "retransmission_share",
     "fec_share",

@@ -60,12 +60,17 @@ def section(
     yield ""
     yield "Median errors over the flows of each condition:"
     yield ""
-    yield f"| condition | live calls | {' | '.join(METRICS[name].label for name in SHOWN)} |"
-    yield f"|---|---:|{'---:|' * len(SHOWN)}"
-    for one in own:
-        errors = [percent(score(name, [one]).error) for name in SHOWN]
-        yield f"| {one.condition.name} | {_calls(one)} | {' | '.join(errors)} |"
+    yield from by_condition(own, SHOWN)
     yield ""
+
+
+def by_condition(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> Iterator[str]:
+    """The lines of a table with the median error of each of the metrics, and a row for each condition."""
+    yield f"| condition | live calls | {' | '.join(METRICS[name].label for name in metrics)} |"
+    yield f"|---|---:|{'---:|' * len(metrics)}"
+    for one in outcomes:
+        errors = [percent(score(name, [one]).error) for name in metrics]
+        yield f"| {one.condition.name} | {_calls(one)} | {' | '.join(errors)} |"
 
 
 def _calls(one: Outcome) -> str:

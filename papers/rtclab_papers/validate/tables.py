@@ -28,9 +28,12 @@ GOALS = {
     "audio_concealed": 0.15,
     "setup_time": 0.08,
 }
-"""The largest median error that is aimed at, as a share of live."""
+"""The largest median error that is aimed at on the twin's page, as a share of live."""
 COVERAGE_GOAL = 0.85
 """The smallest coverage that is aimed at, for every metric."""
+
+Aims = Mapping[str, float]
+"""By metric the largest median error that is aimed at, as a share of live."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,9 @@ class Score:
     coverage: float
     level: float
 
-    @property
-    def reaches_error(self) -> bool | None:
+    def reaches_error(self, aims: Aims) -> bool | None:
         """Whether the median error is at most its goal; None without a goal or without errors."""
-        goal = GOALS.get(self.metric)
+        goal = aims.get(self.metric)
         return None if goal is None or isnan(self.error) else self.error <= goal
 
     @property
@@ -90,6 +92,7 @@ def table(
     groups: Mapping[str, str],
     *,
     goals: str = "",
+    aims: Aims = GOALS,
     chances: Chances = NO_CHANCES,
     metrics: Sequence[str] = COMPARED,
 ) -> Iterator[str]:
@@ -99,6 +102,7 @@ def table(
         outcomes: the conditions.
         groups: the heading of each group, by its name. Groups without conditions have no columns.
         goals: name of the group in whose columns goals are compared.
+        aims: these goals.
         chances: the errors by chance. Groups that have some show them in a fifth column.
         metrics: the metrics; those which no condition knows are left out.
     """
@@ -116,7 +120,7 @@ def table(
         if any(one.values for one in scores.values()):
             cells = []
             for name, one in scores.items():
-                values, error, close, coverage = _cells(one, goals=name == goals)
+                values, error, close, coverage = _cells(one, aims if name == goals else None)
                 chance = [_chance(chances.get((name, metric)))] * (name in lucky)
                 cells += [values, error, *chance, close, coverage]
             yield f"| {METRICS[metric].label} | {' | '.join(cells)} |"
@@ -144,6 +148,7 @@ def goal_words(
     words: str,
     metrics: Sequence[str] = COMPARED,
     chances: Mapping[str, Chance] | None = None,
+    aims: Aims = GOALS,
 ) -> Iterator[str]:
     """How many goals are reached in these conditions, and which errors are larger than chance makes them.
 
@@ -152,16 +157,17 @@ def goal_words(
         words: what names them in a sentence.
         metrics: the metrics.
         chances: the errors by chance of these conditions, by metric.
+        aims: the goals for median errors.
     """
     scores = [score(metric, outcomes) for metric in metrics]
-    errors = [one.reaches_error for one in scores if one.reaches_error is not None]
+    errors = [reached for one in scores if (reached := one.reaches_error(aims)) is not None]
     coverages = [one.reaches_coverage for one in scores if one.reaches_coverage is not None]
     yield f"Goals for {words} stand beside their figures, in bold if they are missed. Reached:"
     yield f"{sum(errors)} of {len(errors)} median errors, {sum(coverages)} of {len(coverages)} coverages."
     if chances:
         compared = [one for one in scores if one.metric in chances and not isnan(one.error)]
         worse = [METRICS[one.metric].label for one in compared if one.error > chances[one.metric].high]
-        luckier = sum(chances[metric].error > GOALS[metric] for metric in GOALS if metric in chances)
+        luckier = sum(chances[metric].error > aim for metric, aim in aims.items() if metric in chances)
         larger = f" ({', '.join(worse)})" if worse else ""
         yield f"Of {len(compared)} median errors, {len(worse)} are larger than any of chance{larger}."
         yield f"By chance alone, {luckier} of the {len(errors)} median errors miss their goal."
@@ -180,16 +186,16 @@ def _chance(one: Chance | None) -> str:
     return f"{error}\u00a0[{low},\u00a0{high}]"
 
 
-def _cells(one: Score, *, goals: bool) -> tuple[str, str, str, str]:
-    """The four cells of a metric in a group. Spaces in them do not break."""
+def _cells(one: Score, aims: Aims | None) -> tuple[str, str, str, str]:
+    """The four cells of a metric in a group, with its goals if there are any. Spaces in them do not break."""
     if not one.values:
         return "–", "–", "–", "–"
     values = f"{one.values}" if one.errors == one.values else f"{one.errors}/{one.values}"
     error, coverage = _percent(one.error), _percent(one.coverage)
-    if goals and one.reaches_error is not None:
-        goal = f"{100 * GOALS[one.metric]:g}"
-        error = f"{error}\u00a0≤\u00a0{goal}" if one.reaches_error else f"**{error}\u00a0>\u00a0{goal}**"
-    if goals and one.reaches_coverage is not None:
+    if aims is not None and (reached := one.reaches_error(aims)) is not None:
+        goal = f"{100 * aims[one.metric]:g}"
+        error = f"{error}\u00a0≤\u00a0{goal}" if reached else f"**{error}\u00a0>\u00a0{goal}**"
+    if aims is not None and one.reaches_coverage is not None:
         goal = f"{100 * COVERAGE_GOAL:g}"
         reached = one.reaches_coverage
         coverage = f"{coverage}\u00a0≥\u00a0{goal}" if reached else f"**{coverage}\u00a0<\u00a0{goal}**"

@@ -1,0 +1,142 @@
+"""Random calls whose packets a queue may mark: the distribution of ``rtclab validate --marks``.
+
+SCReAM, half of the calls behind queues that mark and half behind drop-tail, and goog-cc behind the queues of
+today. SCReAM's odd seeds are for improving the models, its even seeds are held out.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from rtclab.scenario import Scenario
+from rtclab_papers.validate.conditions import Condition, choice, kbps, log_uniform, ms
+
+DURATION_S = 45
+SCREAM_SEEDS = range(1, 41)
+GOOG_CC_SEEDS = range(101, 121)
+
+LEARNED, HELD_OUT, GOOG_CC = "scream-odd", "scream-even", "goog-cc"
+GROUPS = {
+    HELD_OUT: "SCReAM, even seeds (held out)",
+    LEARNED: "SCReAM, odd seeds",
+    GOOG_CC: "goog-cc, seeds 101 to 120",
+}
+"""The groups of these conditions, in the order of the page."""
+
+MARKING = ("dualpi2", "step", "fq_codel", "codel")
+"""The queues that mark SCReAM's packets, each as likely."""
+MANAGED = ("codel", "fq_codel", "pie", "dualpi2")
+"""The queues that goog-cc's calls go through, in turn by their seeds."""
+
+DISTRIBUTION = (
+    ("capacity of each uplink", "300 kbit/s to 8 Mbit/s, log-uniform"),
+    ("one-way delay of each uplink", "5 to 100 ms, log-uniform"),
+    (
+        "queue, SCReAM",
+        "in half of the conditions drop-tail of 30 to 500 ms, log-uniform; otherwise DualPI2, a step of "
+        "5 ms, FQ-CoDel or CoDel with ECN, each as likely, with the defaults of their standards",
+    ),
+    ("queue, goog-cc", "CoDel, FQ-CoDel, PIE and DualPI2 in turn, with the defaults of their standards"),
+    ("loss on the wire", "none in 80 % of uplinks; otherwise independent, 0.1 to 3 %, uniform"),
+    (
+        "changes",
+        "none in 75 % of uplinks; otherwise a step of the capacity at 15 s and back at 30 s to a value from "
+        "the same distribution",
+    ),
+    ("asymmetry", "in half of the conditions bob's uplink is drawn separately; otherwise it equals alice's"),
+    ("downlinks", "no limit of capacity, no delay, no loss"),
+    ("camera", "640x480 in 70 %, 1280x720 in 30 %, 30 frames/s, VP8"),
+    ("audio", "Opus at 32 kbit/s in half of the conditions"),
+)
+"""Each property and its distribution, as text for the page."""
+
+
+def conditions() -> list[Condition]:
+    """All conditions."""
+    return [draw(seed) for seed in (*SCREAM_SEEDS, *GOOG_CC_SEEDS)]
+
+
+def draw(seed: int) -> Condition:
+    """The condition of a seed. The same seed always gives the same condition."""
+    source = random.Random(f"marks {seed}")
+    is_scream = seed in SCREAM_SEEDS
+    # So that each half has as many queues that mark as queues that do not.
+    managed = not is_scream or seed % 4 < 2
+    alice = _uplink(source, seed, managed=managed)
+    bob = _uplink(source, seed, managed=managed) if source.random() < 0.5 else alice
+    wide = source.random() < 0.3
+    control = "scream" if is_scream else "goog-cc"
+    data: dict[str, Any] = {
+        "name": f"marks-{seed:03d}",
+        "title": f"Marks, condition {seed}: {control}",
+        "duration": f"{DURATION_S} s",
+        "seed": seed,
+        "congestion_control": {"name": control},
+        "participants": {"alice": {"link": {"up": alice}}, "bob": {"link": {"up": bob}}},
+        "video": {
+            "width": 1280 if wide else 640,
+            "height": 720 if wide else 480,
+            "frame_rate": 30,
+            "camera": "steady",
+            # The maximum of browsers at this size.
+            "max_bitrate": "2500 kbit/s" if wide else "1700 kbit/s",
+        },
+    }
+    if source.random() < 0.5:
+        data["audio"] = {"bitrate": "32 kbit/s"}
+    scenario = Scenario.read(data, f"condition {seed}")
+    return Condition(f"marks-{seed:03d}", _words(control, alice, bob, data), scenario, _group(seed))
+
+
+def _group(seed: int) -> str:
+    if seed in GOOG_CC_SEEDS:
+        return GOOG_CC
+    return LEARNED if seed % 2 else HELD_OUT
+
+
+def _uplink(source: random.Random, seed: int, *, managed: bool) -> dict[str, Any]:
+    capacity = log_uniform(source, 300, 8_000)
+    uplink: dict[str, Any] = {"capacity": kbps(capacity), "delay": ms(log_uniform(source, 5, 100))}
+    limit, chosen = log_uniform(source, 30, 500), source.randrange(len(MARKING))
+    if not managed:
+        uplink["queue"] = ms(limit)
+    elif seed in GOOG_CC_SEEDS:
+        uplink["queue"] = {"aqm": MANAGED[seed % len(MANAGED)]}
+    else:
+        uplink["queue"] = _marking(MARKING[chosen])
+    if choice(source, [(True, 0.2), (False, 0.8)]):
+        uplink["loss"] = f"{0.1 + 2.9 * source.random():.2f} %"
+    if choice(source, [(True, 0.25), (False, 0.75)]):
+        other = kbps(log_uniform(source, 300, 8_000))
+        uplink["capacity"] = {"steps": [["0 s", kbps(capacity)], ["15 s", other], ["30 s", kbps(capacity)]]}
+    return uplink
+
+
+def _marking(aqm: str) -> dict[str, Any]:
+    """A queue that marks ECN-capable packets."""
+    match aqm:
+        case "step":
+            # A packet of 1200 B takes 32 ms at 300 kbit/s, so that the step must be in the order of packets.
+            return {"aqm": aqm, "threshold": "5 ms", "limit": "300 ms"}
+        case "codel":
+            return {"aqm": aqm, "ecn": True}
+        case _:
+            return {"aqm": aqm}
+
+
+def _words(control: str, alice: dict[str, Any], bob: dict[str, Any], data: dict[str, Any]) -> str:
+    """The condition on one line."""
+    ups = [_uplink_words(one) for one in (alice, bob)]
+    network = f"both ways {ups[0]}" if ups[0] == ups[1] else f"alice {ups[0]}; bob {ups[1]}"
+    size = f"{data['video']['width']}x{data['video']['height']}"
+    return f"{control}; {network}; {size}{', audio' if 'audio' in data else ''}"
+
+
+def _uplink_words(up: dict[str, Any]) -> str:
+    capacity, queue = up["capacity"], up["queue"]
+    if isinstance(capacity, dict):
+        capacity = f"{capacity['steps'][0][1]} (step to {capacity['steps'][1][1]})"
+    kind = f"queue {queue}" if isinstance(queue, str) else queue["aqm"]
+    loss = [f"loss {up['loss']}"] if "loss" in up else []
+    return ", ".join([capacity, up["delay"], kind, *loss])
