@@ -115,7 +115,7 @@ def validate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="By default docs/sim-vs-live.md, docs/tcp-vs-kernel.md, docs/twin.md or docs/marks.md.",
+            help="By default in docs/: sim-vs-live.md, tcp-vs-kernel.md, twin.md, marks.md or l4s.md.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
@@ -165,6 +165,10 @@ def validate(
             "--marks", help="Compare SCReAM and goog-cc behind queues that mark and drop early instead."
         ),
     ] = False,
+    l4s: Annotated[
+        bool,
+        typer.Option("--l4s", help="Say what L4S buys a video call, with goog-cc and SCReAM, instead."),
+    ] = False,
     from_calls: Annotated[
         Literal["tuned-on", "held-out", "both"] | None,
         typer.Option(
@@ -176,55 +180,38 @@ def validate(
     as_json: AsJson = False,
 ) -> None:
     """Run the four comparison scenarios simulated and live, and write a page that compares the results."""
+    chosen = {
+        "--tcp": tcp,
+        "--random": random is not None,
+        "--again": bool(again),
+        "--recorded or --meetings": recorded is not None or meetings,
+        "--marks": marks,
+        "--l4s": l4s,
+        "--from-calls": from_calls is not None,
+    }
+    what = [option for option, given in chosen.items() if given]
+    if len(what) > 1:
+        raise BadInput(f"{' and '.join(what)} are different comparisons; expected one of them")
+    if what and repeats is not None:
+        raise BadInput(f"{what[0]} has its own number of repeats, so it does not take --repeats")
+    if keep_live and (tcp or from_calls is not None):
+        raise BadInput(f"{what[0]} makes no calls, so it does not take --keep-live")
+    from rtclab_papers.commands import validating
+
     if from_calls is not None:
-        if (
-            tcp
-            or repeats is not None
-            or keep_live
-            or random is not None
-            or again
-            or recorded
-            or meetings
-            or marks
-        ):
-            raise BadInput("--from-calls takes no option of other comparisons")
-        from rtclab_papers.commands.validating import validate_from_calls_and_show
-
-        validate_from_calls_and_show(page, from_calls, as_json=as_json)
-        return
-    if tcp and (repeats is not None or keep_live):
-        raise BadInput("--tcp makes no calls, so it takes neither --repeats nor --keep-live")
-    if again:
-        if tcp or repeats is not None or random is not None or recorded is not None or meetings or marks:
-            raise BadInput(
-                "--again takes neither --tcp, --repeats, --random, --recorded, --meetings nor --marks"
-            )
-        from rtclab_papers.commands.validating import validate_again_and_show
-
-        validate_again_and_show(page, out, again, keep_live=keep_live, as_json=as_json)
-        return
-    if marks:
-        if tcp or repeats is not None or random is not None or recorded is not None or meetings:
-            raise BadInput("--marks takes neither --tcp, --repeats, --random, --recorded nor --meetings")
-        from rtclab_papers.commands.validating import validate_marks_and_show
-
-        validate_marks_and_show(page, out, keep_live=keep_live, as_json=as_json)
-        return
-    if recorded is not None or meetings:
-        if tcp or repeats is not None or random is not None:
-            raise BadInput("--recorded and --meetings take neither --tcp, --repeats nor --random")
-        from rtclab_papers.commands.validating import validate_chosen_and_show
-
-        validate_chosen_and_show(page, out, recorded, meet=meetings, keep_live=keep_live, as_json=as_json)
-        return
-    if random is not None:
-        if tcp or repeats is not None:
-            raise BadInput("--random takes neither --tcp nor --repeats")
-        from rtclab_papers.commands.validating import validate_random_and_show
-
+        validating.validate_from_calls_and_show(page, from_calls, as_json=as_json)
+    elif again:
+        validating.validate_again_and_show(page, out, again, keep_live=keep_live, as_json=as_json)
+    elif marks:
+        validating.validate_marks_and_show(page, out, keep_live=keep_live, as_json=as_json)
+    elif l4s:
+        validating.validate_l4s_and_show(page, out, keep_live=keep_live, as_json=as_json)
+    elif recorded is not None or meetings:
+        validating.validate_chosen_and_show(
+            page, out, recorded, meet=meetings, keep_live=keep_live, as_json=as_json
+        )
+    elif random is not None:
         seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
-        validate_random_and_show(page, out, seeds, keep_live=keep_live, as_json=as_json)
-        return
-    from rtclab_papers.commands.validating import validate_and_show
-
-    validate_and_show(page, out, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)
+        validating.validate_random_and_show(page, out, seeds, keep_live=keep_live, as_json=as_json)
+    else:
+        validating.validate_and_show(page, out, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

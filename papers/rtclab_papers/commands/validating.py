@@ -119,6 +119,25 @@ def validate_marks_and_show(out: Path | None, runs: Path, *, keep_live: bool, as
         print(page)
 
 
+def validate_l4s_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_json: bool) -> None:
+    """Runs what says what L4S buys a video call, writes rows and page, and prints its path or all as JSON.
+
+    With ``keep_live`` only missing simulations are run.
+    """
+    from rtclab_papers.validate import l4s
+    from rtclab_papers.validate.l4s_page import write_l4s
+
+    page = out or Path("docs/l4s.md")
+    rows = _data(page, "")
+    l4s.run(rows, runs / "l4s", run_live=not keep_live, say=_say)
+    found = l4s.read(rows)
+    write_l4s(page, found)
+    if as_json:
+        print_json({"page": str(page), "repeats": [asdict(one) for one in found.records.values()]})
+    else:
+        print(page)
+
+
 def validate_from_calls_and_show(out: Path | None, which: str, *, as_json: bool) -> None:
     """Estimates random paths from simulated calls, keeps their rows beside a page, and prints its tables.
 

@@ -52,8 +52,8 @@ def _page(stem: str, outcomes: Sequence[Outcome], rows: Path) -> Iterator[str]:
     count = SIMULATED_REPEATS
     yield "Made by `rtclab validate --marks`. Each condition is a call of two people, drawn from the"
     yield f"distribution below, run once with two real Chromiums for {marks.DURATION_S} s and simulated"
-    yield f"{count} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds of"
-    yield "goog-cc, were compared afterwards."
+    yield f"{count} times. The models were improved on the odd seeds of SCReAM; its even seeds, and all seeds"
+    yield "of goog-cc, were compared afterwards."
     yield ""
     chances = read_chances(chance_file(rows))
     for group in marks.GROUPS:

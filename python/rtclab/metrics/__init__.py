@@ -24,6 +24,7 @@ from rtclab.metrics.series import (
     span_ns,
 )
 from rtclab.metrics.statistics import (
+    Difference,
     Proportion,
     Summary,
     holm,
@@ -31,6 +32,7 @@ from rtclab.metrics.statistics import (
     prediction_interval,
     summarise,
     t_quantile,
+    welch,
 )
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "NO_SAMPLES",
     "SOURCES",
     "Array",
+    "Difference",
     "Metric",
     "Proportion",
     "Samples",
@@ -70,5 +73,6 @@ __all__ = [
     "summarise",
     "t_quantile",
     "tcp",
+    "welch",
     "wire",
 ]

@@ -1,0 +1,178 @@
+"""What L4S buys a video call: the conditions of ``rtclab validate --l4s``, live and simulated.
+
+Every condition is the same call of two people over links that are alike, with goog-cc or SCReAM, behind one
+of three queues, alone or beside a TCP connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rtclab.backend import backend
+from rtclab.experiment import Condition as Repeated
+from rtclab.experiment import build
+from rtclab.metrics import METRICS, Difference, Summary, summarise, welch
+from rtclab.scenario import Scenario
+from rtclab.trace import Repeat
+from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
+
+LIVE, SIM = "live", "sim"
+LIVE_REPEATS, SIMULATED_REPEATS = 3, 30
+
+DURATION_S = 60
+DELAY = "20 ms"
+FLOW = "alice->bob"
+"""The direction that is looked at. The TCP connection has the same direction."""
+VIDEO = {
+    "width": 1280,
+    "height": 720,
+    "frame_rate": 30,
+    "camera": "steady",
+    "max_bitrate": "2500 kbit/s",
+}
+
+CONTROLS = {"goog-cc": "goog-cc", "scream": "SCReAM"}
+"""The congestion controls of the call, and their names on the page."""
+QUEUES: dict[str, tuple[str, Any]] = {
+    "fifo": ("FIFO of 200 ms", "200 ms"),
+    "fq_codel": ("FQ-CoDel", {"aqm": "fq_codel"}),
+    "dualpi2": ("DualPI2", {"aqm": "dualpi2"}),
+}
+"""The queues: name on the page, and the key ``queue`` of the links."""
+CASES: dict[str, tuple[str, Any, str]] = {
+    "alone": ("alone, 2 Mbit/s", "2 Mbit/s", ""),
+    "drop": (
+        "alone, 2 Mbit/s that fall to 700 kbit/s from 20 to 35 s",
+        {"steps": [["0 s", "2 Mbit/s"], ["20 s", "700 kbit/s"], ["35 s", "2 Mbit/s"]]},
+        "",
+    ),
+    "cubic": ("beside CUBIC with ECN, 4 Mbit/s", "4 Mbit/s", "cubic"),
+    "prague": ("beside Prague, 4 Mbit/s", "4 Mbit/s", "prague"),
+}
+"""The cases: name on the page, capacity of the links, and the TCP connection beside the call."""
+ONLY_SIMULATED = ("prague",)
+"""Cases that no stock kernel can run."""
+
+MEASURED = (
+    "receiving_rate",
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "rtt",
+    "freeze_duration",
+    "packet_loss",
+    "ce_share",
+)
+"""The metrics of the call."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A condition: a case, a queue and a control, by their names in the tables above."""
+
+    case: str
+    queue: str
+    control: str
+
+    @property
+    def name(self) -> str:
+        """Name of the condition in the rows."""
+        return f"{self.case}-{self.queue}-{self.control}"
+
+    def scenario(self) -> Scenario:
+        """The call."""
+        title, capacity, tcp = CASES[self.case]
+        queue = QUEUES[self.queue][1]
+        data: dict[str, Any] = {
+            "name": f"l4s-{self.name}",
+            "title": f"{CONTROLS[self.control]} behind {QUEUES[self.queue][0]}, {title}",
+            "duration": f"{DURATION_S} s",
+            "congestion_control": {"name": self.control},
+            "participants": {
+                name: {"link": {"up": {"capacity": capacity, "delay": DELAY, "queue": queue}}}
+                for name in FLOW.split("->")
+            },
+            "video": VIDEO,
+            "audio": {"bitrate": "32 kbit/s"},
+        }
+        if tcp:
+            sender, receiver = FLOW.split("->")
+            flow = {"sender": sender, "receiver": receiver, "congestion_control": tcp}
+            data["traffic"] = [flow | ({"ecn": True} if tcp == "cubic" else {})]
+        return Scenario.read(data, self.name)
+
+
+CELLS = tuple(Cell(case, queue, control) for case in CASES for queue in QUEUES for control in CONTROLS)
+"""All conditions."""
+
+
+def run(
+    file: Path,
+    folder: Path,
+    *,
+    run_live: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Runs what has no current row, live calls one at a time first; writes rows to ``file``.
+
+    Args:
+        file: CSV file with the columns of ``RowFile``.
+        folder: directory of the experiments.
+        run_live: run live calls; otherwise only the simulations.
+        say: called with a line after each live repeat.
+
+    Raises:
+        BackendUnavailable: this machine cannot run live calls.
+        BadInput: another process writes the file or the experiments.
+    """
+
+    def ended(name: str, one: Repeat) -> None:
+        what = f"disturbed {one.disturbed}" if one.disturbed else f"{one.status} {one.reason}"
+        say(f"{name}, repeat {one.repeat}: {what.strip()}")
+
+    for name, count in ((LIVE, LIVE_REPEATS), (SIM, SIMULATED_REPEATS)):
+        if name == LIVE and not run_live:
+            continue
+        cells = [cell for cell in CELLS if name == SIM or cell.case not in ONLY_SIMULATED]
+        campaign = Campaign(
+            {cell.name: Repeated(cell.scenario(), range(count), MEASURED) for cell in cells},
+            backend(name),
+            RowFile(file),
+            folder / name,
+            versions={cell.name: build() for cell in cells} if name == SIM else {},
+        )
+        campaign.run(ended if name == LIVE else lambda name, one: None)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is kept of all conditions."""
+
+    records: Mapping[Key, Record]
+
+    def summary(self, cell: Cell, side: str, metric: str, flow: str = FLOW) -> Summary:
+        """Mean and interval of a metric over the repeats of a condition on one backend."""
+        values = [
+            one.number(metric, flow)
+            for key, one in sorted(self.records.items())
+            if (key.condition, key.backend) == (cell.name, side) and one.outcome == "finished"
+        ]
+        return summarise(values, METRICS[metric].bounds)
+
+    def tcp(self, cell: Cell, side: str) -> Summary:
+        """Mean and interval of the rate of the TCP connection, in kbit/s."""
+        call = {FLOW, "->".join(reversed(FLOW.split("->")))}
+        flows = {flow for one in self.records.values() for flow in one.by_flow("receiving_rate")} - call
+        found = [self.summary(cell, side, "receiving_rate", flow) for flow in sorted(flows)]
+        return next((one for one in found if one.repeats), summarise([]))
+
+    def difference(self, before: Cell, after: Cell, side: str, metric: str) -> Difference:
+        """The mean of ``after`` minus the mean of ``before``."""
+        return welch(self.summary(before, side, metric), self.summary(after, side, metric))
+
+
+def read(file: Path) -> Found:
+    """What is kept in a file of rows."""
+    return Found(RowFile(file).read())
