@@ -12,7 +12,7 @@ from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 from rtclab.trace.times import NS_PER_S
 
-SCHEMA: Literal[7] = 6
+SCHEMA: Literal[7] = 7
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
