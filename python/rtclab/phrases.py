@@ -61,9 +61,10 @@ def names_in_words(names: Sequence[str], most: int) -> str:
 def path_in_words(path: Mapping[str, Any]) -> str:
     """Describes a network path, given as JSON values: ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms``."""
     order = ["wifi", "capacity", "delay", "queue", "jitter", "loss"]
-    # The default position of losses is not worth a word, nor is any position without losses.
-    usual = "loss_position" if path.get("loss") is None or path.get("loss_position") == "wire" else ""
-    shown = {key: value for key, value in path.items() if key != usual}
+    usual = {"loss_position": "wire", "ecn": "keep"}
+    shown = {key: value for key, value in path.items() if usual.get(key) != value}
+    if path.get("loss") is None:
+        shown.pop("loss_position", None)
     order += [key for key in shown if key not in order]
     keys = [key for key in order if shown.get(key) is not None]
     if "capacity" not in keys and "wifi" not in keys:
@@ -80,6 +81,9 @@ def value_in_words(value: object) -> str:
             return f"as recorded in {file}"
         case {"ramp": shape, "from": before, "to": after, "start": start, "end": end}:
             return f"{before} to {after} ({shape}, {start} to {end})"
+        case {"aqm": str(discipline), **parameters}:
+            words = ", ".join(f"{key} {value_in_words(inner)}" for key, inner in parameters.items())
+            return f"{discipline} ({words})" if words else discipline
         case Mapping():
             return " ".join(f"{key} = {value_in_words(inner)}" for key, inner in value.items())
         case list():

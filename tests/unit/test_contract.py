@@ -81,7 +81,7 @@ def change_run(run: Run, file: Path, alter: Callable[[Json], object]) -> None:
         ),
         (lambda run: run.update(repeats={}), "repeats: expected a valid "),
         (lambda run: run.update(host="me"), "host: unknown field"),
-        (lambda run: run.update(schema="two"), "schema: expected 6; got 'two'"),
+        (lambda run: run.update(schema="two"), "schema: expected 7; got 'two'"),
         (
             lambda run: run["machine"].update(cores="two"),
             "machine.cores: expected a valid integer; got 'two'",
@@ -144,11 +144,11 @@ def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
     [
         (
             None,
-            "written by an older rtclab, with schema 1; this one reads schema 6",
+            "written by an older rtclab, with schema 1; this one reads schema 7",
             "run the scenario again",
         ),
-        (1, "written by an older rtclab, with schema 1; this one reads schema 6", "run the scenario again"),
-        (7, "written by a newer rtclab, with schema 7; this one reads schema 6", "update rtclab"),
+        (1, "written by an older rtclab, with schema 1; this one reads schema 7", "run the scenario again"),
+        (8, "written by a newer rtclab, with schema 8; this one reads schema 7", "update rtclab"),
     ],
 )
 def test_a_trace_of_another_version_is_refused_in_one_sentence(
@@ -167,7 +167,7 @@ def test_a_trace_of_another_version_is_refused_in_one_sentence(
     assert str(refused.value) == f"{file}: {said}\n  hint: {hint}"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 6, "schema"'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "\xff\xfe", '{"schema": 7, "schema"'])
 def test_a_file_that_is_not_a_json_object_is_named(tmp_path: Path, run: Run, text: str) -> None:
     file = run.repeat_path(0) / "manifest.json"
     file.write_text(text, encoding="latin-1")

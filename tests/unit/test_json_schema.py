@@ -57,6 +57,8 @@ VALUES: list[object] = [
     {"p": 0.1, "r": "20 %"}, {"p": 0.1}, {"p": 2, "r": 1}, "unlimited", "none",
     {"mean": "2 %", "burst": 3}, {"mean": "2 %", "burst": 0.5}, {"mean": 0.02, "burst": 3}, {"mean": "2 %"},
     {"decoder_capacity": "9 Mpixel/s"},
+    {"aqm": "droptail", "limit": "3 packets"}, {"aqm": "dualpi2", "c_share": 0.2}, {"aqm": "red"}, "bleach",
+    {"aqm": "codel", "target": "5 ms", "ecn": 1},
     {"sd": "2 ms", "reorder": True}, {"sd": "2 ms", "reorder": "yes"},
     {"name": "fixed", "options": {"rate": 3, "switch": True}}, {"name": "fixed", "options": {"rate": "3"}},
     {"alice": {}, "bob": {}}, {"Alice": {}, "bob": {}}, {"core": {}, "bob": {}},
@@ -65,7 +67,7 @@ VALUES: list[object] = [
 FIELDS = (
     "name", "duration", "repeats", "seed", "record", "participants", "calls", "audio", "congestion_control",
     "video.width", "video.frame_rate", "link.up.capacity", "link.up.queue", "link.up.delay", "link.up.jitter",
-    "link.up.loss", "link.up.loss_position", "link.up.tick", "link.up.clock",
+    "link.up.loss", "link.up.loss_position", "link.up.ecn", "link.up.tick", "link.up.clock",
     "participants.alice.join", "participants.alice.link", "participants.alice.host", "colour",
 )  # fmt: skip
 

@@ -145,7 +145,7 @@ def test_an_error_names_file_field_and_value_and_its_hint_is_on_a_separate_line(
 def test_an_unknown_key_names_the_closest_known_one(tmp_path: Path) -> None:
     assert error(tmp_path, '[link]\nup = { capcity = "1 Mbit/s" }') == (
         "my.toml: link.up.capcity: unknown key; "
-        "expected capacity, queue, delay, jitter, loss, loss_position, tick, clock or wifi\n"
+        "expected capacity, queue, delay, jitter, loss, loss_position, tick, clock, wifi or ecn\n"
         "  hint: did you mean `capacity`?"
     )
 
@@ -247,6 +247,54 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         (
             '[link]\nup = { queue = "none" }',
             "link.up.queue: cannot read `none`; expected a queue limit, a table or `unlimited`",
+        ),
+        ('[link]\nup = { ecn = "drop" }', "link.up.ecn: unknown value `drop`; expected `keep`, `bleach` or"),
+        (
+            '[link]\nup = { capacity = "1 Mbit/s", queue = { aqm = "codl" } }',
+            "link.up.queue.aqm: unknown value `codl`; expected `droptail`, `codel`, `fq_codel`, `pie`, "
+            "`step` or `dualpi2`\n  hint: did you mean `codel`?",
+        ),
+        (
+            '[link]\nup = { capacity = "1 Mbit/s", queue = { limit = "9 ms" } }',
+            "link.up.queue.aqm: missing; expected `droptail`, `codel`,",
+        ),
+        (
+            '[link]\nup = { queue = { aqm = "step" } }',
+            "link.up.queue: a queue with `step` needs a capacity: without one no packet ever waits",
+        ),
+        *(
+            (
+                f'[link]\nup = {{ capacity = "1 Mbit/s", queue = {{ aqm = "{parameters} }} }}',
+                f"link.up.queue.{message}",
+            )
+            for parameters, message in (
+                (
+                    'pie", targt = "15 ms"',
+                    "targt: unknown key; expected aqm, limit, target, update, alpha, beta, max_burst, ecn or "
+                    "mark_below\n  hint: did you mean `target`?",
+                ),
+                ('pie", threshold = "1 ms"', "threshold: unknown key; expected aqm, limit, target,"),
+                ('codel", interval = "0 ms"', "interval: must be positive; got `0 s`"),
+                ('codel", target = 5', "target: no unit in `5`; expected ns, us, ms, s or min"),
+                ('codel", ecn = "yes"', "ecn: expected true or false; got `yes`"),
+                ('fq_codel", quantum = "0 B"', "quantum: must be positive; got `0 B`"),
+                ('fq_codel", flows = 65537', "flows: should be less than or equal to 65536; got `65537`"),
+                ('fq_codel", drop_batch = 0', "drop_batch: should be greater than or equal to 1; got `0`"),
+                ('pie", update = "0 s"', "update: must be positive; got `0 s`"),
+                ('pie", mark_below = 1.5', "mark_below: `1.5` is not a probability; expected 0 to 1"),
+                ('dualpi2", coupling = 0', "coupling: should be greater than 0; got `0`"),
+                ('dualpi2", c_share = "101 %"', "c_share: `101 %` is more than 100 %"),
+                (
+                    'dualpi2", step_min = "2 ms"',
+                    "step_max: `1.2 ms` is below step_min = `2 ms`\n"
+                    "  hint: make both equal to mark every packet above one threshold",
+                ),
+                (
+                    'dualpi2", limit = "0 B"',
+                    "limit: a queue of `0 B` holds no packet while another one is being sent\n"
+                    "  hint: leave out the limit for the usual one; the smallest is `1 packets`",
+                ),
+            )
         ),
         ('[link]\nup = { clock = "off" }', "link.up.clock: cannot read `off`; expected a table or `none`"),
         (
@@ -511,12 +559,31 @@ def test_a_path_on_the_command_line_is_equal_to_one_in_a_scenario() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("{aqm = dualpi2}", '{ aqm = "dualpi2" }'),
+        ("{aqm=codel,target=5 ms}", '{ aqm = "codel", target = "5 ms" }'),
+        (
+            "{aqm fq_codel, limit 100 packets, ecn false}",
+            '{ aqm = "fq_codel", limit = "100 packets", ecn = false }',
+        ),
+        ('{aqm = "pie", mark_below = 0.2, alpha = 0.5}', '{ aqm = "pie", mark_below = "20 %", alpha = 0.5 }'),
+    ],
+)
+def test_text_in_a_table_on_the_command_line_needs_no_quotes(tmp_path: Path, text: str, written: str) -> None:
+    path = PathSpec.parse(f"capacity 20 Mbit/s, queue {text}, delay 5 ms")
+    link = '[link.up]\ncapacity = "20 Mbit/s"\ndelay = "5 ms"\n'
+    assert path == scenario(tmp_path, f"{link}queue = {written}").link.up
+    assert path == scenario(tmp_path, link, f"link.up.queue={text}").link.up
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (
             "capcity 1 Mbit/s",
             "--up: capcity: unknown key; "
-            "expected capacity, queue, delay, jitter, loss, loss_position, tick, clock or wifi\n"
+            "expected capacity, queue, delay, jitter, loss, loss_position, tick, clock, wifi or ecn\n"
             "  hint: did you mean `capacity`?",
         ),
         (
@@ -524,6 +591,16 @@ def test_a_path_on_the_command_line_is_equal_to_one_in_a_scenario() -> None:
             "--up: delay: no unit in `25`; expected ns, us, ms, s or min\n  hint: write `25 ms` or `25 s`",
         ),
         ("delay 1 ms, delay 2 ms", "--up: delay: given twice"),
+        (
+            "capacity 1 Mbit/s, queue {aqm = codel, target}",
+            "--up: queue: cannot read `{aqm = codel, target}` as a table\n"
+            "  hint: for example `loss {mean = 2 %, burst = 3}`",
+        ),
+        (
+            "queue {aqm = codel}",
+            "--up: queue: a queue with `codel` needs a capacity: without one no packet ever waits\n"
+            "  hint: add capacity, for example `1 Mbit/s`, or set the queue to `unlimited`",
+        ),
         (
             "loss {p = 0.01, r = 2}",
             "--up: loss.r: `2` is not a probability; expected 0 to 1, or 0 % to 100 %",

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from rtclab.errors import BadInput
-from rtclab.scenario import CongestionControl, Duration, Link, PathSpec, Ratio, Scenario, shipped
+from rtclab.scenario import (
+    CongestionControl,
+    Duration,
+    Link,
+    PathSpec,
+    QueueLimit,
+    Ratio,
+    Scenario,
+    shipped,
+)
+from rtclab.scenario.aqm import Codel
 from rtclab.scenario.path import BurstLoss
 
 PROFILE = """
@@ -50,6 +60,24 @@ def test_a_value_of_a_path_is_replaced_as_a_whole_and_its_owner_is_the_file_abov
     assert (
         error(tmp_path, "link.down.loss = { p = 0.2 }", profile=profile)
         == "my.toml: link.down.loss.r: missing"
+    )
+
+
+def test_a_discipline_does_not_inherit_parameters_but_a_change_sets_one_of_them(tmp_path: Path) -> None:
+    profile = PROFILE.replace('"100 packets"', '{ aqm = "codel", target = "9 ms", limit = "50 packets" }')
+    over = load(tmp_path, 'link.up.queue = { aqm = "codel", ecn = true }', profile=profile)
+    assert over.link.up.queue == Codel(aqm="codel", ecn=True)
+    one = load(tmp_path, "", "link.up.queue.interval=50 ms", profile=profile)
+    assert one.link.up.queue == Codel(
+        aqm="codel",
+        limit=QueueLimit("packets", 50),
+        target=Duration(9 * 10**6),
+        interval=Duration(50 * 10**6),
+    )
+    wrong = error(tmp_path, "", "link.up.queue.interval=50 ms")
+    assert wrong.startswith(
+        "--set: link.up.queue.interval: link.up.queue is `100 packets`, not a table\n"
+        "  hint: set link.up.queue itself"
     )
 
 

@@ -12,6 +12,7 @@ from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.backend import paths_table
 from rtclab.errors import BadInput
+from rtclab.phrases import path_in_words
 from rtclab.scenario import (
     Bitrate,
     Browser,
@@ -85,6 +86,7 @@ def test_a_participant_changes_single_keys_of_any_table(tmp_path: Path) -> None:
     ("field", "value", "word"),
     [
         ("capacity", '"1 Mbit/s"', "unlimited"),
+        ("ecn", '"bleach"', "keep"),
         ("delay", '{ ramp = "linear", from = "1 ms", to = "9 ms", start = "1 s", end = "2 s" }', "none"),
         ("jitter", '"2 ms"', "none"),
         ("loss", "{ p = 0.01, r = 0.5 }", "none"),
@@ -125,6 +127,106 @@ def test_a_queue_is_unset_with_its_capacity_or_alone(tmp_path: Path) -> None:
     )
     assert error(tmp_path, f'{limited}link.up.capacity = "unlimited"') == expected
     assert str(PathSpec.parse("capacity unlimited, queue unlimited, loss none")) == str(PathSpec())
+
+
+@pytest.mark.parametrize(
+    ("queue", "limit", "aqm"),
+    [
+        ('"300 ms"', {"kind": "time", "limit": 300_000_000}, None),
+        ('{ aqm = "droptail", limit = "300 ms" }', {"kind": "time", "limit": 300_000_000}, None),
+        ('{ aqm = "droptail" }', None, None),
+        (
+            '{ aqm = "codel", limit = "64 kB", ce_threshold = "1 ms" }',
+            {"kind": "bytes", "limit": 64_000},
+            {
+                "kind": "codel",
+                "target_ns": 5_000_000,
+                "interval_ns": 100_000_000,
+                "ecn": False,
+                "ce_threshold_ns": 1_000_000,
+            },
+        ),
+        (
+            '{ aqm = "fq_codel", quantum = "300 B" }',
+            None,
+            {
+                "kind": "fq_codel",
+                "flows": 1024,
+                "quantum": 300,
+                "target_ns": 5_000_000,
+                "interval_ns": 100_000_000,
+                "ecn": True,
+                "ce_threshold_ns": None,
+                "drop_batch": 64,
+            },
+        ),
+        (
+            '{ aqm = "pie", mark_below = "20 %" }',
+            None,
+            {
+                "kind": "pie",
+                "target_ns": 15_000_000,
+                "update_ns": 15_000_000,
+                "alpha": 0.125,
+                "beta": 1.25,
+                "max_burst_ns": 150_000_000,
+                "ecn": False,
+                "mark_below": 0.2,
+            },
+        ),
+        (
+            '{ aqm = "step", only_ect1 = true }',
+            None,
+            {"kind": "step", "threshold_ns": 1_000_000, "only_ect1": True},
+        ),
+        (
+            '{ aqm = "dualpi2", limit = "100 packets", coupling = 2 }',
+            {"kind": "packets", "limit": 100},
+            {
+                "kind": "dualpi2",
+                "target_ns": 15_000_000,
+                "update_ns": 16_000_000,
+                "alpha": 0.16,
+                "beta": 3.2,
+                "coupling": 2.0,
+                "step_min_ns": 800_000,
+                "step_max_ns": 1_200_000,
+                "c_share": 0.1,
+                "drop_overload": True,
+            },
+        ),
+    ],
+)
+def test_a_discipline_reaches_the_native_side_with_the_defaults_of_its_rfc(
+    tmp_path: Path, queue: str, limit: object, aqm: object
+) -> None:
+    loaded = scenario(tmp_path, f'[link.up]\ncapacity = "1 Mbit/s"\nqueue = {queue}')
+    native = loaded.link.up.native("up")
+    assert (native["queue"], native.get("aqm")) == (limit, aqm)
+    assert Scenario.model_validate_json(loaded.model_dump_json()) == loaded
+
+
+def test_a_path_that_changes_ecn_says_so_to_the_native_side() -> None:
+    assert PathSpec.parse("ecn mangle").native("up")["ecn"] == "mangle"
+
+
+def test_a_queue_takes_a_discipline_behind_wifi_too() -> None:
+    path = PathSpec.parse("wifi {max_attempts = 3}, queue {aqm = fq_codel}")
+    assert (path.native("up")["wifi"] is not None, path.native("up")["aqm"] is not None) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("capacity 1 Mbit/s, queue {aqm = dualpi2}", "capacity 1 Mbit/s, delay 0 s, queue dualpi2"),
+        (
+            "capacity 1 Mbit/s, queue {aqm = pie, limit = 90 ms, ecn = true, target = 15 ms}, ecn bleach",
+            "capacity 1 Mbit/s, delay 0 s, queue pie (limit 90 ms, ecn yes), ecn bleach",
+        ),
+    ],
+)
+def test_words_about_a_queue_leave_out_what_is_usual(text: str, words: str) -> None:
+    assert path_in_words(PathSpec.parse(text).model_dump(mode="json")) == words
 
 
 def test_mean_loss_and_mean_burst_are_the_probabilities_of_a_gilbert_channel(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ use crate::capture::Capture;
 use crate::classify::classify;
 use crate::config::PortConfig;
 use crate::device::{Device, PortId};
-use crate::frame::{FrameContent, ecn, parse, readdress};
+use crate::frame::{FrameContent, ecn, flow, parse, readdress, set_ecn};
 use crate::packet_log::PacketLog;
+use rtclab_core::ecn::Ecn;
 use rtclab_core::network::{Network, NetworkEvent, NodeId, PathId};
 use rtclab_core::path::{Packet, PathConfig};
 use rtclab_core::pcapng::Direction;
@@ -250,9 +251,8 @@ impl<D: Device> Engine<D> {
         readdress(&mut frame, config.mac);
         // Packets that leave before this one arrives come first.
         self.drain(at)?;
-        let row = self.packets.push(at, (from, to), size, classify(&frame));
-        // No queue tells flows apart yet, so all packets belong to one.
-        let (ecn, flow) = (ecn(&frame), 0);
+        let (ecn, flow) = (ecn(&frame), flow(&frame));
+        let row = self.packets.push(at, (from, to), size, ecn, classify(&frame));
         let packet = Packet { size, ecn, flow, mark: None, payload: Carried { frame, port, row } };
         let refused = self.network.handle_packet(at, from, to, packet);
         debug_assert!(refused.is_ok(), "the route was looked up above");
@@ -275,9 +275,17 @@ impl<D: Device> Engine<D> {
                     self.packets.dropped(packet.payload.row, at, path, cause);
                 }
                 NetworkEvent::Delivered { at, queued, packet, .. } => {
-                    let Carried { frame, port, row } = packet.payload;
+                    let Packet { ecn: codepoint, mark, .. } = packet;
+                    let Carried { mut frame, port, row } = packet.payload;
+                    if codepoint != ecn(&frame) {
+                        set_ecn(&mut frame, codepoint);
+                    }
                     let written = self.write(port, &frame)?;
                     self.packets.delivered(row, at, queued, written);
+                    // A path may have set another codepoint behind the queue that marked it.
+                    if let Some(mark) = mark.filter(|_| codepoint == Ecn::CongestionExperienced) {
+                        self.packets.marked(row, mark);
+                    }
                 }
             }
         }

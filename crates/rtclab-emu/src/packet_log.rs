@@ -1,8 +1,9 @@
 //! Log of every packet, in columns.
 
 use crate::classify::LoggedProtocol;
+use rtclab_core::ecn::Ecn;
 use rtclab_core::network::{NodeId, PathId};
-use rtclab_core::path::DropCause;
+use rtclab_core::path::{DropCause, Mark};
 use rtclab_core::rtp::RtpHeader;
 use rtclab_core::units::{Bytes, Time};
 
@@ -23,6 +24,12 @@ pub struct PacketLog {
     pub drop_cause: Vec<i8>,
     /// Index of the path that dropped the packet.
     pub drop_path: Vec<i64>,
+    /// ECN codepoint on entry: its two bits, which are its index in [`Ecn::ALL`].
+    pub ecn: Vec<u8>,
+    /// Index of the first path whose queue marked the packet; -1 if it did not arrive with a mark.
+    pub mark_path: Vec<i64>,
+    /// Cause of that mark: index in [`MarkCause::ALL`](rtclab_core::path::MarkCause::ALL).
+    pub mark_cause: Vec<i8>,
     /// Index of the sending node.
     pub from: Vec<u32>,
     /// Index of the receiving node.
@@ -69,6 +76,7 @@ impl PacketLog {
         sent: Time,
         (from, to): (NodeId, NodeId),
         size: Bytes,
+        ecn: Ecn,
         (protocol, rtp): (LoggedProtocol, Option<RtpHeader>),
     ) -> usize {
         self.sent_ns.push(sent.0 as i64);
@@ -82,6 +90,9 @@ impl PacketLog {
         }
         self.drop_cause.push(-1);
         self.drop_path.push(-1);
+        self.ecn.push(ecn.bits());
+        self.mark_path.push(-1);
+        self.mark_cause.push(-1);
         self.from.push(from.0);
         self.to.push(to.0);
         self.size_bytes.push(size.0 as u32);
@@ -98,6 +109,11 @@ impl PacketLog {
         self.delivered_ns[row] = at.0 as i64;
         self.queued_ns[row] = queued.0 as i64;
         self.written_ns[row] = written.map_or(-1, |at| at.0 as i64);
+    }
+
+    pub(crate) fn marked(&mut self, row: usize, mark: Mark) {
+        self.mark_path[row] = mark.path.into();
+        self.mark_cause[row] = mark.cause as i8;
     }
 
     pub(crate) fn dropped(&mut self, row: usize, at: Time, path: PathId, cause: DropCause) {
@@ -131,13 +147,34 @@ impl PacketLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rtclab_core::path::MarkCause;
+
+    #[test]
+    fn a_packet_has_the_codepoint_of_its_entry_and_the_place_and_cause_of_its_mark() {
+        let mut log = PacketLog::default();
+        for ecn in Ecn::ALL {
+            let other = (LoggedProtocol::Other, None);
+            log.push(Time::ZERO, (NodeId(0), NodeId(1)), Bytes(100), ecn, other);
+        }
+        log.marked(1, Mark { path: 5, cause: MarkCause::Threshold });
+        assert_eq!(log.ecn, [0, 1, 2, 3]);
+        assert_eq!(log.mark_path, [-1, 5, -1, -1]);
+        assert_eq!(MarkCause::ALL[log.mark_cause[1] as usize], MarkCause::Threshold);
+        assert_eq!([log.mark_cause[0], log.mark_cause[2], log.mark_cause[3]], [-1; 3]);
+    }
 
     #[test]
     fn lateness_of_1_to_200_ms_has_its_median_at_100_and_its_99th_percentile_at_198_ms() {
         let mut log = PacketLog::default();
         for i in 1..=200 {
             let nodes = (NodeId(0), NodeId(1));
-            let row = log.push(Time::ZERO, nodes, Bytes(100), (LoggedProtocol::Other, None));
+            let row = log.push(
+                Time::ZERO,
+                nodes,
+                Bytes(100),
+                Ecn::NotCapable,
+                (LoggedProtocol::Other, None),
+            );
             let written = Some(Time::from_millis(1000 + i));
             log.delivered(row, Time::from_secs(1), Time::ZERO, written);
         }

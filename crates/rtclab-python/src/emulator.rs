@@ -4,7 +4,8 @@ use numpy::{Element, PyArray1};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use rtclab_core::path::{DropCause, PathConfig};
+use rtclab_core::ecn::Ecn;
+use rtclab_core::path::{DropCause, MarkCause, PathConfig};
 use rtclab_emu::{
     Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, PacketLog, PortFailure,
     Summary,
@@ -83,6 +84,8 @@ impl Emulator {
         names.set_item("paths", self.config.paths.iter().map(|p| &p.name).collect::<Vec<_>>())?;
         names.set_item("protocols", LoggedProtocol::ALL.map(LoggedProtocol::name))?;
         names.set_item("drop_causes", DropCause::ALL.map(DropCause::name))?;
+        names.set_item("ecn", Ecn::ALL.map(Ecn::name))?;
+        names.set_item("mark_causes", MarkCause::ALL.map(MarkCause::name))?;
         Ok(names)
     }
 }
@@ -99,6 +102,9 @@ fn columns(py: Python<'_>, packets: PacketLog) -> PyResult<Bound<'_, PyDict>> {
     set(&table, "written_ns", packets.written_ns)?;
     set(&table, "drop_cause", packets.drop_cause)?;
     set(&table, "drop_path", packets.drop_path)?;
+    set(&table, "ecn", packets.ecn)?;
+    set(&table, "mark_path", packets.mark_path)?;
+    set(&table, "mark_cause", packets.mark_cause)?;
     set(&table, "from", packets.from)?;
     set(&table, "to", packets.to)?;
     set(&table, "size_bytes", packets.size_bytes)?;

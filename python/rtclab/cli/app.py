@@ -843,7 +843,8 @@ def run_link(
     """Run a command behind an emulated link, without root.
 
     PATH is a list such as 'capacity 1 Mbit/s, delay 25 ms, queue 300 ms, jitter 2 ms, loss 1 %'. A value
-    may be a table as in a scenario: 'loss {p = 0.01, r = 0.3}', 'capacity {trace = "mobile.mahimahi"}'.
+    may be a table as in a scenario: 'loss {p = 0.01, r = 0.3}', 'capacity {trace = mobile.mahimahi}',
+    'queue {aqm = dualpi2}'.
     The environment variables RTCLAB_CLIENT and RTCLAB_SERVER have the addresses of the command and of the
     far end. The exit status is the command's.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 
 from rtclab.errors import BadInput
 from rtclab.scenario import Bitrate, Duration, PixelRate, QueueLimit, Ratio, Scenario, Size
-from rtclab.scenario.toml_text import toml_text
+from rtclab.scenario.toml_text import OPENING, QUOTES, read_value, split_at_commas, toml_text
 
 MAX_REPEATS = 1_000_000
 """Maximum number of repeats of a sweep. One core simulates this many minutes of a call in four hours."""
@@ -38,7 +37,6 @@ _RANGE = re.compile(
     rf"(?:\s*x\s*(?P<count>[0-9]+))?(?P<log>\s+log)?\s*"
 )
 _EXAMPLE = "for example `link.up.capacity=0.2..5 Mbit/s x8 log`"
-_OPENING, _CLOSING, _QUOTES = "{[", "}]", "\"'"
 
 
 @dataclass(frozen=True)
@@ -94,10 +92,10 @@ def read_field(name: str, given: object) -> Field:
         BadInput: the values cannot be read, are missing, or are given twice.
     """
     if isinstance(given, str):
-        parts = _split(given)
+        parts = split_at_commas(given)
         if any(_outside(part, "..") for part in parts):
             return _range(name, given)
-        values, texts = [_value(part) for part in parts], parts
+        values, texts = [read_value(part) for part in parts], parts
     elif isinstance(given, Sequence):
         values, texts = list(given), [toml_text(value) for value in given]
     else:
@@ -174,7 +172,7 @@ def _range(name: str, text: str) -> Field:
         raise BadInput(
             f"vary: {name}: the {count} values of `{text}` are not all different at {DIGITS} digits"
         )
-    return Field(name, tuple(texts if unit else map(_value, texts)), tuple(texts), text.strip(), log)
+    return Field(name, tuple(texts if unit else map(read_value, texts)), tuple(texts), text.strip(), log)
 
 
 def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
@@ -188,31 +186,6 @@ def _between(begin: float, end: float, count: int, *, log: bool) -> list[str]:
     return [f"{Decimal(f'{number:.{DIGITS}g}').normalize():f}" for number in inner]
 
 
-def _split(text: str) -> list[str]:
-    """Splits a text at the commas outside braces, brackets and quotes."""
-    parts, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in _QUOTES:
-            quote = character
-        elif character in _OPENING or character in _CLOSING:
-            depth += 1 if character in _OPENING else -1
-        elif character == "," and depth == 0:
-            parts.append("")
-            continue
-        parts[-1] += character
-    return [part.strip() for part in parts]
-
-
 def _outside(part: str, wanted: str) -> bool:
     """Whether ``part`` contains ``wanted`` and is not a table, an array or a quoted string."""
-    return part[:1] not in (*_OPENING, *_QUOTES) and wanted in part
-
-
-def _value(text: str) -> Any:
-    """Reads a value as ``--set`` does: as TOML or, if it is not TOML, as plain text."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+    return part[:1] not in (*OPENING, *QUOTES) and wanted in part

@@ -15,7 +15,7 @@ from rtclab.scenario.merge import NAMED, Owners, merged, owners_of_parts
 from rtclab.scenario.participant import INHERITED, INHERITED_BY_SERVERS
 from rtclab.scenario.path import TRACES
 from rtclab.scenario.table import closest, one_of
-from rtclab.scenario.toml_text import toml_text
+from rtclab.scenario.toml_text import read_value, toml_text
 
 EXTENDS = "extends"
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
@@ -43,11 +43,8 @@ class Change:
                 f"--set: cannot read `{text}`; expected path.to.field=value",
                 hint="for example --set 'link.up.capacity=2 Mbit/s'",
             )
-        try:
-            return cls(field.strip(), tomllib.loads(f"value = {value}")["value"])
-        except tomllib.TOMLDecodeError:
-            # A value that is not TOML is text, so that `--set duration=20s` needs no quotes.
-            return cls(field.strip(), value.strip())
+        # A value that is not TOML is text, so that `--set duration=20s` needs no quotes.
+        return cls(field.strip(), read_value(value))
 
 
 @dataclass

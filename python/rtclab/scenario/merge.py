@@ -6,7 +6,7 @@ from typing import Any
 
 NAMED = ("participants", "bottlenecks", "servers", "traffic")
 """Tables whose keys are chosen by the user. Unknown keys of all other tables are found by validation."""
-AS_WHOLE = ("capacity", "delay", "jitter", "loss")
+AS_WHOLE = ("capacity", "queue", "delay", "jitter", "loss")
 """Fields of a path. A table there is one value in several forms, so it is replaced as a whole."""
 DEFAULT_CONTROL = "goog-cc"
 """Congestion control if none is named."""

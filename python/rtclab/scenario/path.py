@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,14 +15,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from rtclab.errors import FieldError, Problem, ScenarioError
+from rtclab.scenario.aqm import Queue, limit_of, native_aqm
 from rtclab.scenario.files import FileName, text_of, with_file_read
 from rtclab.scenario.loss_trace import LossTrace, read_loss_trace
 from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
+from rtclab.scenario.toml_text import read_value, split_at_commas
 from rtclab.scenario.units import Bitrate, Duration, Probability, Quantity, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
-
-# Tables within tables are not supported: only a custom Wi-Fi fading has them, and that needs a scenario.
-_COMMA_OUTSIDE_TABLES = re.compile(r",(?![^{]*\})")
 
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
@@ -336,8 +333,9 @@ class PathSpec(Table):
 
     capacity: Annotated[Capacity | None, Unset(UNLIMITED, Bitrate)] = None
     """Rate at which packets are serialised; by default ``unlimited``."""
-    queue: Annotated[QueueLimit | None, Unset(UNLIMITED, QueueLimit)] = None
-    """Limit of the queue, as time, bytes or packets; by default ``unlimited``."""
+    queue: Annotated[Queue | None, Unset(UNLIMITED, QueueLimit)] = None
+    """Limit of the queue, as time, bytes or packets, or a discipline that drops or marks packets early; by
+    default ``unlimited``."""
     delay: Annotated[Delay, Unset(NONE, Duration, Duration(0))] = Duration(0)
     """One-way propagation delay."""
     jitter: Annotated[JitterField | None, Unset(NONE, Duration)] = None
@@ -354,6 +352,9 @@ class PathSpec(Table):
     """Clock of an emulator; its drift makes the delay vary slowly."""
     wifi: Annotated[Wifi | None, Unset(NONE, None)] = None
     """A Wi-Fi hop in place of the capacity."""
+    ecn: Literal["keep", "bleach", "mangle"] = "keep"
+    """What the path does to the ECN codepoints of packets, as some middleboxes do. ``bleach`` sets all to
+    Not-ECT, marks included. ``mangle`` makes ECT(1) of ECT(0), and ECT(0) of ECT(1)."""
 
     @model_validator(mode="after")
     def _queue_has_capacity(self) -> Self:
@@ -368,15 +369,19 @@ class PathSpec(Table):
                     )
         elif self.queue is not None and self.capacity is None:
             raise FieldError(
-                f"a queue of `{self.queue}` without capacity never fills",
+                f"a queue of `{self.queue}` without capacity never fills"
+                if isinstance(self.queue, QueueLimit)
+                else f"a queue with `{self.queue.aqm}` needs a capacity: without one no packet ever waits",
                 hint="add capacity, for example `1 Mbit/s`, or set the queue to `unlimited`",
                 key="queue",
             )
-        if self.queue is not None and not self.queue.limit:
+        limit, alone = limit_of(self.queue), isinstance(self.queue, QueueLimit)
+        if limit is not None and not limit.limit:
             raise FieldError(
-                f"a queue of `{self.queue}` holds no packet while another one is being sent",
-                hint="write `unlimited` for a queue without limit; the smallest is `1 packets`",
-                key="queue",
+                f"a queue of `{limit}` holds no packet while another one is being sent",
+                hint=f"{'write `unlimited`' if alone else 'leave out the limit'} for "
+                f"{'a queue without limit' if alone else 'the usual one'}; the smallest is `1 packets`",
+                key="queue" if alone else "queue.limit",
             )
         if isinstance(self.capacity, Bitrate) and self.capacity.bps == 0:
             raise FieldError("a constant capacity of 0 bit/s lets nothing through", key="capacity")
@@ -390,15 +395,15 @@ class PathSpec(Table):
     def parse(cls, text: str, *, origin: str = "link") -> Self:
         """Parses the text of an option of ``rtclab link``.
 
-        For example ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %``. A value may be a TOML table:
-        ``loss {p = 0.01, r = 0.3}``.
+        For example ``capacity 1 Mbit/s, delay 25 ms, queue 300 ms, loss 2 %``. A value may be a table, in
+        which text needs no quotes: ``queue {aqm = codel, target = 5 ms}``.
 
         Raises:
             ScenarioError: the text is invalid. The message begins with ``origin``.
         """
         table: dict[str, object] = {}
         problems = []
-        for part in filter(None, (part.strip() for part in _COMMA_OUTSIDE_TABLES.split(text))):
+        for part in filter(None, split_at_commas(text)):
             key, _, value = part.partition(" ")
             if key not in cls.key_names():
                 expected = f"{', '.join(cls.key_names()[:-1])} or {cls.key_names()[-1]}"
@@ -406,21 +411,23 @@ class PathSpec(Table):
                 problems.append(Problem(key, f"unknown key; expected {expected}", hint))
             elif key in table:
                 problems.append(Problem(key, "given twice"))
-            try:
-                table[key] = _value(value.strip())
-            except tomllib.TOMLDecodeError as error:
-                problems.append(Problem(key, f"cannot read `{value}` as a table: {error}"))
+            value = value.strip()
+            table[key] = read_value(value) if value.startswith("{") else value
+            if value.startswith("{") and not isinstance(table[key], dict):
+                hint = "for example `loss {mean = 2 %, burst = 3}`"
+                problems.append(Problem(key, f"cannot read `{value}` as a table", hint))
         if problems:
             raise ScenarioError(origin, problems)
         return cls.read(table, origin)
 
     def native(self, name: str) -> dict[str, object]:
         """The serde form of ``PathConfig``."""
+        limit, aqm = limit_of(self.queue), native_aqm(self.queue)
         return {
             "name": name,
             "capacity": _native_capacity(self.capacity),
             "wifi": self.wifi and self.wifi.native(),
-            "queue": None if self.queue is None else {"kind": self.queue.kind, "limit": self.queue.limit},
+            "queue": None if limit is None else {"kind": limit.kind, "limit": limit.limit},
             "delay": _native_delay(self.delay),
             "jitter": _native_jitter(self.jitter),
             "loss": _native_loss(self.loss),
@@ -430,11 +437,9 @@ class PathSpec(Table):
             "tick_ns": None if self.tick is None else self.tick.ns,
             "clock": self.clock
             and {"wander": self.clock.wander.value, "correlation_ns": self.clock.correlation.ns},
+            **({} if aqm is None else {"aqm": aqm}),
+            **({} if self.ecn == "keep" else {"ecn": self.ecn}),
         }
-
-
-def _value(text: str) -> object:
-    return tomllib.loads(f"value = {text}")["value"] if text.startswith("{") else text
 
 
 def read_mahimahi(file: Path) -> list[int]:

@@ -69,8 +69,24 @@ TABLES: dict[str, TableDescription] = {
                 )
             ),
             "dropped_ns": _maybe(_integer("When it was dropped")),
-            "drop_cause": _maybe(_text("`queue` or `loss`")),
+            "drop_cause": _maybe(
+                _text("`queue` (it was full), `aqm` (the queue signalled congestion) or `loss`")
+            ),
             "drop_path": _maybe(_text("Path that dropped it")),
+            "ecn": _maybe(
+                _text("ECN codepoint when sent: `not-ect`, `ect0`, `ect1` or `ce`; null in logs of browsers")
+            ),
+            "mark_path": _maybe(
+                _text(
+                    "First path whose queue marked it; null if it did not arrive with a mark, and in captures"
+                )
+            ),
+            "mark_cause": _maybe(
+                _text(
+                    "Why: `classic` (in place of a drop), `threshold` (it had waited for too long) or `coupled` "
+                    "(to the drops of classic traffic)"
+                )
+            ),
             "flow": _text("Flow that it belongs to"),
             "size_bytes": _integer("IP total length"),
             "protocol": _text("`rtp`, `rtcp`, `stun`, `dtls`, `other`, and `tcp` or `udp` of cross traffic"),
@@ -98,6 +114,14 @@ TABLES: dict[str, TableDescription] = {
             "media_dropped_packets": _maybe(_integer("Those of them that were dropped")),
             "fec_sent_packets": _maybe(_integer("FEC packets sent; null if RED may hide FEC among media")),
             "fec_dropped_packets": _maybe(_integer("FEC packets dropped; null like `fec_sent_packets`")),
+            "ect_packets": _maybe(
+                _integer("ECN-capable packets sent, with ECT(0), ECT(1) or CE; null in logs of browsers")
+            ),
+            "ect_delivered_packets": _maybe(_integer("Packets delivered that were sent ECN-capable")),
+            "marked_packets": _maybe(_integer("Those of them that arrived with a mark on the way")),
+            "aqm_dropped_packets": _maybe(
+                _integer("Packets dropped because a queue signalled congestion; null in captures and logs")
+            ),
             "one_way_delay_min_ms": _maybe(_number("Smallest one-way delay of the delivered packets")),
             "one_way_delay_mean_ms": _maybe(_number("Mean one-way delay")),
             "one_way_delay_max_ms": _maybe(_number("Largest one-way delay")),

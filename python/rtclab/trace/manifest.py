@@ -12,7 +12,7 @@ from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 from rtclab.trace.times import NS_PER_S
 
-SCHEMA: Literal[6] = 6
+SCHEMA: Literal[7] = 7
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
@@ -170,7 +170,7 @@ class _Manifest(_Entry):
     )
     what: ClassVar[str]
 
-    schema_number: Literal[6] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[7] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""

@@ -1,7 +1,9 @@
 //! Counts per flow: when it existed, packets per second, and histograms of delays.
 
-use super::Nothing;
+use super::{Fate, Nothing, PacketHandle};
+use crate::ecn::Ecn;
 use crate::packet::Kind;
+use crate::path::DropCause;
 use crate::table::{Row, Rows, Table, Text, row};
 use crate::units::{Bytes, Time};
 use std::collections::BTreeMap;
@@ -40,6 +42,10 @@ row! {
         media_dropped: u64 = "media_dropped_packets",
         fec_sent: u64 = "fec_sent_packets",
         fec_dropped: u64 = "fec_dropped_packets",
+        ect: u64 = "ect_packets",
+        ect_delivered: u64 = "ect_delivered_packets",
+        marked: u64 = "marked_packets",
+        aqm_dropped: u64 = "aqm_dropped_packets",
         delay_min_ms: Option<f64> = "one_way_delay_min_ms",
         delay_mean_ms: Option<f64> = "one_way_delay_mean_ms",
         delay_max_ms: Option<f64> = "one_way_delay_max_ms",
@@ -131,6 +137,12 @@ struct Second {
     media: (u64, u64),
     /// FEC packets sent and dropped.
     fec: (u64, u64),
+    /// ECN-capable packets sent, and those of them delivered.
+    ect: (u64, u64),
+    /// Packets delivered with a mark.
+    marked: u64,
+    /// Packets dropped because a queue signalled congestion.
+    aqm_dropped: u64,
     /// Smallest and largest delay, and the sum of all delays in ns.
     delay: Option<(Time, Time, u64)>,
 }
@@ -157,6 +169,10 @@ impl Second {
             media_dropped: self.media.1,
             fec_sent: self.fec.0,
             fec_dropped: self.fec.1,
+            ect: self.ect.0,
+            ect_delivered: self.ect.1,
+            marked: self.marked,
+            aqm_dropped: self.aqm_dropped,
             delay_min_ms: self.delay.map(|(min, _, _)| ms(min.0 as f64)),
             delay_mean_ms: self.delay.map(|(_, _, sum)| mean(sum)),
             delay_max_ms: self.delay.map(|(_, max, _)| ms(max.0 as f64)),
@@ -182,32 +198,37 @@ impl Flow {
         Flow { text, begin: None, end, seconds: Vec::new(), delays, queuing_delays }
     }
 
-    pub(super) fn sent(&mut self, at: Time, size: Bytes, first: First) {
+    pub(super) fn sent(&mut self, at: Time, size: Bytes, first: First, ecn: Ecn) {
         self.begin.get_or_insert(at);
         let second = self.second(at);
         second.sent.0 += 1;
         second.sent.1 += size.0;
+        second.ect.0 += u64::from(ecn.is_capable());
         if let Some(count) = second.first(first) {
             count.0 += 1;
         }
     }
 
-    pub(super) fn delivered(&mut self, at: Time, delay: Time, queued: Time, size: Bytes) {
+    pub(super) fn delivered(&mut self, at: Time, record: &PacketHandle, size: Bytes, fate: Fate) {
         if at >= self.end {
             return;
         }
+        let delay = at.saturating_sub(record.sent);
         self.delays.add(delay);
-        self.queuing_delays.add(queued);
+        self.queuing_delays.add(fate.queued);
         let second = self.second(at);
         second.delivered.0 += 1;
         second.delivered.1 += size.0;
+        second.ect.1 += u64::from(record.ecn.is_capable());
+        second.marked += u64::from(fate.mark.is_some());
         let (min, max, sum) = second.delay.unwrap_or((Time::MAX, Time::ZERO, 0));
         second.delay = Some((min.min(delay), max.max(delay), sum + delay.0));
     }
 
-    pub(super) fn dropped(&mut self, at: Time, first: First) {
+    pub(super) fn dropped(&mut self, at: Time, first: First, cause: DropCause) {
         let second = self.second(at);
         second.dropped += 1;
+        second.aqm_dropped += u64::from(cause == DropCause::Aqm);
         if let Some(count) = second.first(first) {
             count.1 += 1;
         }

@@ -6,6 +6,7 @@ mod flow;
 mod packets;
 
 use crate::cc::Observation;
+use crate::ecn::Ecn;
 use crate::endpoint::{
     CandidatePair, EndpointEvent, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics,
 };
@@ -14,7 +15,7 @@ use crate::media::load::BusyTime;
 use crate::media::playout::Rendered;
 use crate::network::PathId;
 use crate::packet::{Content, Kind, Transmit};
-use crate::path::DropCause;
+use crate::path::{DropCause, Mark, MarkCause};
 use crate::table::{Rows, Text, Texts, row};
 use crate::tcp;
 use crate::units::{Bytes, Time};
@@ -84,7 +85,17 @@ pub struct PacketHandle {
     row: u32,
     flow: FlowId,
     first: First,
+    ecn: Ecn,
     sent: Time,
+}
+
+/// What happened to a packet that was delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// How long it waited in queues.
+    pub queued: Time,
+    /// The first mark that a queue gave it, if it arrived with a mark.
+    pub mark: Option<Mark>,
 }
 
 row! {
@@ -170,6 +181,8 @@ pub struct Recorder {
     flows: Vec<Flow>,
     path_texts: Vec<Text>,
     cause_texts: Vec<Text>,
+    mark_texts: Vec<Text>,
+    ecn_texts: Vec<Text>,
     protocol_texts: Vec<Text>,
     packets: Packets,
     outbound_rtp: Rows<ParticipantKey, OutboundRtp>,
@@ -204,6 +217,8 @@ impl Recorder {
             flows: flows.iter().map(|f| Flow::new(texts.code(&f.name), f.end)).collect(),
             path_texts: paths.iter().map(|name| texts.code(name)).collect(),
             cause_texts: DropCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),
+            mark_texts: MarkCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),
+            ecn_texts: Ecn::ALL.iter().map(|ecn| texts.code(ecn.name())).collect(),
             protocol_texts: PROTOCOLS.iter().map(|name| texts.code(name)).collect(),
             texts,
             packets: Packets::default(),
@@ -253,28 +268,34 @@ impl Recorder {
         let (sent, size) = (transmit.past.first_sent, transmit.wire_size());
         let first = First::of(rtp.map(|rtp| rtp.kind));
         let of = &mut self.flows[flow.0 as usize];
-        of.sent(sent, size, first);
+        let ecn = transmit.datagram.ecn;
+        of.sent(sent, size, first, ecn);
         let row = match self.detail {
             Detail::Packets => {
-                self.packets.push(sent, of.text, size, self.protocol_texts[protocol], rtp)
+                let texts = (self.protocol_texts[protocol], self.ecn_texts[ecn as usize]);
+                self.packets.push(sent, of.text, size, texts, rtp)
             }
             Detail::Seconds => 0,
         };
-        Some(PacketHandle { row, flow, first, sent })
+        Some(PacketHandle { row, flow, first, ecn, sent })
     }
 
-    /// Records that a packet reached the other end, after waiting in queues for a total of `queued`.
-    pub fn delivered(&mut self, at: Time, record: PacketHandle, size: Bytes, queued: Time) {
-        let delay = at.saturating_sub(record.sent);
-        self.flows[record.flow.0 as usize].delivered(at, delay, queued, size);
+    /// Records that a packet reached the other end.
+    pub fn delivered(&mut self, at: Time, record: PacketHandle, size: Bytes, fate: Fate) {
+        self.flows[record.flow.0 as usize].delivered(at, &record, size, fate);
         if self.detail == Detail::Packets {
-            self.packets.delivered(record.row, at, queued);
+            self.packets.delivered(record.row, at, fate.queued);
+            if let Some(Mark { path, cause }) = fate.mark {
+                let (cause, path) =
+                    (self.mark_texts[cause as usize], self.path_texts[path as usize]);
+                self.packets.marked(record.row, cause, path);
+            }
         }
     }
 
     /// Records that a packet was dropped on the way.
     pub fn dropped(&mut self, at: Time, record: PacketHandle, path: PathId, cause: DropCause) {
-        self.flows[record.flow.0 as usize].dropped(at, record.first);
+        self.flows[record.flow.0 as usize].dropped(at, record.first, cause);
         if self.detail == Detail::Packets {
             let (cause, path) =
                 (self.cause_texts[cause as usize], self.path_texts[path.0 as usize]);

@@ -11,6 +11,7 @@ row! {
         flow: Text = "flow",
         size: u64 = "size_bytes",
         protocol: Text = "protocol",
+        ecn: Text = "ecn",
         kind: Option<Text> = "kind",
         ssrc: Option<u32> = "ssrc",
         payload_type: Option<u32> = "payload_type",
@@ -29,6 +30,8 @@ pub(super) struct Packets {
     dropped: Vec<i64>,
     cause: Vec<u32>,
     path: Vec<u32>,
+    mark_path: Vec<u32>,
+    mark_cause: Vec<u32>,
 }
 
 /// Fields of a packet's RTP header.
@@ -51,7 +54,7 @@ impl Packets {
         sent: Time,
         flow: Text,
         size: Bytes,
-        protocol: Text,
+        (protocol, ecn): (Text, Text),
         rtp: Option<RtpLabel>,
     ) -> u32 {
         let row = self.delivered.len() as u32;
@@ -60,6 +63,7 @@ impl Packets {
             flow,
             size: size.0,
             protocol,
+            ecn,
             kind: rtp.map(|rtp| Text(rtp.kind as u32)),
             ssrc: rtp.map(|rtp| rtp.ssrc),
             payload_type: rtp.map(|rtp| rtp.payload_type.into()),
@@ -72,12 +76,19 @@ impl Packets {
         self.dropped.push(NO_INT);
         self.cause.push(NO_TEXT);
         self.path.push(NO_TEXT);
+        self.mark_path.push(NO_TEXT);
+        self.mark_cause.push(NO_TEXT);
         row
     }
 
     pub(super) fn delivered(&mut self, row: u32, at: Time, queued: Time) {
         self.delivered[row as usize] = at.0 as i64;
         self.queued[row as usize] = queued.0 as i64;
+    }
+
+    pub(super) fn marked(&mut self, row: u32, cause: Text, path: Text) {
+        self.mark_cause[row as usize] = cause.0;
+        self.mark_path[row as usize] = path.0;
     }
 
     pub(super) fn dropped(&mut self, row: u32, at: Time, cause: Text, path: Text) {
@@ -94,6 +105,8 @@ impl Packets {
             ("dropped_ns", Column::Int(self.dropped)),
             ("drop_cause", Column::Text(self.cause)),
             ("drop_path", Column::Text(self.path)),
+            ("mark_path", Column::Text(self.mark_path)),
+            ("mark_cause", Column::Text(self.mark_cause)),
         ]);
         Table { name: "packets", columns }
     }

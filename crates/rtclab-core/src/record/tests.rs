@@ -9,6 +9,8 @@ const FLOW: FlowId = FlowId(0);
 const FLOW_END: Time = Time::from_millis(2_500);
 /// 28 bytes of IPv4 and UDP, 12 of RTP, 80 of audio, 10 of SRTP.
 const AUDIO_BYTES: i64 = 130;
+/// What happens to a packet that arrives without a mark.
+const WAITED: Fate = Fate { queued: Time::from_millis(12), mark: None };
 
 fn recorder(detail: Detail) -> Recorder {
     let flow = FlowConfig { name: "alice->bob".to_owned(), end: FLOW_END };
@@ -37,6 +39,18 @@ fn ms(ms: u64) -> Time {
 
 fn table<'a>(tables: &'a [Table], name: &str) -> &'a Table {
     tables.iter().find(|table| table.name == name).expect("the table")
+}
+
+/// A text column of the table `packets`, with a dash for null.
+fn packet_texts(texts: &[String], tables: &[Table], column: &str) -> Vec<String> {
+    let columns = &table(tables, "packets").columns;
+    match &columns.iter().find(|c| c.0 == column).expect("the column").1 {
+        Column::Text(codes) => {
+            let text = |code: &u32| texts.get(*code as usize).map_or("-", |text| text).to_owned();
+            codes.iter().map(text).collect()
+        }
+        other => panic!("{column} is {other:?}"),
+    }
 }
 
 fn ints(tables: &[Table], name: &str, column: &str) -> Vec<i64> {
@@ -75,6 +89,10 @@ fn tables_have_the_columns_of_the_contract() {
                 "media_dropped_packets",
                 "fec_sent_packets",
                 "fec_dropped_packets",
+                "ect_packets",
+                "ect_delivered_packets",
+                "marked_packets",
+                "aqm_dropped_packets",
                 "one_way_delay_min_ms",
                 "one_way_delay_mean_ms",
                 "one_way_delay_max_ms",
@@ -84,8 +102,9 @@ fn tables_have_the_columns_of_the_contract() {
         ("queuing_histogram", &["flow", "queuing_delay_ms", "packets"], &[]),
         (
             "packets",
-            &["sent_ns", "flow", "size_bytes", "protocol", "kind", "ssrc", "payload_type", "seq"],
+            &["sent_ns", "flow", "size_bytes", "protocol", "ecn", "kind", "ssrc", "payload_type"],
             &[
+                "seq",
                 "rtp_timestamp",
                 "marker",
                 "delivered_ns",
@@ -93,6 +112,8 @@ fn tables_have_the_columns_of_the_contract() {
                 "dropped_ns",
                 "drop_cause",
                 "drop_path",
+                "mark_path",
+                "mark_cause",
             ],
         ),
         (
@@ -231,7 +252,7 @@ fn a_sent_packet_is_delivered_dropped_or_in_flight() {
         let mut recorder = recorder(detail);
         let records = [10, 20, 990].map(|at| recorder.sent(FLOW, &rtp(at, Kind::Audio)));
         let [first, second, _] = records.map(|record| record.expect("a packet of a flow"));
-        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64), ms(12));
+        recorder.delivered(ms(40), first, Bytes(AUDIO_BYTES as u64), WAITED);
         recorder.dropped(ms(50), second, PathId(0), DropCause::Queue);
         let (texts, tables) = recorder.finish(Time::from_secs(1));
         let of = |column| ints(&tables, "flow_seconds", column);
@@ -252,19 +273,49 @@ fn a_sent_packet_is_delivered_dropped_or_in_flight() {
         assert_eq!(of("delivered_ns"), [40_000_000, NO_INT, NO_INT]);
         assert_eq!(of("queued_ns"), [12_000_000, NO_INT, NO_INT]);
         assert_eq!(of("dropped_ns"), [NO_INT, 50_000_000, NO_INT]);
-        let texts_of = |name: &str| -> Vec<Option<String>> {
-            let columns = &table(&tables, "packets").columns;
-            match &columns.iter().find(|column| column.0 == name).expect("the column").1 {
-                Column::Text(codes) => {
-                    codes.iter().map(|code| texts.get(*code as usize).cloned()).collect()
-                }
-                other => panic!("{name} is {other:?}"),
-            }
-        };
-        assert_eq!(texts_of("drop_cause"), [None, Some("queue".to_owned()), None]);
-        assert_eq!(texts_of("drop_path"), [None, Some("alice.up".to_owned()), None]);
-        assert_eq!(texts_of("kind"), vec![Some("audio".to_owned()); 3]);
-        assert_eq!(texts_of("protocol"), vec![Some("rtp".to_owned()); 3]);
+        let texts_of = |column| packet_texts(&texts, &tables, column);
+        assert_eq!(texts_of("drop_cause"), ["-", "queue", "-"]);
+        assert_eq!(texts_of("drop_path"), ["-", "alice.up", "-"]);
+        assert_eq!(texts_of("kind"), ["audio"; 3]);
+        assert_eq!(texts_of("protocol"), ["rtp"; 3]);
+    }
+}
+
+/// Of six packets, one of each codepoint and two more with ECT(1), one is marked on the way, one is dropped by the
+/// queue's discipline and one because the queue is full. The last one is still in flight.
+#[test]
+fn marks_and_drops_of_a_discipline_are_counted_with_the_ecn_capable_packets() {
+    use Ecn::{CongestionExperienced, Ect0, Ect1, NotCapable};
+    let size = Bytes(AUDIO_BYTES as u64);
+    let mark = Some(Mark { path: 0, cause: MarkCause::Coupled });
+    for detail in [Detail::Packets, Detail::Seconds] {
+        let mut recorder = recorder(detail);
+        let records = [NotCapable, Ect0, Ect1, CongestionExperienced, Ect1, Ect1].map(|ecn| {
+            let mut transmit = rtp(10, Kind::Audio);
+            transmit.datagram.ecn = ecn;
+            recorder.sent(FLOW, &transmit).expect("a packet of a flow")
+        });
+        recorder.delivered(ms(1_020), records[0], size, WAITED);
+        recorder.dropped(ms(1_020), records[1], PathId(0), DropCause::Aqm);
+        recorder.delivered(ms(1_030), records[2], size, Fate { mark, ..WAITED });
+        recorder.delivered(ms(1_040), records[3], size, WAITED);
+        recorder.dropped(ms(2_050), records[4], PathId(0), DropCause::Queue);
+        let (texts, tables) = recorder.finish(Time::from_secs(3));
+        let of = |column| ints(&tables, "flow_seconds", column);
+        // Sent in the first second; delivered and dropped when that happened.
+        assert_eq!(of("ect_packets"), [5, 0, 0]);
+        assert_eq!(of("delivered_packets"), [0, 3, 0]);
+        assert_eq!(of("ect_delivered_packets"), [0, 2, 0]);
+        assert_eq!(of("marked_packets"), [0, 1, 0]);
+        assert_eq!(of("dropped_packets"), [0, 1, 1]);
+        assert_eq!(of("aqm_dropped_packets"), [0, 1, 0]);
+        if detail == Detail::Packets {
+            let texts_of = |column| packet_texts(&texts, &tables, column);
+            assert_eq!(texts_of("ecn"), ["not-ect", "ect0", "ect1", "ce", "ect1", "ect1"]);
+            assert_eq!(texts_of("mark_path"), ["-", "-", "alice.up", "-", "-", "-"]);
+            assert_eq!(texts_of("mark_cause"), ["-", "-", "coupled", "-", "-", "-"]);
+            assert_eq!(texts_of("drop_cause"), ["-", "aqm", "-", "-", "queue", "-"]);
+        }
     }
 }
 
@@ -274,7 +325,7 @@ fn packets_that_arrive_after_the_end_of_the_connection_are_not_delivered() {
     let mut recorder = recorder(Detail::Seconds);
     for (sent, arrives) in [(990, ms(1_010)), (2_400, FLOW_END - Time(1)), (2_400, FLOW_END)] {
         let record = recorder.sent(FLOW, &rtp(sent, Kind::Audio)).expect("a packet of a flow");
-        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64), ms(12));
+        recorder.delivered(arrives, record, Bytes(AUDIO_BYTES as u64), WAITED);
     }
     let (_, tables) = recorder.finish(Time::from_secs(4));
     assert_eq!(ints(&tables, "flow_seconds", "sent_packets"), [1, 0, 2, 0]);

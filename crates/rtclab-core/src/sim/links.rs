@@ -1,11 +1,12 @@
 //! The network, and the datagrams in transit in it.
 
 use crate::capture::Passing;
+use crate::ecn::Ecn;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
 use crate::node::Arriving;
 use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Mark, Packet};
-use crate::record::PacketHandle;
+use crate::record::{Fate, PacketHandle};
 use crate::units::{Bytes, Time};
 
 /// Number of a datagram, valid until [`Links::end`].
@@ -32,6 +33,13 @@ impl Flight {
     pub(super) fn received(&self) -> Arriving<'_> {
         let Flight { from, via, past, ref datagram, .. } = *self;
         Arriving { from, via, past, datagram }
+    }
+
+    /// What the network did to it, for the record.
+    pub(super) fn fate(&self) -> Fate {
+        // A path may have set another codepoint behind the queue that marked it.
+        let mark = self.mark.filter(|_| self.datagram.ecn == Ecn::CongestionExperienced);
+        Fate { queued: self.past.queued, mark }
     }
 
     pub(super) fn passing(&self) -> Passing<'_> {
@@ -175,6 +183,31 @@ fn flow_between(from: Address, to: Address) -> u32 {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn a_datagram_that_a_path_bleached_arrives_without_the_mark() {
+        let address = Address { node: NodeId(0), port: 1 };
+        let content = crate::packet::Content::Stun(crate::packet::Stun {
+            success: false,
+            check: 1,
+            form: crate::packet::StunForm::Bare,
+        });
+        let mark = Some(Mark { path: 0, cause: crate::path::MarkCause::Threshold });
+        for (ecn, carried) in [(Ecn::CongestionExperienced, mark), (Ecn::NotCapable, None)] {
+            let mut flight = Flight {
+                from: address,
+                to: address,
+                datagram: Datagram::new(ecn, content.clone()),
+                past: Past::new(Time::ZERO),
+                wire_size: Bytes(100),
+                via: Via::Direct,
+                record: None,
+                mark,
+            };
+            flight.past.queued = Time::from_millis(3);
+            assert_eq!(flight.fate(), Fate { queued: Time::from_millis(3), mark: carried });
+        }
+    }
 
     #[test]
     fn each_direction_between_two_ends_is_a_flow_of_its_own() {

@@ -376,7 +376,7 @@ impl Simulation {
         let Some(flight) = self.world.links.flight(id) else { return };
         // A packet is delivered when it has left the last path, as in a live call. A NAT may then filter it.
         if let Some(record) = flight.record {
-            self.world.recorder.delivered(now, record, flight.wire_size, flight.past.queued);
+            self.world.recorder.delivered(now, record, flight.wire_size, flight.fate());
         }
         let to = flight.to;
         self.nodes[to.node.0 as usize].handle_datagram(now, to.port, &flight.received());

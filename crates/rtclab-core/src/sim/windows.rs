@@ -263,7 +263,7 @@ impl Deliveries {
                 self.passing.push_back((key, to, id));
             } else if let Some(flight) = links.take(id) {
                 if let Some(record) = flight.record {
-                    recorder.delivered(at, record, flight.wire_size, flight.past.queued);
+                    recorder.delivered(at, record, flight.wire_size, flight.fate());
                 }
                 self.arrived[to.0 as usize].push_back(Arrived { key, flight });
             }
