@@ -1,0 +1,129 @@
+//! TCP Prague, the reference of L4S (RFC 9331), as in `tcp_prague.c` 0.6 of L4STeam/linux.
+//!
+//! Left out: the detection of queues with classic ECN, in which Prague starves classic flows; the change to Not-ECT on
+//! a path that bleaches; smaller segments at low rates; and the delay of the reduced RTT dependence by 500 round trips,
+//! which udp_prague does not have either. On a path that bleaches, only losses are left, so it behaves like NewReno.
+
+use super::alpha::{Alpha, Round};
+use super::congestion_control::{Ack, CongestionControl, Marks, Phase, Signal, Totals, Window};
+use super::newreno::MIN_SSTHRESH;
+use crate::units::Time;
+
+/// Shorter round trips grow the window as slowly as one of this length (RFC 9331, section 4.3).
+const VIRTUAL_RTT: Time = Time::from_millis(25);
+/// Burst of the pacer (RFC 9331, section 4.3), at least [`MIN_BURST`] segments.
+const BURST_S: f64 = 250e-6;
+const MIN_BURST: u32 = 2;
+/// Pacing rate in slow start, relative to the window per round trip.
+const SLOW_START_PACING: f64 = 2.0;
+/// Lower bound of the round trip, which keeps the pacing rate finite.
+const SHORTEST_RTT: Time = Time::from_micros(1);
+
+/// Paces a window per round trip. Unmarked segments grow it, and marks shrink it by half of their share.
+#[derive(Clone, Debug)]
+pub struct Prague {
+    alpha: Alpha,
+    /// How much larger the window is than its whole number of segments.
+    fraction: f64,
+    /// The round in which marks do not reduce the window again.
+    reduced: Option<Round>,
+    pacing_rate: Option<f64>,
+}
+
+impl Default for Prague {
+    fn default() -> Self {
+        let alpha = Alpha::new(VIRTUAL_RTT, true);
+        Prague { alpha, fraction: 0.0, reduced: None, pacing_rate: None }
+    }
+}
+
+impl Prague {
+    fn set(&mut self, window: &mut Window, segments: f64) {
+        let segments = segments.clamp(f64::from(MIN_SSTHRESH), f64::from(u32::MAX));
+        window.segments = segments as u32;
+        self.fraction = segments - f64::from(window.segments);
+    }
+
+    fn segments(&self, window: &Window) -> f64 {
+        f64::from(window.segments) + self.fraction
+    }
+
+    /// Reduces the window once per virtual round trip.
+    fn reduce(&mut self, ack: &Ack, window: &mut Window) {
+        let again = |round: Round| round.is_over(ack.now, ack.una, VIRTUAL_RTT);
+        if !self.reduced.is_none_or(again) {
+            return;
+        }
+        self.reduced = Some(Round::begin(ack.now, ack.next));
+        let segments = self.segments(window) * (1.0 - self.alpha.value() / 2.0);
+        self.set(window, segments);
+        window.ssthresh = window.segments;
+    }
+
+    /// Grows by one segment per virtual round trip, or slow start. It does not pause after a reduction.
+    fn increase(&mut self, ack: &Ack, window: &mut Window) {
+        let mut unmarked = ack.acked.saturating_sub(ack.marked);
+        if window.in_slow_start() {
+            unmarked = window.slow_start(unmarked);
+        }
+        let segments = self.segments(window);
+        let rtt = ack.smoothed_rtt.unwrap_or(VIRTUAL_RTT).min(VIRTUAL_RTT);
+        let slower = rtt.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
+        self.set(window, segments + f64::from(unmarked) * slower * slower / segments.max(1.0));
+    }
+
+    fn pace(&mut self, rtt: Time, window: &Window) {
+        let gain = if window.in_slow_start() { SLOW_START_PACING } else { 1.0 };
+        let rtt_s = rtt.max(SHORTEST_RTT).as_secs_f64();
+        self.pacing_rate = Some(gain * self.segments(window) / rtt_s);
+    }
+}
+
+impl CongestionControl for Prague {
+    fn on_connected(&mut self, rtt: Time, window: &Window) {
+        self.pace(rtt, window);
+    }
+
+    fn on_marks(&mut self, marks: &Marks) {
+        self.alpha.on_marks(marks);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, window: &mut Window) {
+        if ack.phase == Phase::Recovery {
+            if window.segments > window.ssthresh {
+                self.set(window, f64::from(window.ssthresh));
+            }
+        } else {
+            if ack.marked > 0 {
+                self.reduce(ack, window);
+            }
+            if ack.window_limited {
+                self.increase(ack, window);
+            }
+        }
+        if let Some(rtt) = ack.smoothed_rtt {
+            self.pace(rtt, window);
+        }
+    }
+
+    /// A loss halves the window (RFC 9331, section 4.3: as Reno would).
+    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
+        (window.segments / 2).max(MIN_SSTHRESH)
+    }
+
+    fn on_timeout(&mut self, _timeout: &Totals) {
+        self.fraction = 0.0;
+    }
+
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    fn pacing_rate(&self) -> Option<f64> {
+        self.pacing_rate
+    }
+
+    fn burst(&self, rate: f64) -> u32 {
+        ((rate * BURST_S) as u32).max(MIN_BURST)
+    }
+}
