@@ -39,13 +39,8 @@ pub enum EcnUse {
 
 impl Algorithm {
     /// All controls.
-    pub const ALL: [Algorithm; 5] = [
-        Algorithm::NewReno,
-        Algorithm::Cubic,
-        Algorithm::Bbr,
-        Algorithm::Dctcp,
-        Algorithm::Prague,
-    ];
+    pub const ALL: [Algorithm; 5] =
+        [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr, Algorithm::Dctcp, Algorithm::Prague];
 
     /// Creates the congestion control of a new connection.
     pub fn start(self, seed: u64) -> Box<dyn CongestionControl> {

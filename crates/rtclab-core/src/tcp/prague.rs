@@ -127,3 +127,80 @@ impl CongestionControl for Prague {
         ((rate * BURST_S) as u32).max(MIN_BURST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An acknowledgement at `ms` of one segment; `una` is the next.
+    fn ack(ms: u64, una: u32, marked: u32, rtt_ms: u64) -> Ack {
+        let smoothed_rtt = Some(Time::from_millis(rtt_ms));
+        Ack { marked, smoothed_rtt, una, next: una + 10, ..Ack::of(Time::from_millis(ms), 1) }
+    }
+
+    fn steady(segments: u32) -> Window {
+        Window { segments, ssthresh: 2, credit: 0 }
+    }
+
+    /// Each unmarked segment adds s/W, so W^2 grows by 2s: from 100, by 200 for 100 segments, or by 8 if the round trip
+    /// is 5 ms and s = (5/25)^2.
+    #[test]
+    fn growth_is_a_segment_per_round_trip_and_slower_below_25_ms() {
+        for (rtt_ms, expected) in [(50, 17.32), (25, 17.32), (5, 10.392)] {
+            let (mut prague, mut window) = (Prague::default(), steady(10));
+            (0..100).for_each(|una| prague.on_ack(&ack(0, una, 0, rtt_ms), &mut window));
+            let grown = prague.segments(&window);
+            assert!((grown - expected).abs() < 0.05, "{rtt_ms} ms: {grown}");
+        }
+        let (mut prague, mut window) = (Prague::default(), steady(10));
+        (0..100).for_each(|una| prague.on_ack(&ack(0, una, 1, 50), &mut window));
+        // The first mark halves the window, because alpha is one. Marked segments add nothing.
+        assert_eq!(prague.segments(&window), 5.0);
+    }
+
+    #[test]
+    fn marks_reduce_the_window_once_per_virtual_round_trip() {
+        // With a round trip of 10 ms, marks at 0, 12 and 24 ms are of one virtual round trip. With 50 ms, a segment sent
+        // after the reduction is acknowledged only after that.
+        for (rtt_ms, times) in [(10, [0, 12, 24, 25]), (50, [0, 26, 49, 50])] {
+            let (mut prague, mut window) = (Prague::default(), steady(64));
+            let seen = times.map(|ms| {
+                // Ten segments per round trip.
+                let una = (10 * ms / rtt_ms) as u32 + u32::from(ms >= rtt_ms);
+                prague.on_ack(&ack(ms, una, 1, rtt_ms), &mut window);
+                window.segments
+            });
+            assert_eq!(seen, [32, 32, 32, 16], "{rtt_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_and_a_timeout_leaves_no_fraction() {
+        let (mut prague, mut window) = (Prague::default(), steady(10));
+        prague.on_ack(&ack(0, 1, 0, 50), &mut window);
+        assert!((prague.segments(&window) - 10.1).abs() < 1e-9);
+        window.ssthresh = prague.on_congestion(Signal::Loss, &window);
+        let lost = Ack { phase: Phase::Recovery, ..ack(1, 1, 1, 50) };
+        prague.on_ack(&lost, &mut window);
+        assert_eq!(prague.segments(&window), 5.0);
+        prague.on_ack(&ack(2, 2, 0, 50), &mut window);
+        window.segments = 1;
+        prague.on_timeout(&Totals::default());
+        assert_eq!(prague.segments(&window), 1.0);
+    }
+
+    #[test]
+    fn it_paces_a_window_per_round_trip_and_two_in_slow_start() {
+        let mut prague = Prague::default();
+        prague.on_connected(Time::from_millis(50), &Window::new(10));
+        assert_eq!(prague.pacing_rate(), Some(400.0));
+        prague.on_ack(&ack(0, 1, 1, 50), &mut steady(20));
+        // Halved by the first mark.
+        assert_eq!(prague.pacing_rate(), Some(200.0));
+        // 250 us: two segments up to 12 000 a second.
+        assert_eq!(
+            [200.0, 11_999.0, 12_000.0, 16_000.0].map(|rate| prague.burst(rate)),
+            [2, 2, 3, 4]
+        );
+    }
+}

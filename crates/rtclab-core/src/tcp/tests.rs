@@ -265,7 +265,8 @@ fn two_new_blocks_in_one_acknowledgement_are_not_reordering() {
     sender.handle_segment(now, &ack(now, 0, Time::ZERO, &[(5, 10), (1, 4)]));
     // Three segments above them arrived. They are lost at once because nothing was reordered.
     assert_eq!(sender.phase(), Phase::Recovery);
-    let again: Vec<u32> = std::iter::from_fn(|| sender.poll(now)).map(|(s, _)| s.seq).take(2).collect();
+    let again: Vec<u32> =
+        std::iter::from_fn(|| sender.poll(now)).map(|(s, _)| s.seq).take(2).collect();
     assert_eq!(again, [0, 4]);
 }
 

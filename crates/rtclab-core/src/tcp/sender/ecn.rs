@@ -98,3 +98,54 @@ impl SenderEcn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::SegmentKind;
+    use crate::units::Time;
+
+    fn ack(bits: u8) -> Segment {
+        let mut segment = Segment::new(0, SegmentKind::Ack, Time::ZERO);
+        segment.ecn = EcnFlags::from_bits(bits);
+        segment
+    }
+
+    #[test]
+    fn the_field_counts_marks_modulo_eight_and_no_more_than_arrived() {
+        let mut ecn = SenderEcn::new(EcnUse::Accurate(Ecn::Ect1));
+        // From five on: the field, the segments delivered, the marks among them.
+        let acks = [
+            (5, 2, 0),
+            (6, 2, 1),
+            // Two marks, 8 mod 8.
+            (0, 2, 2),
+            // Not more than arrived; and the field is where it is.
+            (7, 3, 3),
+            (7, 2, 0),
+            // Back by one is seven forward, of which there can be two.
+            (6, 2, 2),
+            (7, 7, 1),
+            // Nothing has arrived: it may be old.
+            (3, 0, 0),
+            (1, 2, 2),
+            // Eight segments and a field that did not move: none or eight.
+            (1, 8, 8),
+            // Of 20, the largest number that is 3 mod 8.
+            (4, 20, 19),
+            (4, 15, 8),
+        ];
+        for (index, (bits, delivered, marks)) in acks.into_iter().enumerate() {
+            assert_eq!(ecn.marks(&ack(bits), delivered), marks, "acknowledgement {index}");
+        }
+    }
+
+    #[test]
+    fn a_classic_echo_is_one_mark_and_without_agreement_there_is_none() {
+        for bits in 0..8 {
+            let echoes = u32::from(bits & 1);
+            assert_eq!(SenderEcn::new(EcnUse::Classic).marks(&ack(bits), 2), echoes);
+            assert_eq!(SenderEcn::new(EcnUse::None).marks(&ack(bits), 2), 0);
+        }
+    }
+}

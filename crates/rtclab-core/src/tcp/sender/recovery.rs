@@ -66,9 +66,7 @@ impl TcpSender {
         };
         if begins {
             self.begin_recovery();
-        } else if marked > 0
-            && self.phase == Phase::Open
-            && !self.congestion_control.owns_window()
+        } else if marked > 0 && self.phase == Phase::Open && !self.congestion_control.owns_window()
         {
             self.begin_reduction(Signal::Mark);
             self.phase = Phase::Reducing;
