@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from side_by_side import TURNS
 from rtclab.backend.live.carried import Address, Claim, owner_by_claim
 from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.backend.live.tcp_rows import tcp_rows
+from rtclab.backend.live.traffic import FIRST_PORT
 from rtclab.monitor import watch
 
 pytestmark = pytest.mark.live
@@ -159,6 +161,65 @@ def test_objects_have_the_sizes_and_the_pauses_of_the_scenario(seen: Seen) -> No
     assert 1.03 <= seen.bytes("web", "inbound") / sum(sizes) <= 1.3
     connections = seen.flows.filter(pl.col("name") == "web", pl.col("direction") == "inbound")
     assert len(objects) <= len(connections) <= len(objects) + 4
+
+
+ECN_SECONDS = 6
+STEP_NS = 5 * 10**6
+"""Above two packets of 1514 B at 10 Mbit/s, which Linux sends at once."""
+
+
+def tcp_headers(pcap: Path, server_port: int) -> pl.DataFrame:
+    """The packets at both ends of the connection that iperf3 sends data on, by the port of its server."""
+    fields = {
+        "frame.interface_name": "interface", "ip.dsfield.ecn": "ecn", "tcp.flags.syn": "syn",
+        "tcp.flags.cwr": "cwr", "tcp.flags.ece": "ece", "tcp.len": "payload", "tcp.seq": "seq",
+        "tcp.srcport": "source",
+    }  # fmt: skip
+    names = [word for field in fields for word in ("-e", field)]
+    command = ["tshark", "-r", str(pcap), "-Y", f"tcp.port == {server_port + 1}", "-T", "fields", *names]
+    done = subprocess.run([*command, "-E", "separator=,"], capture_output=True, text=True, check=True)
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    values = {"0": 0, "1": 1, "False": 0, "True": 1}
+    table = pl.DataFrame(rows, schema=list(fields.values()), orient="row")
+    return table.with_columns(
+        pl.col("cwr", "ece", "syn").replace_strict(values, return_dtype=pl.Int64),
+        pl.col("ecn", "payload", "seq", "source").cast(pl.Int64),
+    )
+
+
+def test_the_kernels_cubic_with_ecn_fills_a_queue_that_marks_and_loses_nothing(tmp_path: Path) -> None:
+    """A step at 5 ms marks, and the queue has room for all that slow start sends until it hears of a mark."""
+    capacity = {"kind": "constant", "bps": 10_000_000}
+    queue = {"kind": "time", "limit": SECOND}
+    up = {**UP, "capacity": capacity, "queue": queue, "aqm": {"kind": "step", "threshold_ns": STEP_NS}}
+    upload = {**UPLOAD, "ecn": True, "stop_ns": TIMES["start_ns"] + ECN_SECONDS * SECOND}
+    pcap = tmp_path / "capture.pcapng"
+    with TURNS.alone():
+        result = run([upload], pcap, network={**NETWORK, "paths": [up, DOWN]})
+    assert result["failed"] is None
+    seen = tcp_headers(pcap, FIRST_PORT)
+    sent = seen.filter(pl.col("interface") == "alice", pl.col("source") == FIRST_PORT + 1)
+    arrived = seen.filter(pl.col("interface") == "bob", pl.col("source") == FIRST_PORT + 1)
+    acks = seen.filter(pl.col("interface") == "alice", pl.col("source") == FIRST_PORT)
+    # The opening asks, and the answer accepts (RFC 3168, 6.1.1).
+    assert sent.filter(pl.col("syn") == 1).select("ecn", "cwr", "ece").rows() == [(0, 1, 1)]
+    assert acks.filter(pl.col("syn") == 1).select("ecn", "cwr", "ece").rows() == [(0, 0, 1)]
+    # All data are ECT(0), which is 2 as a number. So nothing was sent again, because retransmissions are not.
+    assert set(sent.filter(pl.col("payload") > 0)["ecn"]) == {2}
+    assert sent.filter(pl.col("payload") > 0)["seq"].is_unique().all()
+    assert set(acks["ecn"]) == {0}
+    data = arrived.filter(pl.col("payload") > 0)
+    assert set(data["ecn"]) == {2, 3}
+    assert len(sent) == len(arrived)
+    # The window of 10 Mbit/s, 40 ms and 5 ms is 37 segments. From .7 of it, CUBIC takes some 20 round trips as
+    # Reno, a second; marks last for a round trip or two. Each echo ends with one CWR.
+    marks = (data["ecn"] == 3).sum()
+    reductions = sent.filter(pl.col("syn") == 0)["cwr"].sum()
+    assert 3 <= reductions <= 40
+    assert reductions <= marks <= len(data) // 3
+    assert reductions <= acks.filter(pl.col("syn") == 0)["ece"].sum()
+    # Between .7 and 1.1 of the window, some 85 % of it: it waits for little and seldom leaves the link idle.
+    assert 0.6 <= data["payload"].sum() * 8 / ECN_SECONDS / 10e6 <= 0.97
 
 
 def test_a_killed_iperf3_is_a_failure_that_names_it(tmp_path: Path) -> None:

@@ -59,6 +59,22 @@ def test_a_congestion_control_that_the_kernel_lacks_is_refused_by_name(
     assert "kernel module tcp_bbr" in str(caught.value)
 
 
+def test_prague_is_in_no_ordinary_kernel(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedScenario) as caught:
+        check_traffic(scenario(tmp_path, "", "traffic.download.congestion_control=prague", base=CALL))
+    assert "traffic.download.congestion_control: this kernel has no `prague`; expected" in str(caught.value)
+    assert "only the Linux of the L4S team has it" in str(caught.value)
+
+
+def test_all_tcp_of_a_sender_uses_ecn_or_none(tmp_path: Path) -> None:
+    check_traffic(scenario(tmp_path, "", "traffic.web.ecn=true", base=CALL))
+    both = ["traffic.web.ecn=true", "traffic.download.sender=alice"]
+    with pytest.raises(UnsupportedScenario) as caught:
+        check_traffic(scenario(tmp_path, "", *both, base=CALL))
+    refused = "traffic.web.ecn: live, all TCP from `alice` uses ECN or none; traffic.download.ecn is false"
+    assert refused in str(caught.value)
+
+
 def test_iperf3_is_needed_only_for_transfers_and_udp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic.shutil, "which", lambda _: None)
     with pytest.raises(BackendUnavailable, match="iperf3 is not installed"):

@@ -95,12 +95,46 @@ def test_udp_flows_are_numbered_and_their_size_has_a_default(tmp_path: Path) -> 
             ["rate=1 Mbit/s", "packet_size=2 kB"],
             "traffic.noise.packet_size: `2 kB` is not between 44 B and 1.5 kB",
         ),
+        (
+            ["rate=1 Mbit/s", "ecn=true"],
+            "traffic.noise.ecn: UDP does not react to marks; only `newreno` or `cubic` have the choice",
+        ),
         (["protocol=tcp", "rate=1 Mbit/s"], "traffic.noise.rate: only UDP has one; got `1 Mbit/s`"),
     ],
 )
 def test_a_field_of_the_other_protocol_is_an_error(tmp_path: Path, changes: list[str], message: str) -> None:
     changed = [f"traffic.noise.{change}" for change in changes]
     assert message in error(tmp_path, "", *changed, base=UDP)
+
+
+@pytest.mark.parametrize("control", ["newreno", "cubic"])
+def test_ecn_reaches_the_simulator(tmp_path: Path, control: str) -> None:
+    own = scenario(
+        tmp_path, "", "traffic.download.ecn=true", f"traffic.download.congestion_control={control}", base=LONG
+    )
+    assert own.native(seed=1)["traffic"][0]["ecn"] is True
+    assert calls(own.model_dump(mode="json")).endswith(
+        f"download is a {control} TCP flow with ECN from core to bob"
+    )
+
+
+@pytest.mark.parametrize(
+    ("control", "reason"),
+    [("bbr", "does not use ECN"), ("dctcp", "always uses ECN"), ("prague", "always uses ECN")],
+)
+def test_a_control_without_the_choice_of_ecn_says_so(tmp_path: Path, control: str, reason: str) -> None:
+    chosen = f"traffic.download.congestion_control={control}"
+    assert "ecn" not in scenario(tmp_path, "", chosen, base=LONG).native(seed=1)["traffic"][0]
+    refused = f"traffic.download.ecn: `{control}` {reason}; only `newreno` or `cubic` have the choice"
+    assert refused in error(tmp_path, "", chosen, "traffic.download.ecn=true", base=LONG)
+
+
+@pytest.mark.parametrize("control", ["dctcp", "prague"])
+def test_controls_of_marking_queues_fill_a_link_that_only_drops(tmp_path: Path, control: str) -> None:
+    chosen = f"traffic.download.congestion_control={control}"
+    own = scenario(tmp_path, "", chosen, base=LONG)
+    trace = SimBackend().run(own, seed=1, repeat=0, out=tmp_path / "trace")
+    assert 1850 < tcp_throughput(trace, "download", (10, 30)) < 1931
 
 
 def test_traffic_after_the_end_is_an_error_although_it_says_when_it_stops(tmp_path: Path) -> None:
@@ -121,7 +155,8 @@ def test_traffic_after_the_end_is_an_error_although_it_says_when_it_stops(tmp_pa
         ('start = "60 s"', "traffic.download.start: `60 s` is not before duration = `30 s`"),
         (
             'congestion_control = "reno"',
-            "traffic.download.congestion_control: unknown value `reno`; expected `newreno`, `cubic` or `bbr`",
+            "traffic.download.congestion_control: unknown value `reno`; expected `newreno`, `cubic`, "
+            "`bbr`, `dctcp` or `prague`",
         ),
         (
             'objects = { min_size = "60 kB" }',

@@ -67,6 +67,8 @@ pub struct TcpFields<'a> {
     pub fin: bool,
     /// Flag PSH: the last segment of a write of the application.
     pub psh: bool,
+    /// The ECN flags AE, CWR and ECE, as a number of three bits (RFC 9768, section 3.1).
+    pub ecn: u8,
     /// Receive window, in units of 2^`window_scale` bytes.
     pub window: u16,
     /// Options.
@@ -129,7 +131,7 @@ pub fn write_tcp(out: &mut Vec<u8>, ends: Ends, tcp: &TcpFields<'_>, payload: Pa
     out.extend_from_slice(&ends.destination.port().to_be_bytes());
     out.extend_from_slice(&tcp.seq.to_be_bytes());
     out.extend_from_slice(&tcp.ack.unwrap_or(0).to_be_bytes());
-    out.extend_from_slice(&[((header_bytes / 4) << 4) as u8, tcp.flags()]);
+    out.extend_from_slice(&[((header_bytes / 4) << 4) as u8 | (tcp.ecn >> 2 & 1), tcp.flags()]);
     out.extend_from_slice(&tcp.window.to_be_bytes());
     out.extend_from_slice(&[0; 4]); // checksum, urgent pointer
     out.extend_from_slice(&options);
@@ -181,7 +183,8 @@ fn complement(mut sum: u32) -> u16 {
 impl TcpFields<'_> {
     fn flags(&self) -> u8 {
         let ack = self.ack.is_some();
-        u8::from(self.fin) | u8::from(self.syn) << 1 | u8::from(self.psh) << 3 | u8::from(ack) << 4
+        let own = u8::from(self.fin) | u8::from(self.syn) << 1 | u8::from(self.psh) << 3;
+        own | u8::from(ack) << 4 | (self.ecn & 3) << 6
     }
 }
 

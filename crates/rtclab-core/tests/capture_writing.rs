@@ -194,7 +194,7 @@ proptest! {
 
     #[test]
     fn etherparse_writes_the_same_tcp_segments(
-        ends in any_ends(), seq: u32, ack: u32, window: u16, flags: (bool, bool, bool),
+        ends in any_ends(), seq: u32, ack: u32, window: u16, flags: (bool, bool, bool), ecn in 0u8..8,
         stamps: (u32, u32), blocks in prop::collection::vec(any::<(u32, u32)>(), 0..4),
         bytes in prop::collection::vec(any::<u8>(), 0..40), zeros in 0usize..1400,
     ) {
@@ -205,7 +205,7 @@ proptest! {
         } else {
             TcpOptions { timestamps: Some(stamps), sack: &blocks, ..TcpOptions::default() }
         };
-        let tcp = TcpFields { seq, ack: Some(ack), syn, fin, psh, window, options };
+        let tcp = TcpFields { seq, ack: Some(ack), syn, fin, psh, ecn, window, options };
         let mut ours = Vec::new();
         let wire_bytes = write_tcp(&mut ours, ends, &tcp, Payload { bytes: &bytes, zeros });
 
@@ -229,6 +229,10 @@ proptest! {
         if syn { builder = builder.syn(); }
         if fin { builder = builder.fin(); }
         if psh { builder = builder.psh(); }
+        // The flag AE was the nonce sum.
+        if ecn & 4 != 0 { builder = builder.ns(); }
+        if ecn & 2 != 0 { builder = builder.cwr(); }
+        if ecn & 1 != 0 { builder = builder.ece(); }
         let mut theirs = Vec::new();
         let payload = filled(&bytes, (bytes.len() + zeros) as u32);
         builder.write(&mut theirs, &payload).expect("memory takes everything");

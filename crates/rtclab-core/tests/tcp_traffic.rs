@@ -41,7 +41,7 @@ fn last(tables: &[Table], name: &str, flows: usize) -> Vec<i64> {
 
 #[test]
 fn two_equal_flows_share_a_link_and_fill_it() {
-    for congestion_control in ["newreno", "cubic", "bbr"] {
+    for congestion_control in ["newreno", "cubic", "bbr", "dctcp", "prague"] {
         let config = with_traffic(&long(congestion_control), LINK, 120, false);
         let bytes = last(&simulate(&config).expect("a run").tables, "delivered_bytes", 2);
         let share = bytes[0] as f64 / (bytes[0] + bytes[1]) as f64;
@@ -67,7 +67,7 @@ fn the_number_of_objects_follows_from_their_transfers_and_pauses() {
 
 #[test]
 fn tcp_recovers_from_an_outage_of_a_minute_beside_a_call() {
-    for congestion_control in ["newreno", "cubic", "bbr"] {
+    for congestion_control in ["newreno", "cubic", "bbr", "dctcp", "prague"] {
         let mut config = with_traffic(&long(congestion_control), LINK, 120, true);
         let up = config.network.paths.iter_mut().find(|p| p.name == "alice.up").expect("the path");
         let steps = [(0, 1), (20, 0), (80, 1)];
@@ -101,4 +101,17 @@ fn traffic_over_links_that_take_no_time_is_an_error() {
     config.network.paths[0].delay = Delay::Constant { ns: Time::from_millis(1) };
     config.duration_ns = Time::from_millis(10);
     assert!(simulate(&config).is_ok());
+}
+
+/// BBR never uses ECN, and DCTCP and Prague always do.
+#[test]
+fn ecn_is_a_choice_of_newreno_and_cubic_alone() {
+    for (congestion_control, is_fine) in
+        [("newreno", true), ("cubic", true), ("bbr", false), ("dctcp", false), ("prague", false)]
+    {
+        let own = format!(r#"{}, "ecn": true"#, long(congestion_control));
+        let error = with_traffic(&own, LINK, 1, false).check().err().map(|error| error.to_string());
+        let expected = "traffic.0.ecn: true is not possible; expected false, or TCP with newreno or cubic";
+        assert_eq!(error.as_deref(), (!is_fine).then_some(expected), "{congestion_control}");
+    }
 }

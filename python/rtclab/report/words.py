@@ -139,6 +139,7 @@ def _traffic(name: str, traffic: Mapping[str, Any]) -> str:
     udp = traffic.get("protocol") == "udp"
     kind = f"{traffic.get('rate')} UDP" if udp else f"{traffic.get('congestion_control') or ''} TCP".strip()
     many = f"{number} {kind} flows" if number > 1 else f"a {kind} flow"
+    many += " with ECN" if traffic.get("ecn") else ""
     return f"{name} is {many} from {traffic['sender']} to {traffic['receiver']}"
 
 

@@ -8,13 +8,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
-from rtclab.scenario.table import Table, closest
+from rtclab.scenario.table import Table, closest, one_of
 from rtclab.scenario.units import Bitrate, Duration, Size
 
 PACKET_SIZE = Size(1200)
 """Default size of UDP packets, as large as packets of calls (libwebrtc's limit for RTP packets is 1200 B)."""
 SMALLEST_PACKET, LARGEST_PACKET = Size(44), Size(1500)
 """IPv4 and UDP headers with the smallest payload of iperf3 (16 B), and the MTU of live calls."""
+
+CLASSIC_ECN = ("newreno", "cubic")
+"""TCP congestion controls that use ECN if the scenario says so."""
+WITHOUT_CHOICE = {"bbr": "does not use ECN", "dctcp": "always uses ECN", "prague": "always uses ECN"}
 
 
 class Objects(Table):
@@ -65,8 +69,11 @@ class Traffic(Table):
     """Node that receives."""
     protocol: Literal["tcp", "udp"] = "tcp"
     """Whether the traffic adapts to the network (TCP) or has a constant rate (UDP)."""
-    congestion_control: Literal["newreno", "cubic", "bbr"] | None = "cubic"
+    congestion_control: Literal["newreno", "cubic", "bbr", "dctcp", "prague"] | None = "cubic"
     """TCP's congestion control; UDP has none."""
+    ecn: bool = False
+    """TCP with ``newreno`` or ``cubic``: whether queues may mark its packets instead of dropping them (classic
+    ECN, RFC 3168). ``dctcp`` and ``prague`` always use ECN, ``bbr`` never does."""
     rate: Bitrate | None = None
     """UDP: rate of each connection, which counts whole IP packets; required for UDP."""
     packet_size: Size | None = None
@@ -108,10 +115,20 @@ class Traffic(Table):
         ]
         if self.congestion_control is None:
             errors.append(FieldError("TCP needs one", key="congestion_control"))
+        elif self.ecn and self.congestion_control not in CLASSIC_ECN:
+            errors.append(
+                self._ecn_error(f"`{self.congestion_control}` {WITHOUT_CHOICE[self.congestion_control]}")
+            )
         return errors
+
+    def _ecn_error(self, reason: str) -> FieldError:
+        choices = one_of([f"`{control}`" for control in CLASSIC_ECN])
+        return FieldError(f"{reason}; only {choices} have the choice", key="ecn", hint="leave it out")
 
     def _udp_errors(self) -> list[FieldError]:
         errors = []
+        if self.ecn:
+            errors.append(self._ecn_error("UDP does not react to marks"))
         if self.rate is None:
             errors.append(FieldError("UDP needs a rate", key="rate", hint='for example rate = "1 Mbit/s"'))
         elif not self.rate.bps:
@@ -162,6 +179,7 @@ class Traffic(Table):
             "sender": self.sender,
             "receiver": self.receiver,
             **({"congestion_control": self.congestion_control} if self.congestion_control else {}),
+            **({"ecn": True} if self.ecn else {}),
             "connections": self.flows,
             "start_ns": self.start.ns,
             "stop_ns": min(self.end or duration, duration).ns,

@@ -85,6 +85,7 @@ impl Connections {
                 SegmentKind::Ack => Some(position(ack)),
             },
             syn: matches!(kind, SegmentKind::Syn | SegmentKind::SynAck),
+            ecn: segment.ecn.bits(),
             window: WINDOW,
             options,
             ..TcpFields::default()

@@ -11,7 +11,9 @@ mod signalling;
 pub use crate::ecn::Ecn;
 pub use dtls::Dtls13;
 pub use rtp::{FecBlock, Kind, MAX_RTP_BYTES, Rtp, RtpPayload, VideoPart, payload_type};
-pub use segment::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind, TurnSegment};
+pub use segment::{
+    EcnFlags, MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind, TurnSegment,
+};
 pub use signalling::{Described, Message, Signal, SignalKind, WebSocketSegment};
 
 use crate::network::NodeId;

@@ -25,6 +25,54 @@ pub enum SegmentKind {
     Ack,
 }
 
+/// The three ECN flags of a TCP header, with the values that they have as one number: AE 4, CWR 2, ECE 1.
+///
+/// With classic ECN (RFC 3168) each flag has a meaning of its own. With accurate ECN (RFC 9768) they are a counter, the
+/// ACE field, except in the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnFlags(u8);
+
+impl EcnFlags {
+    /// No flag.
+    pub const NONE: EcnFlags = EcnFlags(0);
+    /// The receiver has seen a mark (RFC 3168, 6.1.3). In the answer to an opening: ECN is accepted.
+    pub const ECHO: EcnFlags = EcnFlags(0b001);
+    /// The sender has reduced its window (RFC 3168, 6.1.2). In the answer to an opening: accurate ECN is accepted, and
+    /// the opening arrived without a codepoint (RFC 9768, 3.1.1).
+    pub const REDUCED: EcnFlags = EcnFlags(0b010);
+    /// In an opening: asks for classic ECN (RFC 3168, 6.1.1).
+    pub const ASK_CLASSIC: EcnFlags = EcnFlags(0b011);
+    /// In an opening: asks for accurate ECN, or classic ECN of a far end that knows no other (RFC 9768, 3.1.1).
+    pub const ASK_ACCURATE: EcnFlags = EcnFlags(0b111);
+    /// RFC 9768, 3.2.1: the ACE field begins at five.
+    const ACE_START: u8 = 5;
+
+    /// The ACE field of a receiver that has counted `marks` marked segments (RFC 9768, 3.2.2).
+    pub const fn ace(marks: u32) -> EcnFlags {
+        EcnFlags((marks as u8).wrapping_add(Self::ACE_START) & 7)
+    }
+
+    /// How many marks this ACE field counts beyond an earlier one: 0 to 7.
+    pub const fn marks_since(self, earlier: EcnFlags) -> u32 {
+        (self.0.wrapping_sub(earlier.0) & 7) as u32
+    }
+
+    /// The flags in the lowest three bits of a number. Other bits are ignored.
+    pub const fn from_bits(bits: u8) -> EcnFlags {
+        EcnFlags(bits & 7)
+    }
+
+    /// The flags as a number of three bits.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether it has all flags of another.
+    pub const fn has(self, other: EcnFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
 /// A segment of the TCP connection between a client and its TURN relay, which carries datagrams both ways.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnSegment {
@@ -53,6 +101,8 @@ pub struct Segment {
     pub sack_blocks: u8,
     /// Whether the acknowledged segment was a duplicate (D-SACK, RFC 2883). It takes the place of a block.
     pub duplicate: bool,
+    /// ECN flags.
+    pub ecn: EcnFlags,
     /// Timestamp of the sender.
     pub sent: Time,
     /// Echoed timestamp (RFC 7323).
@@ -71,6 +121,7 @@ impl Segment {
             sack: [(0, 0); MAX_SACK_BLOCKS],
             sack_blocks: 0,
             duplicate: false,
+            ecn: EcnFlags::NONE,
             sent,
             echo: Time::ZERO,
         }

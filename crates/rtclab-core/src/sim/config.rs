@@ -126,6 +126,9 @@ pub struct TrafficConfig {
     /// Its congestion control over TCP.
     #[serde(default)]
     pub congestion_control: Algorithm,
+    /// Whether NewReno and CUBIC use classic ECN (RFC 3168). The other controls always use ECN, or never.
+    #[serde(default)]
+    pub ecn: bool,
     /// Number of simultaneous connections.
     pub connections: u32,
     /// When the connections start.
@@ -221,6 +224,9 @@ impl TrafficConfig {
         let count = self.connections as usize;
         let fits = (1..=MOST_CONNECTIONS).contains(&count);
         limits::require(fits, "connections", count, expected)?;
+        let has_choice = self.udp.is_none() && self.congestion_control.may_use_ecn();
+        let expected = "false, or TCP with newreno or cubic";
+        limits::require(!self.ecn || has_choice, "ecn", self.ecn, expected)?;
         limits::time("start_ns", self.start_ns)?;
         limits::time("stop_ns", self.stop_ns)?;
         if let Some(objects) = &self.objects {

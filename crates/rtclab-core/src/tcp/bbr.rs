@@ -2,7 +2,7 @@
 
 use super::INITIAL_WINDOW;
 use super::aggregation::Aggregation;
-use super::congestion_control::{Ack, CongestionControl, Phase, Totals, Window};
+use super::congestion_control::{Ack, CongestionControl, Phase, Signal, Totals, Window};
 use super::delivery_rate::RateSample;
 use super::pacer;
 use super::policer::Policer;
@@ -341,7 +341,7 @@ impl CongestionControl for Bbr {
         self.set_window(ack, window);
     }
 
-    fn on_loss(&mut self, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
         self.save_window(window.segments);
         window.ssthresh
     }

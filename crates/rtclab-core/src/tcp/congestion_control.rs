@@ -1,6 +1,7 @@
 //! Input and output of a TCP congestion control.
 
 use super::delivery_rate::RateSample;
+use super::pacer;
 use crate::units::Time;
 
 /// The congestion window and the slow start threshold.
@@ -51,10 +52,36 @@ impl Window {
 pub enum Phase {
     /// No loss has been detected.
     Open,
+    /// The window is being reduced because of a mark, without loss (CWR in Linux).
+    Reducing,
     /// Fast recovery.
     Recovery,
     /// After a timeout.
     Loss,
+}
+
+/// A sign that the network is congested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A segment was lost.
+    Loss,
+    /// A queue has marked a segment.
+    Mark,
+}
+
+/// What an acknowledgement with accurate ECN says about marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// Segments newly known to have arrived.
+    pub delivered: u32,
+    /// How many of them are counted as marked.
+    pub marked: u32,
+    /// First unacknowledged segment.
+    pub una: u32,
+    /// Next new segment.
+    pub next: u32,
 }
 
 /// Totals of a connection so far.
@@ -77,6 +104,8 @@ pub struct Ack {
     pub acked: u32,
     /// Segments newly known to have arrived.
     pub delivered: u32,
+    /// How many of them were marked, if accurate ECN is in use. Otherwise 0.
+    pub marked: u32,
     /// Segments delivered so far, in total.
     pub total_delivered: u64,
     /// Segments found to be lost by this acknowledgement.
@@ -120,6 +149,7 @@ impl Ack {
             now,
             acked,
             delivered: acked,
+            marked: 0,
             total_delivered: 0,
             lost: 0,
             total_lost: 0,
@@ -140,16 +170,21 @@ impl Ack {
 /// Decides the window, and the pacing rate if the algorithm paces.
 pub trait CongestionControl: Send {
     /// Handles an acknowledgement. If the control does not [own the window](Self::owns_window), this is not
-    /// called in [`Phase::Recovery`], where the sender reduces the window proportionally.
+    /// called in [`Phase::Reducing`] and [`Phase::Recovery`], where the sender reduces the window proportionally.
     fn on_ack(&mut self, ack: &Ack, window: &mut Window);
 
-    /// Handles a loss. Returns the new slow start threshold.
-    fn on_loss(&mut self, window: &Window) -> u32;
+    /// Handles a sign of congestion, at most one per round trip. Returns the new slow start threshold.
+    ///
+    /// A control that [owns the window](Self::owns_window) hears of losses only. It finds marks in [`Ack::marked`].
+    fn on_congestion(&mut self, signal: Signal, window: &Window) -> u32;
+
+    /// Counts marks. Called for every acknowledgement in every phase, before anything else, if accurate ECN is in use.
+    fn on_marks(&mut self, _marks: &Marks) {}
 
     /// Handles the opening of the connection. `rtt` is the first round trip.
     fn on_connected(&mut self, _rtt: Time, _window: &Window) {}
 
-    /// Handles the expiry of the retransmission timer. Called after `on_loss`.
+    /// Handles the expiry of the retransmission timer. Called after `on_congestion`.
     fn on_timeout(&mut self, _timeout: &Totals) {}
 
     /// Handles the undo of the last reduction, which was a mistake.
@@ -166,6 +201,11 @@ pub trait CongestionControl: Send {
     /// Pacing rate in segments per second. `None` sends whenever the window allows.
     fn pacing_rate(&self) -> Option<f64> {
         None
+    }
+
+    /// Number of segments that may leave without a gap at a pacing rate of `rate` segments per second.
+    fn burst(&self, rate: f64) -> u32 {
+        pacer::burst(rate)
     }
 
     /// Whether it currently sends little on purpose, so that rate samples say nothing about the path.

@@ -1,6 +1,7 @@
-//! CUBIC (RFC 9438) with the slow start exit of Linux (HyStart, Ha and Rhee 2011).
+//! CUBIC (RFC 9438) with the slow start exit of Linux (HyStart, Ha and Rhee 2011). A mark counts as a loss (RFC 9438,
+//! section 4.6).
 
-use super::congestion_control::{Ack, CongestionControl, Totals, Window};
+use super::congestion_control::{Ack, CongestionControl, Signal, Totals, Window};
 use super::newreno::MIN_SSTHRESH;
 use crate::units::Time;
 
@@ -69,7 +70,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_loss(&mut self, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
         let segments = f64::from(window.segments);
         self.epoch = None;
         // RFC 9438, 4.7: fast convergence.
@@ -182,7 +183,7 @@ mod tests {
         // K = cbrt(100 * 0.3 / 0.4) = 4.217 s; Reno would be at 70 + 0.529 * 42 = 92 by then.
         let mut cubic = Cubic::default();
         let mut window = Window { segments: 100, ssthresh: 100, credit: 0 };
-        window.ssthresh = cubic.on_loss(&window);
+        window.ssthresh = cubic.on_congestion(Signal::Loss, &window);
         window.segments = window.ssthresh;
         assert_eq!(window.segments, 70);
         let mut now = Time::from_secs(10);

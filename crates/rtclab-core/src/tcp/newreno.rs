@@ -1,11 +1,12 @@
-//! NewReno (RFC 5681). As in Linux, it counts every acknowledged segment (RFC 3465).
+//! NewReno (RFC 5681). As in Linux, it counts every acknowledged segment (RFC 3465), and a mark counts as a loss (RFC
+//! 3168, section 6.1.2).
 
-use super::congestion_control::{Ack, CongestionControl, Window};
+use super::congestion_control::{Ack, CongestionControl, Signal, Window};
 
 /// Minimum slow start threshold: two segments (RFC 5681, equation 4).
 pub(super) const MIN_SSTHRESH: u32 = 2;
 
-/// Slow start, additive increase by one segment per round trip, and half the window on loss.
+/// Slow start, additive increase by one segment per round trip, and half the window on loss or a mark.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewReno;
 
@@ -23,7 +24,7 @@ impl CongestionControl for NewReno {
         }
     }
 
-    fn on_loss(&mut self, window: &Window) -> u32 {
+    fn on_congestion(&mut self, _signal: Signal, window: &Window) -> u32 {
         (window.segments / 2).max(MIN_SSTHRESH)
     }
 }

@@ -10,7 +10,7 @@ const SINGLE_BELOW: f64 = 1.2e6 / 8.0 / MAX_SEGMENT_BYTES as f64;
 /// Maximum time between two segments, however low the pacing rate is.
 const MAX_GAP: Time = Time::from_secs(10);
 
-/// Number of segments in a burst at `rate` segments per second.
+/// Number of segments in a burst at `rate` segments per second, as in Linux.
 pub(super) fn burst(rate: f64) -> u32 {
     let least = if rate < SINGLE_BELOW { 1 } else { 2 };
     ((rate / BURSTS_PER_SECOND) as u32).max(least)
@@ -34,15 +34,15 @@ impl Pacer {
         self.next
     }
 
-    /// Whether a segment may leave now at `rate` segments per second. If so, counts it.
-    pub(super) fn admits(&mut self, now: Time, rate: f64) -> bool {
+    /// Whether a segment may leave now at `rate` segments per second, in bursts of `burst` segments. If so, counts it.
+    pub(super) fn admits(&mut self, now: Time, rate: f64, burst: u32) -> bool {
         if self.left == 0 {
             if now < self.next {
                 return false;
             }
             self.credit = now.saturating_sub(self.next);
             self.next = now;
-            self.left = burst(rate);
+            self.left = burst.max(1);
             self.sent += u64::from(self.left);
         }
         self.left -= 1;
@@ -73,7 +73,7 @@ mod tests {
         let mut now = start;
         let mut at = Vec::new();
         while at.len() < count {
-            if pacer.admits(now, rate) {
+            if pacer.admits(now, rate, burst(rate)) {
                 at.push(now);
             } else {
                 now = pacer.next();

@@ -1,6 +1,7 @@
 //! The receiver of a connection: reassembly, delayed and selective acknowledgements.
 
-use crate::packet::{MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
+use crate::ecn::Ecn;
+use crate::packet::{EcnFlags, MAX_SACK_BLOCKS, MAX_SEGMENT_BYTES, Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 
 /// Delay of acknowledgements (Linux, `TCP_DELACK_MIN`).
@@ -15,8 +16,49 @@ const RECEIVE_BUFFER: u32 = 6 << 20;
 /// Linux: memory that a full segment occupies in the receive buffer. Linux advertises as much window as fits with
 /// this overhead: 3.98 MB, measured on Linux 6.18 with a buffer of 6 MiB between network namespaces.
 const BUFFERED_SEGMENT: u32 = 2304;
+/// Linux, `__tcp_ecn_check_ce`: acknowledgements that are not delayed after the first mark of classic ECN.
+const QUICK_ECHOES: u32 = 2;
 /// Maximum receive window.
 pub(super) const RECEIVE_WINDOW_SEGMENTS: u32 = RECEIVE_BUFFER / BUFFERED_SEGMENT;
+
+/// What acknowledgements say about marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Echo {
+    /// ECN is not in use.
+    Nothing,
+    /// Classic ECN (RFC 3168, 6.1.3). The echo is `latched` from a mark on until the sender says that it has reduced its
+    /// window.
+    Classic { latched: bool },
+    /// Accurate ECN (RFC 9768, 3.2): the number of marked segments. Acknowledgements get the codepoint of the data.
+    Accurate { marked: u32, codepoint: Ecn },
+}
+
+impl Echo {
+    fn flags(self) -> EcnFlags {
+        match self {
+            Echo::Nothing | Echo::Classic { latched: false } => EcnFlags::NONE,
+            Echo::Classic { latched: true } => EcnFlags::ECHO,
+            Echo::Accurate { marked, .. } => EcnFlags::ace(marked),
+        }
+    }
+
+    /// The flags that accept an opening. An opening with accurate ECN always arrives without a codepoint.
+    fn answer(self) -> EcnFlags {
+        match self {
+            Echo::Nothing => EcnFlags::NONE,
+            Echo::Classic { .. } => EcnFlags::ECHO,
+            Echo::Accurate { .. } => EcnFlags::REDUCED,
+        }
+    }
+
+    /// The codepoint of acknowledgements.
+    fn codepoint(self) -> Ecn {
+        match self {
+            Echo::Nothing | Echo::Classic { .. } => Ecn::NotCapable,
+            Echo::Accurate { codepoint, .. } => codepoint,
+        }
+    }
+}
 
 /// Receiver of one connection.
 pub struct TcpReceiver {
@@ -35,6 +77,7 @@ pub struct TcpReceiver {
     duplicate: bool,
     synchronised: bool,
     answer: bool,
+    ecn: Echo,
 }
 
 impl TcpReceiver {
@@ -54,6 +97,7 @@ impl TcpReceiver {
             duplicate: false,
             synchronised: false,
             answer: false,
+            ecn: Echo::Nothing,
         }
     }
 
@@ -82,9 +126,18 @@ impl TcpReceiver {
         (self.next, self.echo)
     }
 
-    /// Handles a segment that arrived.
-    pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
+    /// Handles a segment that arrived with the codepoint `ecn`.
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) {
         if segment.kind == SegmentKind::Syn {
+            if !self.synchronised {
+                self.ecn = match segment.ecn {
+                    EcnFlags::ASK_CLASSIC => Echo::Classic { latched: false },
+                    EcnFlags::ASK_ACCURATE => {
+                        Echo::Accurate { marked: 0, codepoint: Ecn::NotCapable }
+                    }
+                    _ => Echo::Nothing,
+                };
+            }
             self.synchronised = true;
             self.answer = true;
             self.echo = segment.sent;
@@ -97,6 +150,7 @@ impl TcpReceiver {
             self.ready = true;
             return;
         }
+        self.note_ecn(segment, ecn);
         // RFC 7323, 4.3: echo the first segment since the last acknowledgement, so that the RTT includes its
         // delay.
         if segment.seq <= self.last_ack {
@@ -128,13 +182,14 @@ impl TcpReceiver {
         seq < self.next.saturating_add(RECEIVE_WINDOW_SEGMENTS)
     }
 
-    /// The next segment to send, if any.
-    pub fn poll(&mut self, now: Time) -> Option<Segment> {
+    /// The next segment to send, if any, and its codepoint.
+    pub fn poll(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         if self.answer {
             self.answer = false;
             let mut segment = Segment::new(self.connection, SegmentKind::SynAck, now);
             segment.echo = self.echo;
-            return Some(segment);
+            segment.ecn = self.ecn.answer();
+            return Some((segment, Ecn::NotCapable));
         }
         if !(self.ready || self.delayed.is_some_and(|at| at <= now)) {
             return None;
@@ -143,6 +198,7 @@ impl TcpReceiver {
         segment.ack = self.next;
         segment.echo = self.echo;
         segment.duplicate = self.duplicate;
+        segment.ecn = self.ecn.flags();
         let room = MAX_SACK_BLOCKS - usize::from(self.duplicate);
         for (slot, block) in segment.sack.iter_mut().zip(self.blocks.iter().take(room)) {
             *slot = *block;
@@ -154,12 +210,33 @@ impl TcpReceiver {
         self.delayed = None;
         self.ready = false;
         self.duplicate = false;
-        Some(segment)
+        Some((segment, self.ecn.codepoint()))
     }
 
     /// When to call [`TcpReceiver::poll`] if no segment arrives before.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.delayed
+    }
+
+    /// Notes the codepoint and the flags of a data segment.
+    fn note_ecn(&mut self, segment: &Segment, ecn: Ecn) {
+        let is_marked = ecn == Ecn::CongestionExperienced;
+        match &mut self.ecn {
+            Echo::Nothing => {}
+            Echo::Classic { latched } => {
+                if segment.ecn.has(EcnFlags::REDUCED) {
+                    *latched = false;
+                    // Linux, `tcp_ecn_accept_cwr`.
+                    self.ready = true;
+                }
+                if is_marked && !*latched {
+                    *latched = true;
+                    self.quick = self.quick.max(QUICK_ECHOES);
+                }
+            }
+            Echo::Accurate { marked, .. } if is_marked => *marked = marked.wrapping_add(1),
+            Echo::Accurate { codepoint, .. } => *codepoint = ecn,
+        }
     }
 
     fn accept(&mut self) {

@@ -1,16 +1,19 @@
 //! The sender of a connection: what may leave when, loss recovery, and timers.
 
+mod ecn;
 mod recovery;
 mod timers;
 
 use super::algorithm::Algorithm;
-use super::congestion_control::{Ack, CongestionControl, Phase, Window};
+use super::congestion_control::{Ack, CongestionControl, Marks, Phase, Window};
 use super::pacer::Pacer;
 use super::receiver::RECEIVE_WINDOW_SEGMENTS;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::{INITIAL_WINDOW, MAX_SEGMENT_BYTES, Segment, SegmentKind};
+use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
+use ecn::SenderEcn;
 use recovery::{Reduction, Undo};
 use std::collections::VecDeque;
 use timers::Timer;
@@ -25,6 +28,8 @@ pub struct SenderConfig {
     pub connection: u32,
     /// Congestion control.
     pub congestion_control: Algorithm,
+    /// Whether to use classic ECN, if [that is a choice](Algorithm::may_use_ecn).
+    pub ecn: bool,
     /// Amount of data to send. `None` sends without end.
     pub size: Option<Bytes>,
     /// Seed of the congestion control.
@@ -41,8 +46,9 @@ pub struct TcpSender {
     connected: bool,
     opening: bool,
     openings: u32,
+    ecn: SenderEcn,
     phase: Phase,
-    /// Recovery ends when all segments below this one are acknowledged.
+    /// Recovery ends when all segments below this one are acknowledged, and a reduction without loss with this one.
     recover: u32,
     reduction: Reduction,
     undo: Option<Undo>,
@@ -78,6 +84,7 @@ impl TcpSender {
             connected: false,
             opening: true,
             openings: 0,
+            ecn: SenderEcn::new(config.congestion_control.ecn(config.ecn)),
             phase: Phase::Open,
             recover: 0,
             reduction: Reduction::default(),
@@ -101,7 +108,7 @@ impl TcpSender {
     pub(super) fn of_messages(connection: u32) -> Self {
         let congestion_control = Algorithm::Cubic;
         let size = Some(Bytes(0));
-        let config = SenderConfig { connection, congestion_control, size, seed: 0 };
+        let config = SenderConfig { connection, congestion_control, ecn: false, size, seed: 0 };
         TcpSender { linear_openings: LINEAR_OPENINGS, ..TcpSender::new(config) }
     }
 
@@ -187,6 +194,7 @@ impl TcpSender {
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         match segment.kind {
             SegmentKind::SynAck if !self.connected => {
+                self.ecn.on_answer(segment);
                 self.on_connected(now.saturating_sub(segment.echo));
             }
             SegmentKind::Ack if self.connected => self.on_ack(now, segment),
@@ -235,8 +243,8 @@ impl TcpSender {
         }
     }
 
-    /// The next segment that may leave by `now`.
-    pub fn poll(&mut self, now: Time) -> Option<Segment> {
+    /// The next segment that may leave by `now`, and its codepoint.
+    pub fn poll(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         if !self.connected {
             return self.open(now);
         }
@@ -259,9 +267,13 @@ impl TcpSender {
             self.window_limited = true;
             return None;
         }
-        let rate = self.congestion_control.pacing_rate();
-        self.held = rate.is_some_and(|rate| !self.pacer.admits(now, rate));
+        self.held = self.congestion_control.pacing_rate().is_some_and(|rate| {
+            let burst = self.congestion_control.burst(rate);
+            !self.pacer.admits(now, rate, burst)
+        });
         if self.held {
+            // The pacer follows the window.
+            self.window_limited = true;
             return None;
         }
         Some(match lost {
@@ -281,16 +293,18 @@ impl TcpSender {
         self.congestion_control.on_connected(rtt, &self.window);
     }
 
-    fn open(&mut self, now: Time) -> Option<Segment> {
+    fn open(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         if !std::mem::take(&mut self.opening) {
             return None;
         }
         self.openings += 1;
         self.timer = Some((now.saturating_add(self.rtt.timeout()), Timer::Retransmission));
-        Some(Segment::new(self.config.connection, SegmentKind::Syn, now))
+        let mut segment = Segment::new(self.config.connection, SegmentKind::Syn, now);
+        segment.ecn = self.ecn.ask(self.openings == 1);
+        Some((segment, Ecn::NotCapable))
     }
 
-    fn send_new(&mut self, now: Time) -> Segment {
+    fn send_new(&mut self, now: Time) -> (Segment, Ecn) {
         let seq = self.board.next();
         let first = self.board.outstanding() == 0;
         self.board.send_new(now);
@@ -298,10 +312,10 @@ impl TcpSender {
         if first || self.timer.is_none_or(|(_, timer)| timer != Timer::Reordering) {
             self.arm(now, first);
         }
-        self.data(now, seq)
+        self.data(now, seq, true)
     }
 
-    fn retransmit(&mut self, now: Time, seq: u32) -> Segment {
+    fn retransmit(&mut self, now: Time, seq: u32) -> (Segment, Ecn) {
         self.board.retransmit(now, seq);
         self.retransmissions += 1;
         self.count_sent();
@@ -312,11 +326,11 @@ impl TcpSender {
         if self.timer.is_none() || seq == self.board.una() {
             self.arm_retransmission(now, true);
         }
-        self.data(now, seq)
+        self.data(now, seq, false)
     }
 
     /// Sends a probe: a new segment if there is one, else the last one again (RFC 8985, 7.3).
-    fn send_probe(&mut self, now: Time) -> Option<Segment> {
+    fn send_probe(&mut self, now: Time) -> Option<(Segment, Ecn)> {
         if self.board.outstanding() == 0 || self.probed.is_some() {
             return None;
         }
@@ -332,7 +346,7 @@ impl TcpSender {
         Some(segment)
     }
 
-    fn data(&self, now: Time, seq: u32) -> Segment {
+    fn data(&mut self, now: Time, seq: u32, is_new: bool) -> (Segment, Ecn) {
         let mut segment = Segment::new(self.config.connection, SegmentKind::Data, now);
         let full = u64::from(MAX_SEGMENT_BYTES);
         let left =
@@ -340,11 +354,12 @@ impl TcpSender {
         segment.seq = seq;
         let written = self.written.get((seq - self.board.una()) as usize);
         segment.payload = written.copied().unwrap_or(left.min(full) as u16);
-        segment
+        let ecn = self.ecn.mark_outgoing(&mut segment, is_new);
+        (segment, ecn)
     }
 
     fn count_sent(&mut self) {
-        if self.phase == Phase::Recovery {
+        if self.is_reducing() {
             self.reduction.out += 1;
         }
     }
@@ -368,16 +383,23 @@ impl TcpSender {
         if segment.duplicate {
             self.board.rack.on_duplicate(self.board.una(), self.board.next());
         }
+        let marked = self.ecn.marks(segment, acked.delivered);
+        if self.ecn.is_accurate() {
+            let (una, next) = (self.board.una(), self.board.next());
+            let delivered = acked.delivered;
+            self.congestion_control.on_marks(&Marks { now, delivered, marked, una, next });
+        }
         let rate = self.board.rate.take(now, self.rtt.min);
         let found = self.detect_loss(now);
         // RFC 8985, 7.4.2 treats a loss that a probe repaired as congestion. That is left out: until the end
         // there is new data to probe with, and after the last segment nothing more is sent.
         self.probed = self.probed.filter(|end| segment.ack < *end);
-        self.step_phase(segment, acked, found);
+        self.step_phase(segment, acked, found, marked);
         let ack = Ack {
             now,
             acked: acked.cumulative,
             delivered: acked.delivered,
+            marked,
             total_delivered: self.board.rate.delivered,
             lost: found.lost,
             total_lost: self.board.total_lost(),
@@ -410,11 +432,16 @@ impl TcpSender {
             if self.congestion_control.limits_itself() {
                 self.board.rate.limit_by_application(ack.in_flight);
             }
-        } else if self.phase == Phase::Recovery {
+        } else if self.is_reducing() {
             self.reduce(ack.delivered, ack.lost, ack.acked > 0);
         } else if ack.acked > 0 {
             self.congestion_control.on_ack(ack, &mut self.window);
         }
+    }
+
+    /// Whether the window is being reduced in proportion to what arrives.
+    fn is_reducing(&self) -> bool {
+        matches!(self.phase, Phase::Reducing | Phase::Recovery)
     }
 
     /// Whether the window may grow. In slow start, Linux requires only half of the window to be in use.

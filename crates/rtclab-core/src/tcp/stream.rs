@@ -2,13 +2,14 @@
 
 use super::receiver::TcpReceiver;
 use super::sender::TcpSender;
+use crate::ecn::Ecn;
 use crate::packet::{Segment, SegmentKind};
 use crate::units::{Bytes, Time};
 use std::collections::{BTreeMap, VecDeque};
 
 /// One end of a connection that carries messages of type `M` both ways, in order.
 ///
-/// A message travels with its last segment, and is read when that segment and all before it have arrived.
+/// It does not use ECN. A message travels with its last segment, and is read when that segment and all before it have arrived.
 pub struct Stream<M> {
     sender: TcpSender,
     receiver: TcpReceiver,
@@ -67,7 +68,7 @@ impl<M: Clone> Stream<M> {
     /// Handles a segment from the far end, and the message that it ends.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment, message: Option<&M>) {
         match segment.kind {
-            SegmentKind::Syn => self.receiver.handle_segment(now, segment),
+            SegmentKind::Syn => self.receiver.handle_segment(now, segment, Ecn::NotCapable),
             SegmentKind::SynAck => {
                 self.sender.handle_segment(now, segment);
                 self.receiver.synchronise(segment);
@@ -97,10 +98,10 @@ impl<M: Clone> Stream<M> {
 
     /// The next segment that may leave by `now`, and the message that it ends.
     pub fn poll(&mut self, now: Time) -> Option<(Segment, Option<M>)> {
-        if let Some(segment) = self.receiver.poll(now) {
+        if let Some((segment, _)) = self.receiver.poll(now) {
             return Some((segment, None));
         }
-        let mut segment = match self.opens || self.sender.is_connected() {
+        let (mut segment, _) = match self.opens || self.sender.is_connected() {
             true => self.sender.poll(now)?,
             false => return None,
         };
@@ -139,7 +140,7 @@ impl<M: Clone> Stream<M> {
         {
             self.waiting.insert(segment.seq, message.clone());
         }
-        self.receiver.handle_segment(now, segment);
+        self.receiver.handle_segment(now, segment, Ecn::NotCapable);
         while let Some(first) = self.waiting.first_entry() {
             if *first.key() >= self.receiver.next() {
                 break;

@@ -1,7 +1,10 @@
 //! Tests with a sender and a receiver over two paths, in virtual time.
 
+mod ecn;
+
 use super::congestion_control::Phase;
 use super::*;
+use crate::ecn::Ecn;
 use crate::path::{Capacity, Delay, Departure, Loss, Packet, Path, PathConfig, QueueLimit};
 use crate::units::Bitrate;
 use crate::units::{Bytes, Time};
@@ -19,6 +22,10 @@ struct Pair {
     acks: Vec<Time>,
     /// Numbers of data segments to drop, once per entry.
     lose: Vec<u32>,
+    /// What the network makes of the codepoint of a packet to the receiver that has waited for so long.
+    remark: Box<dyn FnMut(Ecn, Time) -> Ecn>,
+    /// What becomes of acknowledgements.
+    forge: Box<dyn FnMut(&mut Segment)>,
 }
 
 fn link(bps: Option<u64>, queue: u64, delay: Time) -> PathConfig {
@@ -35,6 +42,7 @@ impl Pair {
         let config = SenderConfig {
             connection: 0,
             congestion_control: algorithm,
+            ecn: true,
             size: size.map(Bytes),
             seed: 1,
         };
@@ -47,11 +55,13 @@ impl Pair {
             sent: Vec::new(),
             acks: Vec::new(),
             lose: Vec::new(),
+            remark: Box::new(|ecn, _| ecn),
+            forge: Box::new(|_| ()),
         }
     }
 
     fn flush(&mut self) {
-        while let Some(segment) = self.sender.poll(self.now) {
+        while let Some((segment, ecn)) = self.sender.poll(self.now) {
             if segment.kind == SegmentKind::Data {
                 self.sent.push((self.now, segment.seq));
                 if let Some(index) = self.lose.iter().position(|seq| *seq == segment.seq) {
@@ -59,10 +69,11 @@ impl Pair {
                     continue;
                 }
             }
-            let packet = Packet::new(segment.size(), segment);
+            let packet = Packet { ecn, ..Packet::new(segment.size(), segment) };
             self.forward.handle_packet(self.now, packet);
         }
-        while let Some(segment) = self.receiver.poll(self.now) {
+        while let Some((mut segment, _)) = self.receiver.poll(self.now) {
+            (self.forge)(&mut segment);
             if segment.kind == SegmentKind::Ack {
                 self.acks.push(self.now);
             }
@@ -83,8 +94,9 @@ impl Pair {
         let Some(next) = next.into_iter().flatten().min() else { return false };
         self.now = next.max(self.now);
         while let Some(departure) = self.forward.poll(self.now) {
-            if let Departure::Delivered { packet, .. } = departure {
-                self.receiver.handle_segment(self.now, &packet.payload);
+            if let Departure::Delivered { packet, queued, .. } = departure {
+                let ecn = (self.remark)(packet.ecn, queued);
+                self.receiver.handle_segment(self.now, &packet.payload, ecn);
                 self.flush();
             }
         }
@@ -233,6 +245,7 @@ fn opened(algorithm: Algorithm) -> TcpSender {
     let mut sender = TcpSender::new(SenderConfig {
         connection: 0,
         congestion_control: algorithm,
+        ecn: false,
         size: None,
         seed: 1,
     });
@@ -252,14 +265,15 @@ fn two_new_blocks_in_one_acknowledgement_are_not_reordering() {
     sender.handle_segment(now, &ack(now, 0, Time::ZERO, &[(5, 10), (1, 4)]));
     // Three segments above them arrived. They are lost at once because nothing was reordered.
     assert_eq!(sender.phase(), Phase::Recovery);
-    let again: Vec<u32> = std::iter::from_fn(|| sender.poll(now)).map(|s| s.seq).take(2).collect();
+    let again: Vec<u32> =
+        std::iter::from_fn(|| sender.poll(now)).map(|(s, _)| s.seq).take(2).collect();
     assert_eq!(again, [0, 4]);
 }
 
 #[test]
 fn on_an_unlimited_link_the_receive_window_limits_what_is_in_flight() {
     // 10 segments double every 100 ms. 6 MiB hold 2730 segments, reached in the tenth round.
-    for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
+    for algorithm in Algorithm::ALL {
         let mut pair = Pair::new(algorithm, None, link(None, 0, HALF), HALF);
         pair.run(Time::from_secs(3));
         let last_round = pair.now - HALF * 2;
@@ -276,13 +290,14 @@ fn on_an_unlimited_link_the_receive_window_limits_what_is_in_flight() {
 #[test]
 fn a_segment_beyond_the_receive_window_is_dropped_and_answered() {
     let mut receiver = TcpReceiver::new(0);
-    receiver.handle_segment(Time::ZERO, &Segment::new(0, SegmentKind::Syn, Time::ZERO));
+    let syn = Segment::new(0, SegmentKind::Syn, Time::ZERO);
+    receiver.handle_segment(Time::ZERO, &syn, Ecn::NotCapable);
     receiver.poll(Time::ZERO);
     let mut arrive = |seq: u32| {
         let mut segment = Segment::new(0, SegmentKind::Data, Time::ZERO);
         (segment.seq, segment.payload) = (seq, MAX_SEGMENT_BYTES);
-        receiver.handle_segment(Time::ZERO, &segment);
-        let ack = receiver.poll(Time::ZERO).expect("an acknowledgement");
+        receiver.handle_segment(Time::ZERO, &segment, Ecn::NotCapable);
+        let (ack, _) = receiver.poll(Time::ZERO).expect("an acknowledgement");
         (ack.ack, ack.sacked().first().copied())
     };
     for seq in [u32::MAX, 1 << 31, 2_731, 2_730] {
@@ -366,12 +381,12 @@ fn timed_out() -> (TcpSender, Time) {
 fn a_retransmission_lost_after_a_timeout_reduces_the_window_again() {
     let (mut sender, timeout) = timed_out();
     let at = |ms: u64| timeout + Time::from_millis(ms);
-    assert_eq!(sender.poll(at(0)).map(|s| s.seq), Some(0));
+    assert_eq!(sender.poll(at(0)).map(|(s, _)| s.seq), Some(0));
     sender.handle_segment(at(100), &ack(at(100), 1, at(0), &[]));
     assert_eq!((sender.phase(), sender.window().ssthresh), (Phase::Loss, 5));
     // The second window has two segments: 1 is lost again, 2 arrives.
-    assert_eq!(sender.poll(at(100)).map(|s| s.seq), Some(1));
-    assert_eq!(sender.poll(at(101)).map(|s| s.seq), Some(2));
+    assert_eq!(sender.poll(at(100)).map(|(s, _)| s.seq), Some(1));
+    assert_eq!(sender.poll(at(101)).map(|(s, _)| s.seq), Some(2));
     sender.handle_segment(at(201), &ack(at(201), 1, at(0), &[(2, 3)]));
     assert_eq!((sender.phase(), sender.window().ssthresh), (Phase::Recovery, 2));
 }
@@ -396,10 +411,10 @@ proptest! {
     fn everything_arrives_complete_and_in_order_whatever_is_lost(
         kept in 0.6f64..1.0,
         size in 1u64..150_000,
-        which in 0usize..3,
+        which in 0..Algorithm::ALL.len(),
         queue in 2u64..40,
     ) {
-        let algorithm = [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr][which];
+        let algorithm = Algorithm::ALL[which];
         let loss = Loss { p: 0.0, r: 1.0, h: kept, k: kept };
         let forward = PathConfig { loss: Some(loss), ..link(Some(2_000_000), queue, HALF) };
         let mut pair = Pair::new(algorithm, Some(size), forward, HALF);

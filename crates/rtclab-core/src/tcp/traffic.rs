@@ -5,6 +5,7 @@
 use super::algorithm::Algorithm;
 use super::receiver::TcpReceiver;
 use super::sender::{SenderConfig, TcpSender};
+use crate::ecn::Ecn;
 use crate::limits::{self, Checked};
 use crate::packet::{Address, Content, Datagram, Segment, SegmentKind, Transmit};
 use crate::units::{Bytes, Time};
@@ -45,6 +46,8 @@ impl ObjectsConfig {
 pub struct TcpClientConfig {
     /// Congestion control.
     pub congestion_control: Algorithm,
+    /// Whether to use classic ECN, if [that is a choice](Algorithm::may_use_ecn).
+    pub ecn: bool,
     /// When to begin.
     pub start: Time,
     /// When to stop sending new data.
@@ -221,6 +224,7 @@ impl TcpClient {
         let sender = TcpSender::new(SenderConfig {
             connection: id,
             congestion_control: self.config.congestion_control,
+            ecn: self.config.ecn,
             size,
             seed: self.rng.random(),
         });
@@ -280,7 +284,7 @@ impl TcpServer {
         }
         let current = self.connection.as_mut().filter(|(current, _)| *current == id);
         if let Some((_, receiver)) = current {
-            receiver.handle_segment(now, segment);
+            receiver.handle_segment(now, segment, datagram.ecn);
         }
     }
 
@@ -308,8 +312,10 @@ impl TcpServer {
     }
 }
 
-fn transmit(now: Time, to: Address, segment: Segment) -> Transmit {
-    Transmit::direct(now, to, Content::Tcp(segment))
+fn transmit(now: Time, to: Address, (segment, ecn): (Segment, Ecn)) -> Transmit {
+    let mut transmit = Transmit::direct(now, to, Content::Tcp(segment));
+    transmit.datagram.ecn = ecn;
+    transmit
 }
 
 fn exponential(rng: &mut Pcg64Mcg, mean: Time) -> Time {

@@ -1,6 +1,7 @@
 """Sends or receives TCP objects with the kernel's TCP: a program for a node, of the standard library alone.
 
-``python objects.py receive ADDRESS PORT`` accepts connections and reads each to its end.
+``python objects.py receive ADDRESS PORT CONTROL`` accepts connections and reads each to its end. The
+receiver's congestion control matters for DCTCP, whose receivers repeat each mark.
 ``python objects.py send OPTIONS`` (JSON, see :func:`send`) waits for a line on standard input, and then sends
 objects over new connections, one after another, with pauses between them. It prints a line of JSON for each
 object that the receiver has read to its end.
@@ -25,9 +26,16 @@ BACKLOG = 1024
 """Most connections that wait to be accepted; more than a node ever opens at once."""
 
 
-def receive(address: str, port: int) -> None:
-    """Accepts connections without end, and closes each when its sender has."""
+def receive(address: str, port: int, congestion_control: str) -> None:
+    """Accepts connections without end, and closes each when its sender has.
+
+    Args:
+        address: IPv4 address at which it listens.
+        port: port at which it listens.
+        congestion_control: the kernel's name of it.
+    """
     with socket.create_server((address, port), backlog=BACKLOG) as server:
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion_control.encode())
         while True:
             connection, _ = server.accept()
             threading.Thread(target=_read_to_end, args=(connection,), daemon=True).start()
@@ -103,6 +111,6 @@ def _send_object(size: int, options: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "receive":
-        receive(sys.argv[2], int(sys.argv[3]))
+        receive(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     else:
         send(json.loads(sys.argv[2]))

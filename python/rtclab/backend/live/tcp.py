@@ -11,10 +11,11 @@ import numpy as np
 
 from rtclab import _native
 from rtclab.backend.live.link import ADDRESSES, CLIENT, CORE, link_network, stopped, wait_until_listening
-from rtclab.backend.live.namespaces import Emit, Json, create_nodes, node_command, run_in_lab
+from rtclab.backend.live.namespaces import Emit, Json, call_in_node, create_nodes, node_command, run_in_lab
 from rtclab.errors import RtclabError
 
-KERNEL_NAMES = {"newreno": "reno", "cubic": "cubic", "bbr": "bbr"}
+KERNEL_NAMES = {"newreno": "reno", "cubic": "cubic", "bbr": "bbr", "dctcp": "dctcp", "prague": "prague"}
+"""Linux's names of the simulator's TCP congestion controls. Only the Linux of the L4S team has Prague."""
 SERVER = ["iperf3", "--server", "--one-off"]
 SESSION = "rtclab.backend.live.tcp:tcp_session"
 
@@ -23,6 +24,14 @@ def kernel_congestion_controls() -> set[str]:
     """The simulator's TCP congestion controls that this kernel has too."""
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     return {ours for ours, name in KERNEL_NAMES.items() if name in known}
+
+
+def request_ecn(node: str) -> None:
+    """Lets every TCP connection that a node opens from now on ask for classic ECN.
+
+    Its far end accepts it: that is Linux's default.
+    """
+    call_in_node(node, lambda: Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1"))
 
 
 def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, duration_s: float) -> Json:

@@ -23,7 +23,7 @@ from typing import IO
 
 from rtclab.backend.live.carried import Address, Claim
 from rtclab.backend.live.namespaces import Json
-from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls
+from rtclab.backend.live.tcp import KERNEL_NAMES, kernel_congestion_controls, request_ecn
 from rtclab.backend.live.traffic_plan import EndProgram, Plan, planned
 from rtclab.backend.live.traffic_program import Program
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
@@ -39,21 +39,43 @@ def check_traffic(scenario: Scenario) -> None:
     """Checks that this machine has what the cross traffic of a scenario needs.
 
     Raises:
-        UnsupportedScenario: the kernel lacks a congestion control.
+        UnsupportedScenario: the kernel lacks a congestion control, or tables with one sender differ in ECN.
         BackendUnavailable: iperf3 is not installed.
     """
     known = kernel_congestion_controls()
     for name, traffic in scenario.traffic.items():
         if traffic.congestion_control is not None and traffic.congestion_control not in known:
             known_names = one_of([f"`{own}`" for own in sorted(known)])
-            module = f"tcp_{KERNEL_NAMES[traffic.congestion_control]}"
             raise UnsupportedScenario(
                 f"traffic.{name}.congestion_control",
                 f"this kernel has no `{traffic.congestion_control}`; expected {known_names}",
-                hint=f"load the kernel module {module}, or run it simulated: --backend sim",
+                hint=f"{_how_to_get(traffic.congestion_control)}, or run it simulated: --backend sim",
             )
         if traffic.objects is None and shutil.which("iperf3") is None:
             raise BackendUnavailable("iperf3 is not installed", hint="apt-get install iperf3")
+    _check_ecn(scenario)
+
+
+def _how_to_get(control: str) -> str:
+    if control == "prague":
+        return "only the Linux of the L4S team has it (github.com/L4STeam/linux)"
+    return f"load the kernel module tcp_{KERNEL_NAMES[control]}"
+
+
+def _check_ecn(scenario: Scenario) -> None:
+    """The kernel has one setting for all connections that a node opens. DCTCP and Prague ignore it."""
+    asks: dict[str, tuple[str, bool]] = {}
+    for name, traffic in scenario.traffic.items():
+        if traffic.congestion_control not in ("newreno", "cubic", "bbr"):
+            continue
+        other, ecn = asks.setdefault(traffic.sender, (name, traffic.ecn))
+        if ecn != traffic.ecn:
+            raise UnsupportedScenario(
+                f"traffic.{name}.ecn",
+                f"live, all TCP from `{traffic.sender}` uses ECN or none; "
+                f"traffic.{other}.ecn is {str(ecn).lower()}",
+                hint="let another node send it, or run it simulated: --backend sim",
+            )
 
 
 class LiveTraffic:
@@ -84,6 +106,7 @@ class LiveTraffic:
             for flow in table["flows"]:
                 port = FIRST_PORT + 2 * len(self.plans)
                 self.plans.append(planned(table, flow, port, addresses, f"{seed}/{index}"))
+        self._asking_for_ecn = {table["sender"] for table in config if table.get("ecn")}
         self._flows = [_Flow(plan, spawn, home / plan.flow, fail) for plan in self.plans]
 
     def claimed(self) -> dict[Address, Claim]:
@@ -97,6 +120,8 @@ class LiveTraffic:
         Raises:
             CallFailed: a server ended, or it took too long.
         """
+        for node in self._asking_for_ecn:
+            request_ecn(node)
         for flow in self._flows:
             flow.prepare()
         await asyncio.gather(*(flow.listening() for flow in self._flows))

@@ -122,7 +122,7 @@ def _objects(table: Json, flow: str, port: int, addresses: Mapping[str, str], se
     }
     # Not as a module: the package would take longer to import than the programs need to start.
     program = [sys.executable, "-I", str(Path(objects.__file__))]
-    receive = [*program, "receive", addresses[receiver], str(port)]
+    receive = [*program, "receive", addresses[receiver], str(port), options["congestion_control"]]
     return Plan(
         flow,
         table,

@@ -54,6 +54,7 @@ impl Traffic {
                     Some(rate) => udp_sender(traffic, rate, number as u64),
                     None => TrafficSender::Tcp(TcpClientConfig {
                         congestion_control: traffic.congestion_control,
+                        ecn: traffic.ecn,
                         start: traffic.start_ns,
                         stop: traffic.stop_ns,
                         objects: traffic.objects,

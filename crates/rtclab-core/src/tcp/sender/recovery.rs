@@ -1,9 +1,9 @@
-//! Loss recovery of a sender: what is lost, what its loss does to the window, and what undoes that.
+//! Loss recovery of a sender: what is lost, what a loss or a mark does to the window, and what undoes that.
 
 use super::TcpSender;
 use super::timers::Timer;
 use crate::tcp::Segment;
-use crate::tcp::congestion_control::{Phase, Totals, Window};
+use crate::tcp::congestion_control::{Phase, Signal, Totals, Window};
 use crate::tcp::scoreboard::{Acked, Found};
 use crate::units::Time;
 
@@ -39,31 +39,60 @@ impl TcpSender {
         found
     }
 
-    pub(super) fn step_phase(&mut self, segment: &Segment, acked: Acked, found: Found) {
+    pub(super) fn step_phase(
+        &mut self,
+        segment: &Segment,
+        acked: Acked,
+        found: Found,
+        marked: u32,
+    ) {
         if acked.cumulative > 0 && self.phase >= Phase::Recovery && self.is_spurious(segment) {
             self.undo_reduction();
         }
-        if self.phase != Phase::Open && self.board.una() >= self.recover {
+        let is_over = match self.phase {
+            Phase::Open => false,
+            // Linux: until a segment is acknowledged that left after the reduction, which the receiver has heard of then.
+            Phase::Reducing => self.board.una() > self.recover,
+            Phase::Recovery | Phase::Loss => self.board.una() >= self.recover,
+        };
+        if is_over {
             self.end_recovery();
         }
         let begins = match self.phase {
-            Phase::Open => self.board.lost() > 0,
+            Phase::Open | Phase::Reducing => self.board.lost() > 0,
             Phase::Recovery => false,
             // RFC 5681, 4.3: the loss of a retransmission is a second sign of congestion.
             Phase::Loss => found.retransmission_lost,
         };
         if begins {
             self.begin_recovery();
+        } else if marked > 0 && self.phase == Phase::Open && !self.congestion_control.owns_window()
+        {
+            self.begin_reduction(Signal::Mark);
+            self.phase = Phase::Reducing;
         }
     }
 
+    /// Begins to repair a loss. As in Linux (`tcp_enter_recovery`), a window that is already being reduced because of a
+    /// mark is not reduced again.
     pub(super) fn begin_recovery(&mut self) {
-        self.undo = Some(self.undo());
+        if self.phase != Phase::Reducing {
+            self.undo = Some(self.undo());
+            self.begin_reduction(Signal::Loss);
+        }
+        self.phase = Phase::Recovery;
+    }
+
+    fn begin_reduction(&mut self, signal: Signal) {
         self.recover = self.board.next();
         self.reduction = Reduction { from: self.window.segments, delivered: 0, out: 0 };
+        self.reduce_threshold(signal);
+    }
+
+    fn reduce_threshold(&mut self, signal: Signal) {
         self.window.credit = 0;
-        self.window.ssthresh = self.congestion_control.on_loss(&self.window);
-        self.phase = Phase::Recovery;
+        self.window.ssthresh = self.congestion_control.on_congestion(signal, &self.window);
+        self.ecn.on_reduction();
     }
 
     /// State to restore after the loss that is being handled. Retransmissions of an earlier loss may still be
@@ -74,10 +103,12 @@ impl TcpSender {
     }
 
     fn end_recovery(&mut self) {
-        if self.phase == Phase::Recovery && !self.congestion_control.owns_window() {
+        if self.is_reducing() && !self.congestion_control.owns_window() {
             self.window.segments = self.window.ssthresh;
         }
-        self.board.rack.on_recovery_end();
+        if self.phase != Phase::Reducing {
+            self.board.rack.on_recovery_end();
+        }
         self.phase = Phase::Open;
         self.undo = None;
     }
@@ -124,10 +155,9 @@ impl TcpSender {
         }
         self.timeouts += 1;
         // RFC 5681, 4: the threshold is reduced once per loss, not once per timeout.
-        if self.phase < Phase::Recovery || self.board.una() > self.recover {
+        if self.phase == Phase::Open || self.board.una() > self.recover {
             self.undo = Some(self.undo());
-            self.window.credit = 0;
-            self.window.ssthresh = self.congestion_control.on_loss(&self.window);
+            self.reduce_threshold(Signal::Loss);
         }
         self.phase = Phase::Loss;
         self.recover = self.board.next();

@@ -24,7 +24,7 @@ impl TcpSender {
             return;
         }
         let probing =
-            self.phase == Phase::Open && self.board.sacked() == 0 && self.probed.is_none();
+            self.phase < Phase::Recovery && self.board.sacked() == 0 && self.probed.is_none();
         match self.rtt.smoothed().filter(|_| probing) {
             Some(smoothed) => {
                 let alone = self.board.outstanding() == 1;

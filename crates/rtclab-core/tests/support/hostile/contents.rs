@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::world::{PORTS, address, ssrc};
 use rtclab_core::packet::{
-    Allocation, Content, Datagram, Described, Dtls13, DtlsFlight, Ecn, FecBlock, Kind,
+    Allocation, Content, Datagram, Described, Dtls13, DtlsFlight, Ecn, EcnFlags, FecBlock, Kind,
     MAX_SACK_BLOCKS, Message, Rtcp, Rtp, RtpPayload, Segment, SegmentKind, Signal, SignalKind,
     Signalling, Stun, StunForm, TurnSegment, VideoPart, WebSocketSegment, payload_type,
 };
@@ -251,6 +251,7 @@ fn segment(input: &mut Input<'_>, now: Time) -> Segment {
     for block in &mut segment.sack[..usize::from(segment.sack_blocks).min(MAX_SACK_BLOCKS)] {
         *block = (input.number() as u32, input.number() as u32);
     }
+    segment.ecn = EcnFlags::from_bits(input.u8());
     segment
 }
 

@@ -110,7 +110,7 @@ impl Choice {
             Repair::None,
         ];
         let nats = [NatKind::PortRestricted, NatKind::Symmetric, NatKind::UdpBlocked];
-        let algorithms = [tcp::Algorithm::NewReno, tcp::Algorithm::Cubic, tcp::Algorithm::Bbr];
+        let algorithms = tcp::Algorithm::ALL;
         let stack = &PROFILES[input.below(PROFILES.len())];
         let nat = nats.get(input.below(4)).copied();
         let flags = input.u8();
@@ -258,6 +258,7 @@ impl Choice {
         };
         let client = tcp::TcpClientConfig {
             congestion_control: self.algorithm,
+            ecn: self.forwarding == Forwarding::Controlled,
             start: Time::ZERO,
             stop: END,
             objects: Some(objects),
