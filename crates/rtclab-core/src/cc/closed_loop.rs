@@ -40,7 +40,7 @@ pub(super) struct Link {
     pub(super) most_packets: usize,
     /// Wait from which on packets are dropped.
     pub(super) longest_wait: Time,
-    /// Standard deviation of additional delay that reorders packets.
+    /// Standard deviation of the delay, which reorders packets.
     pub(super) jitter: Time,
     /// Share of packets lost at random.
     pub(super) loss: f64,
@@ -153,6 +153,12 @@ impl Loop {
         }
     }
 
+    /// The same loop with a queue that marks.
+    pub(super) fn with_marker(mut self, marker: Marker) -> Self {
+        self.link.marker = marker;
+        self
+    }
+
     /// Sends at this rate until the next report has arrived, but no longer than 10 s. The control hears of everything.
     pub(super) fn until_report(&mut self, control: &mut dyn Controller, rate: Bitrate) -> bool {
         let end = self.now + Time::from_secs(10);
@@ -187,11 +193,6 @@ impl Loop {
             self.until_report(control, rate);
             look(self, control);
         }
-    }
-
-    /// Whether one report has arrived.
-    pub(super) fn has_reported(&self) -> bool {
-        self.highest_reported >= 0
     }
 
     fn run_timeouts(&mut self, control: &mut dyn Controller) {
@@ -266,7 +267,7 @@ impl Loop {
             };
             self.totals.waited += waited;
             self.totals.longest = self.totals.longest.max(waited);
-            let arrives = self.free_at + self.link.delay + self.jitter();
+            let arrives = self.free_at + self.delay();
             self.flying.push(Flying { sent, arrives, ecn });
         }
         let now = self.now;
@@ -290,13 +291,14 @@ impl Loop {
         }
     }
 
-    /// Half of a normal distribution, from the sum of twelve even ones.
-    fn jitter(&mut self) -> Time {
-        if self.link.jitter == Time::ZERO {
-            return Time::ZERO;
+    /// The delay of a packet; with jitter it is normal, from the sum of twelve even numbers.
+    fn delay(&mut self) -> Time {
+        let Link { delay, jitter, .. } = self.link;
+        if jitter == Time::ZERO {
+            return delay;
         }
         let normal: f64 = (0..12).map(|_| self.rng.random::<f64>()).sum::<f64>() - 6.0;
-        Time::from_secs_f64(self.link.jitter.as_secs_f64() * normal.max(0.0))
+        Time::from_secs_f64(delay.as_secs_f64() + jitter.as_secs_f64() * normal)
     }
 
     /// The report that arrives now, if one does.

@@ -23,11 +23,6 @@ pub(super) fn remote_micros(at: RemoteTime) -> f64 {
     micros(at.0)
 }
 
-/// Microseconds as a time; negative values become zero.
-pub(super) fn time(us: f64) -> Time {
-    Time((us * 1e3) as u64)
-}
-
 /// A size in bytes.
 pub(super) fn bytes(size: Bytes) -> f64 {
     float(size.0)

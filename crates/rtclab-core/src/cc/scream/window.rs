@@ -318,3 +318,6 @@ impl Scream {
         self.last_decrease
     }
 }
+
+#[cfg(test)]
+mod tests;
