@@ -63,6 +63,9 @@ impl Algorithm {
     }
 }
 
+/// Stack of the controls that were made for the feedback of RFC 8888.
+const RFC_8888_STACK: &str = "chrome-156";
+
 /// The congestion controls of rtclab.
 static OURS: LazyLock<Catalogue> = LazyLock::new(|| {
     let algorithms = [
@@ -83,6 +86,24 @@ static OURS: LazyLock<Catalogue> = LazyLock::new(|| {
             "always the encoder's maximum, whatever the feedback",
             &[],
             |bounds, _| (Box::new(Fixed::new(bounds.with_audio().max)), None),
+        ),
+        Algorithm::ours(
+            ("scream", RFC_8888_STACK),
+            "SCReAM v2 as in Chromium of 2026: a window that follows L4S marks, loss and queuing delay",
+            cc::scream::OPTIONS,
+            cc::scream::create,
+        ),
+        Algorithm::ours(
+            ("scream-rfc8298", RFC_8888_STACK),
+            "SCReAM as in RFC 8298: a window for a queuing delay of 100 ms, and a rate for media beside it",
+            cc::scream_rfc8298::OPTIONS,
+            cc::scream_rfc8298::create,
+        ),
+        Algorithm::ours(
+            ("nada", RFC_8888_STACK),
+            "NADA (RFC 8698) at the sender: one congestion level from queuing delay, loss and marks",
+            cc::nada::OPTIONS,
+            cc::nada::create,
         ),
         Algorithm::ours(
             ("rrtcc-2013", "chrome-27"),

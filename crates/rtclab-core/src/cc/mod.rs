@@ -4,17 +4,24 @@
 //! ([`Estimator`]) turns arrivals into a REMB. An algorithm is one file, and an entry in the
 //! [`Catalogue`](crate::catalogue::Catalogue). What else a browser did in the same year is its [`StackProfile`](crate::stack::StackProfile).
 
+#[cfg(test)]
+mod closed_loop;
 mod control;
 pub(crate) mod dynamic_alpha;
+mod ecn_use;
 mod external;
 mod fixed;
 pub(crate) mod gcc_2016;
 pub(crate) mod goog_cc;
 mod guarded;
 mod loss_based;
+pub(crate) mod nada;
 mod options;
+mod reals;
 mod receive_side;
 pub(crate) mod rrtcc_2013;
+pub(crate) mod scream;
+pub(crate) mod scream_rfc8298;
 mod tfrc;
 
 pub(crate) use control::{CallsAtOnce, MAX_CALLS_AT_ONCE, probes};
