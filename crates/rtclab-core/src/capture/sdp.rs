@@ -87,14 +87,16 @@ impl Description {
     /// Writes the feedback that congestion control gets, and the header extensions that this needs.
     fn write_feedback(&self, payload_type: u8, text: &mut String) -> fmt::Result {
         let ids = ExtensionIds::CHROMIUM;
-        let feedback = match self.feedback {
-            FeedbackKind::TransportWide => "transport-cc",
-            FeedbackKind::Remb { .. } => "goog-remb",
-        };
-        write!(text, "a=rtcp-fb:{payload_type} {feedback}\r\n")?;
-        for (id, uri) in
-            [(ids.abs_send_time, ABS_SEND_TIME), (ids.transport_sequence, TRANSPORT_SEQUENCE)]
-        {
+        match self.feedback {
+            FeedbackKind::TransportWide => {
+                write!(text, "a=rtcp-fb:{payload_type} transport-cc\r\n")?;
+            }
+            FeedbackKind::Remb { .. } => write!(text, "a=rtcp-fb:{payload_type} goog-remb\r\n")?,
+            // It is about all payload types (RFC 8888, section 6).
+            FeedbackKind::Rfc8888 => write!(text, "a=rtcp-fb:* ack ccfb\r\n")?,
+        }
+        let number = ids.transport_sequence.filter(|_| self.feedback.has_transport_sequence());
+        for (id, uri) in [(ids.abs_send_time, ABS_SEND_TIME), (number, TRANSPORT_SEQUENCE)] {
             if let Some(id) = id {
                 write!(text, "a=extmap:{} {uri}\r\n", id.get())?;
             }

@@ -1,10 +1,12 @@
 //! Packets sent on the transport, kept until feedback reports their arrival.
 
+use super::report_clock::ReportClock;
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
-use crate::rtp::rtcp::TransportFeedback;
+use crate::rtp::rtcp::{CcfbArrival, CongestionFeedback, TransportFeedback};
+use crate::stack::FeedbackKind;
 use crate::units::{Bytes, RemoteTime, Time};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 /// Packets are dropped after this (libwebrtc, `transport_feedback_adapter.cc`, kSendTimeHistoryWindow).
 const WINDOW: Time = Time::from_secs(60);
@@ -22,6 +24,8 @@ pub(super) struct VideoPacket {
 #[derive(Clone, Copy)]
 struct Flying {
     sent: SentPacket,
+    stream: u8,
+    rtp: RtpNumber,
     video: Option<VideoPacket>,
 }
 
@@ -32,7 +36,26 @@ struct Missing {
     reported: bool,
 }
 
-#[derive(Default)]
+impl Missing {
+    fn seq(&self) -> i64 {
+        self.packet.sent.transport_seq
+    }
+}
+
+/// SSRC and sequence number of a packet, by which feedback of RFC 8888 names it.
+pub(super) type RtpNumber = (u32, u16);
+
+/// Totals of a stream's packets in feedback of RFC 8888.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::endpoint) struct Reported {
+    /// Packets reported as lost, each once.
+    pub(in crate::endpoint) lost: u64,
+    /// Of these, packets that were reported as received later.
+    pub(in crate::endpoint) recovered: u64,
+    /// Packets that left as ECT(1) and arrived as Not-ECT.
+    pub(in crate::endpoint) bleached: u64,
+}
+
 pub(super) struct TransportHistory {
     /// Packets above the highest reported sequence number, without gaps.
     flight: VecDeque<Flying>,
@@ -42,6 +65,12 @@ pub(super) struct TransportHistory {
     /// Video packets in the report handled last, in order, and whether they arrived.
     outcomes: Vec<(VideoPacket, bool)>,
     next_seq: i64,
+    /// Transport-wide sequence numbers of the packets that are kept, if feedback names them by their RTP number. A
+    /// number that is used again stands for the newer packet.
+    by_number: Option<HashMap<RtpNumber, i64>>,
+    clock: ReportClock,
+    /// By stream.
+    reported: Vec<Reported>,
 }
 
 /// A packet that is sent now.
@@ -51,11 +80,34 @@ pub(super) struct Departure {
     pub(super) kind: Kind,
     pub(super) probe: Option<u32>,
     pub(super) ecn: Ecn,
+    /// Index of its stream.
+    pub(super) stream: u8,
+    pub(super) rtp: RtpNumber,
     /// `None` for audio, FEC and padding.
     pub(super) video: Option<VideoPacket>,
 }
 
 impl TransportHistory {
+    /// Keeps packets for feedback that names them by RTP number, or else by transport-wide sequence number.
+    pub(super) fn new(feedback: FeedbackKind) -> Self {
+        TransportHistory {
+            flight: VecDeque::new(),
+            flight_bytes: 0,
+            missing: VecDeque::new(),
+            outcomes: Vec::new(),
+            next_seq: 0,
+            by_number: (feedback == FeedbackKind::Rfc8888).then(HashMap::new),
+            clock: ReportClock::default(),
+            reported: Vec::new(),
+        }
+    }
+
+    /// Totals of a stream in feedback; `None` without RFC 8888.
+    pub(super) fn reported(&self, stream: usize) -> Option<Reported> {
+        self.by_number.as_ref()?;
+        Some(self.reported.get(stream).copied().unwrap_or_default())
+    }
+
     /// Transport-wide sequence number of the next packet.
     pub(super) fn next_seq(&self) -> i64 {
         self.next_seq
@@ -72,14 +124,17 @@ impl TransportHistory {
 
     /// Records that the packet with the next transport-wide sequence number was sent.
     pub(super) fn sent(&mut self, departure: &Departure) -> SentPacket {
-        let &Departure { at, size, kind, probe, ecn, video } = departure;
+        let &Departure { at, size, kind, probe, ecn, stream, rtp, video } = departure;
         self.forget(at);
         self.flight_bytes += size.0;
         let in_flight = self.in_flight();
         let transport_seq = self.next_seq;
         let sent = SentPacket { transport_seq, at, size, kind, probe, in_flight, ecn };
         self.next_seq += 1;
-        self.flight.push_back(Flying { sent, video });
+        self.flight.push_back(Flying { sent, stream, rtp, video });
+        if let Some(by_number) = &mut self.by_number {
+            by_number.insert(rtp, transport_seq);
+        }
         sent
     }
 
@@ -90,6 +145,10 @@ impl TransportHistory {
         out: &mut Vec<PacketReport>,
     ) {
         self.outcomes.clear();
+        if self.by_number.is_some() {
+            // Packets have no number that it could be about.
+            return;
+        }
         for (seq, ticks) in feedback.arrivals() {
             let seq = self.whole(seq);
             let arrival = |ticks: i64| RemoteTime(TransportFeedback::TICK * ticks.max(0) as u64);
@@ -101,6 +160,110 @@ impl TransportHistory {
             if let Some(report) = report {
                 out.push(report);
             }
+        }
+    }
+
+    /// Adds a report for each packet in the feedback that the history still has, in sending order, and for each packet
+    /// sent between the first and the last of these that the feedback does not name: it was lost.
+    ///
+    /// Everything up to the last one leaves the flight. What a lost report was about is therefore neither received nor
+    /// lost, unless the packets of a later one were sent around it. Source: libwebrtc f3ae3eb,
+    /// `transport_feedback_adapter.cc`.
+    pub(super) fn acknowledge_by_number(
+        &mut self,
+        now: Time,
+        feedback: &CongestionFeedback,
+        out: &mut Vec<PacketReport>,
+    ) {
+        self.outcomes.clear();
+        let report_time = self.clock.advance(now, feedback.report_timestamp);
+        let mut entries = self.named(feedback);
+        let (Some(&(first, _)), Some(&(last, _))) = (entries.first(), entries.last()) else {
+            return;
+        };
+        while let Some(packet) = self.flight.pop_front_if(|p| p.sent.transport_seq <= last) {
+            self.flight_bytes -= packet.sent.size.0;
+            self.missing.push_back(Missing { packet, reported: false });
+        }
+        let start = self.missing.partition_point(|missing| missing.seq() < first);
+        let mut entries = entries.drain(..).peekable();
+        for missing in self.missing.split_off(start) {
+            let seq = missing.seq();
+            let named = entries.next_if(|entry| entry.0 == seq).map(|(_, arrival)| arrival);
+            let kept = match named.flatten() {
+                Some(arrival) => {
+                    out.extend(self.arrived(&missing, arrival, report_time));
+                    None
+                }
+                // A loss that follows from the packets around it is reported once.
+                None if seq > last || named.is_none() && missing.reported => Some(missing),
+                None => {
+                    out.push(self.lost(&missing));
+                    Some(Missing { reported: true, ..missing })
+                }
+            };
+            self.missing.extend(kept);
+        }
+    }
+
+    /// The packets that the feedback names, in sending order; of several entries about one packet the first.
+    fn named(&self, feedback: &CongestionFeedback) -> Vec<(i64, Option<CcfbArrival>)> {
+        let Some(by_number) = &self.by_number else { return Vec::new() };
+        let mut named = Vec::new();
+        for stream in &feedback.streams {
+            for (index, arrival) in stream.arrivals.iter().enumerate() {
+                let seq = stream.begin_seq.wrapping_add(index as u16);
+                let known = by_number.get(&(stream.ssrc, seq));
+                named.extend(known.map(|transport_seq| (*transport_seq, *arrival)));
+            }
+        }
+        named.sort_by_key(|entry| entry.0);
+        named.dedup_by_key(|entry| entry.0);
+        named
+    }
+
+    /// Forgets a packet that has arrived; returns its report, unless the far end no longer knows the time.
+    fn arrived(
+        &mut self,
+        missing: &Missing,
+        arrival: CcfbArrival,
+        report_time: Time,
+    ) -> Option<PacketReport> {
+        let &Missing { packet: Flying { sent, stream, video, .. }, reported: lost_before } =
+            missing;
+        self.unlist(&missing.packet);
+        self.outcomes.extend(video.map(|video| (video, true)));
+        let totals = self.totals(stream);
+        totals.recovered += u64::from(lost_before);
+        let is_bleached = sent.ecn == Ecn::Ect1 && arrival.ecn == Ecn::NotCapable;
+        totals.bleached += u64::from(is_bleached);
+        let held = arrival.offset.time();
+        let received = RemoteTime(report_time.saturating_sub(held?));
+        let (received, ecn) = (Some(received), Some(arrival.ecn));
+        Some(PacketReport { sent, received, ecn, held, lost_before })
+    }
+
+    fn lost(&mut self, missing: &Missing) -> PacketReport {
+        let &Missing { packet: Flying { sent, stream, video, .. }, reported: lost_before } =
+            missing;
+        self.outcomes.extend(video.map(|video| (video, false)));
+        self.totals(stream).lost += u64::from(!lost_before);
+        PacketReport { sent, received: None, ecn: None, held: None, lost_before }
+    }
+
+    fn totals(&mut self, stream: u8) -> &mut Reported {
+        let index = usize::from(stream);
+        if self.reported.len() <= index {
+            self.reported.resize(index + 1, Reported::default());
+        }
+        &mut self.reported[index]
+    }
+
+    /// Forgets the number of a packet, unless a newer packet has it.
+    fn unlist(&mut self, packet: &Flying) {
+        let Some(by_number) = &mut self.by_number else { return };
+        if by_number.get(&packet.rtp) == Some(&packet.sent.transport_seq) {
+            by_number.remove(&packet.rtp);
         }
     }
 
@@ -159,12 +322,12 @@ impl TransportHistory {
 
     fn forget(&mut self, now: Time) {
         let old = |packet: &Flying| packet.sent.at.saturating_add(WINDOW) < now;
-        while self.missing.front().is_some_and(|missing| old(&missing.packet)) {
-            self.missing.pop_front();
+        while let Some(missing) = self.missing.pop_front_if(|missing| old(&missing.packet)) {
+            self.unlist(&missing.packet);
         }
-        while let Some(packet) = self.flight.front().filter(|packet| old(packet)) {
+        while let Some(packet) = self.flight.pop_front_if(|packet| old(packet)) {
             self.flight_bytes -= packet.sent.size.0;
-            self.flight.pop_front();
+            self.unlist(&packet);
         }
     }
 }
@@ -175,12 +338,13 @@ mod tests {
 
     fn departure(at: Time) -> Departure {
         let (kind, ecn) = (Kind::Video, Ecn::NotCapable);
-        Departure { at, size: Bytes(100), kind, probe: None, ecn, video: None }
+        let (size, probe, stream, rtp) = (Bytes(100), None, 0, (7, 0));
+        Departure { at, size, kind, probe, ecn, stream, rtp, video: None }
     }
 
     /// Sends ten packets at time zero.
     fn ten_sent() -> TransportHistory {
-        let mut history = TransportHistory::default();
+        let mut history = TransportHistory::new(FeedbackKind::TransportWide);
         for _ in 0..10 {
             history.sent(&departure(Time::ZERO));
         }
@@ -254,7 +418,7 @@ mod tests {
 
     #[test]
     fn one_unrepaired_loss_keeps_one_packet_and_not_all_that_follow_it() {
-        let mut history = TransportHistory::default();
+        let mut history = TransportHistory::new(FeedbackKind::TransportWide);
         for seq in 0..5_000u16 {
             history.sent(&departure(Time::from_millis(u64::from(seq))));
             report(&mut history, seq, &[seq != 10]);

@@ -242,10 +242,8 @@ impl RtcpPacket {
                 (ssrcs.len() <= usize::from(u8::MAX)).then_some(16 + 4 * ssrcs.len())
             }
             Self::TransportFeedback(feedback) => feedback.wire_bytes(),
-            Self::Goodbye(_)
-            | Self::FullIntraRequest(_)
-            | Self::CongestionFeedback(_)
-            | Self::Unknown { .. } => {
+            Self::CongestionFeedback(feedback) => feedback.wire_bytes(),
+            Self::Goodbye(_) | Self::FullIntraRequest(_) | Self::Unknown { .. } => {
                 let mut bytes = Vec::new();
                 return self.write(&mut bytes).ok().map(|()| bytes.len());
             }
