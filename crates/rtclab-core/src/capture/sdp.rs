@@ -104,3 +104,37 @@ impl Description {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{AudioConfig, Media};
+    use crate::media::repair::Repair;
+    use crate::network::NodeId;
+    use crate::units::{Bitrate, Time};
+
+    /// A description with RFC 8888 feedback has neither `transport-cc` nor its extension, and the other way around.
+    #[test]
+    fn feedback_and_the_extension_that_it_needs_are_described() {
+        let described = |feedback| {
+            let frame_ns = Time::from_millis(20);
+            let audio = AudioConfig { bitrate_bps: Bitrate::from_kbps(32), frame_ns };
+            let media = Media::Audio(audio);
+            let stream = StreamConfig { ssrc: 1, repair_ssrc: 0, media, repair: Repair::None };
+            let from = Address { node: NodeId(0), port: 0 };
+            let flow = "alice->bob".to_owned();
+            let sockets = [SocketAddrV4::new([10, 0, 0, 1].into(), 5_000)];
+            write(&[Description { from, flow, streams: vec![stream], feedback }], &sockets)
+        };
+        for (feedback, line, has_extension) in [
+            (FeedbackKind::TransportWide, "a=rtcp-fb:111 transport-cc\r\n", true),
+            (FeedbackKind::Rfc8888, "a=rtcp-fb:* ack ccfb\r\n", false),
+        ] {
+            let text = described(feedback);
+            assert_eq!(text.matches("a=rtcp-fb").count(), 1);
+            assert!(text.contains(line), "{text}");
+            assert_eq!(text.contains(TRANSPORT_SEQUENCE), has_extension);
+            assert!(text.contains(ABS_SEND_TIME));
+        }
+    }
+}

@@ -120,6 +120,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "framesPerSecond",
                 "nackCount",
                 "pliCount",
+                "packetsSentWithEct1",
             ],
         ),
         (
@@ -168,12 +169,24 @@ fn tables_have_the_columns_of_the_contract() {
                 "concealmentEvents",
                 "insertedSamplesForDeceleration",
                 "removedSamplesForAcceleration",
+                "packetsReceivedWithEct1",
+                "packetsReceivedWithCe",
             ],
         ),
         (
             "remote_inbound_rtp",
             &WHOSE,
-            &["ssrc", "kind", "roundTripTime", "fractionLost", "packetsLost", "jitter"],
+            &[
+                "ssrc",
+                "kind",
+                "roundTripTime",
+                "fractionLost",
+                "packetsLost",
+                "jitter",
+                "packetsReportedAsLost",
+                "packetsReportedAsLostButRecovered",
+                "packetsWithBleachedEct1Marking",
+            ],
         ),
         (
             "candidate_pair",
@@ -185,6 +198,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "bytesReceived",
                 "packetsSent",
                 "packetsReceived",
+                "ccfbMessagesReceived",
             ],
         ),
         (

@@ -1,9 +1,8 @@
 //! Packets sent on the transport, kept until feedback reports their arrival.
 
-use super::report_clock::ReportClock;
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
-use crate::rtp::rtcp::{CcfbArrival, CongestionFeedback, TransportFeedback};
+use crate::rtp::rtcp::{CcfbArrival, CongestionFeedback, ReportClock, TransportFeedback};
 use crate::stack::FeedbackKind;
 use crate::units::{Bytes, RemoteTime, Time};
 use std::collections::{HashMap, VecDeque};
@@ -335,6 +334,7 @@ impl TransportHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtp::rtcp::{ArrivalOffset, StreamArrivals};
 
     fn departure(at: Time) -> Departure {
         let (kind, ecn) = (Kind::Video, Ecn::NotCapable);
@@ -424,5 +424,208 @@ mod tests {
             report(&mut history, seq, &[seq != 10]);
         }
         assert_eq!((history.missing.len(), history.flight.len()), (1, 0));
+    }
+
+    /// A packet of video, of 100 B.
+    fn numbered(at: Time, rtp: RtpNumber, ecn: Ecn) -> Departure {
+        let stream = u8::from(rtp.0 != VIDEO);
+        let video = VideoPacket { stream, seq: rtp.1, retransmission: false };
+        Departure { ecn, stream, rtp, video: Some(video), ..departure(at) }
+    }
+
+    const VIDEO: u32 = 7;
+    const AUDIO: u32 = 8;
+
+    /// Ten packets, video and audio in turns, with the RTP numbers 100 to 104 of each stream.
+    fn by_number() -> TransportHistory {
+        let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
+        for number in 0..10_u16 {
+            let ssrc = if number % 2 == 0 { VIDEO } else { AUDIO };
+            history.sent(&numbered(Time::ZERO, (ssrc, 100 + number / 2), Ecn::Ect1));
+        }
+        history
+    }
+
+    fn arrival(ecn: Ecn, held: Time) -> Option<CcfbArrival> {
+        Some(CcfbArrival { ecn, offset: ArrivalOffset::from_time(held) })
+    }
+
+    /// A report at this timestamp on the packets of one stream from `begin_seq` on.
+    fn report_of(
+        report_timestamp: u32,
+        ssrc: u32,
+        begin_seq: u16,
+        arrivals: Vec<Option<CcfbArrival>>,
+    ) -> CongestionFeedback {
+        let streams = vec![StreamArrivals { ssrc, begin_seq, arrivals }];
+        CongestionFeedback { sender_ssrc: 1, streams, report_timestamp }
+    }
+
+    fn acknowledged(
+        history: &mut TransportHistory,
+        now: Time,
+        feedback: &CongestionFeedback,
+    ) -> Vec<PacketReport> {
+        let mut reports = Vec::new();
+        history.acknowledge_by_number(now, feedback, &mut reports);
+        reports
+    }
+
+    /// Sequence numbers, whether each arrived, and whether it had been reported as lost before.
+    fn seen(reports: &[PacketReport]) -> Vec<(i64, bool, bool)> {
+        let of = |r: &PacketReport| (r.sent.transport_seq, r.received.is_some(), r.lost_before);
+        reports.iter().map(of).collect()
+    }
+
+    /// A report on video, `true` for packets that arrived.
+    fn on_video(
+        history: &mut TransportHistory,
+        begin: u16,
+        arrived: &[bool],
+    ) -> Vec<(i64, bool, bool)> {
+        let one = |arrived: &bool| arrived.then(|| arrival(Ecn::Ect1, Time::ZERO)).flatten();
+        let arrivals = arrived.iter().map(one).collect();
+        let feedback = report_of(0, VIDEO, begin, arrivals);
+        seen(&acknowledged(history, Time::from_secs(1), &feedback))
+    }
+
+    /// Packets sent at 900 and 910 ms, held for 100 and 80 ms, which are 102.4 and 81.92 units: the report that arrives at
+    /// 1050 ms says 102 and 81, so 99.609 and 79.102 ms. On the sender's base they arrived at 950.391 and 970.898 ms, after
+    /// 50.391 and 60.898 ms. The second report was made 6553 ticks of 1/65536 s, 99.991 ms, after the first one.
+    #[test]
+    fn arrivals_are_on_the_senders_base_and_as_far_apart_as_at_the_far_end() {
+        let at = Time::from_millis;
+        let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
+        for (ms, seq) in [(900, 1), (910, 2), (1_000, 3)] {
+            history.sent(&numbered(at(ms), (VIDEO, seq), Ecn::Ect1));
+        }
+        let first = vec![arrival(Ecn::Ect1, at(100)), arrival(Ecn::CongestionExperienced, at(80))];
+        let first = report_of(5_000, VIDEO, 1, first);
+        let reports = acknowledged(&mut history, at(1_050), &first);
+        let micros = |time: Option<Time>| time.expect("a time").as_micros();
+        let of = |r: &PacketReport| (micros(r.received.map(|at| at.0)), micros(r.held), r.ecn);
+        let expected = [
+            (950_390, 99_609, Some(Ecn::Ect1)),
+            (970_898, 79_101, Some(Ecn::CongestionExperienced)),
+        ];
+        assert_eq!(reports.iter().map(of).collect::<Vec<_>>(), expected);
+        // It took 200 ms longer than the first one, which is no delay of the packet.
+        let second = report_of(5_000 + 6_553, VIDEO, 3, vec![arrival(Ecn::Ect1, Time::ZERO)]);
+        let reports = acknowledged(&mut history, at(1_350), &second);
+        assert_eq!(reports.iter().map(of).collect::<Vec<_>>(), [(1_149_990, 0, Some(Ecn::Ect1))]);
+    }
+
+    #[test]
+    fn the_packets_of_a_lost_report_leave_the_flight_and_nothing_is_said_about_them() {
+        let mut history = by_number();
+        // The report on 100 to 102 of both streams is lost. The next one is on 103, number 6 in order.
+        assert_eq!(on_video(&mut history, 103, &[true]), [(6, true, false)]);
+        assert_eq!(history.in_flight(), Bytes(300));
+        assert_eq!(history.reported(0), Some(Reported::default()));
+        // A report that repeats them, because one of them is late, makes up for it.
+        assert_eq!(
+            on_video(&mut history, 101, &[true, true, true]),
+            [(2, true, false), (3, false, false), (4, true, false)]
+        );
+    }
+
+    /// Video 101 and 103 are the packets 2 and 6; the report does not name 3 and 5 of audio, and says that 4 was lost.
+    #[test]
+    fn packets_between_those_of_a_report_were_lost_once() {
+        let mut history = by_number();
+        let lost = |seq| (seq, false, false);
+        let first = on_video(&mut history, 101, &[true, false, true]);
+        assert_eq!(first, [(2, true, false), lost(3), lost(4), lost(5), (6, true, false)]);
+        let outcomes: Vec<_> = history.outcomes().iter().map(|(p, ok)| (p.seq, *ok)).collect();
+        assert_eq!(outcomes, [(101, true), (101, false), (102, false), (102, false), (103, true)]);
+        assert_eq!(history.reported(0).expect("totals").lost, 1);
+        assert_eq!(history.reported(1).expect("totals").lost, 2);
+        // Of the packets around it only those count that are not known to have arrived.
+        assert_eq!(
+            on_video(&mut history, 100, &[true, true, false]),
+            [(0, true, false), lost(1), (4, false, true)]
+        );
+        let audio = vec![arrival(Ecn::Ect1, Time::ZERO), None];
+        let late = report_of(0, AUDIO, 101, audio);
+        assert_eq!(
+            seen(&acknowledged(&mut history, Time::from_secs(1), &late)),
+            [(3, true, true), (5, false, true)]
+        );
+        let expected = Reported { lost: 3, recovered: 1, bleached: 0 };
+        assert_eq!(history.reported(1), Some(expected));
+        assert_eq!(history.in_flight(), Bytes(300));
+    }
+
+    #[test]
+    fn a_packet_is_reported_as_received_once_whatever_reports_repeat_or_contradict() {
+        let mut history = by_number();
+        assert_eq!(on_video(&mut history, 100, &[true]), [(0, true, false)]);
+        assert_eq!(on_video(&mut history, 100, &[true]), []);
+        assert_eq!(on_video(&mut history, 100, &[false]), []);
+        // Of two entries about a packet the first one counts.
+        let mut twice = report_of(0, VIDEO, 101, vec![None]);
+        let again = report_of(0, VIDEO, 101, vec![arrival(Ecn::Ect1, Time::ZERO)]);
+        twice.streams.extend(again.streams);
+        let reports = acknowledged(&mut history, Time::from_secs(1), &twice);
+        assert_eq!(seen(&reports), [(2, false, false)]);
+    }
+
+    #[test]
+    fn nothing_follows_from_packets_that_were_not_sent_or_streams_that_do_not_exist() {
+        let mut history = by_number();
+        let all = vec![arrival(Ecn::Ect1, Time::ZERO); 1 << 14];
+        for (ssrc, begin) in [(VIDEO, 105), (VIDEO, 105 + (1 << 14)), (9, 100), (AUDIO, 32_868)] {
+            let reports =
+                acknowledged(&mut history, Time::ZERO, &report_of(0, ssrc, begin, all.clone()));
+            assert_eq!(seen(&reports), [], "{ssrc} {begin}");
+        }
+        assert_eq!(history.in_flight(), Bytes(1_000));
+        assert_eq!(on_video(&mut history, 104, &[true, true]), [(8, true, false)]);
+    }
+
+    /// Its time is unknown or more than eight seconds ago (RFC 8888, section 3.1), so it tells the control nothing, but it is
+    /// neither lost nor sent again.
+    #[test]
+    fn a_packet_that_arrived_at_an_unknown_time_is_only_forgotten() {
+        for offset in [ArrivalOffset::UNAVAILABLE, ArrivalOffset::OVER_RANGE] {
+            let mut history = by_number();
+            let arrivals = vec![Some(CcfbArrival { ecn: Ecn::Ect1, offset })];
+            let reports =
+                acknowledged(&mut history, Time::ZERO, &report_of(0, VIDEO, 100, arrivals));
+            assert_eq!((seen(&reports), history.in_flight()), (vec![], Bytes(900)));
+            let outcomes: Vec<_> = history.outcomes().iter().map(|(p, ok)| (p.seq, *ok)).collect();
+            assert_eq!(outcomes, [(100, true)]);
+            assert_eq!(on_video(&mut history, 100, &[false, true]), [(2, true, false)]);
+        }
+    }
+
+    #[test]
+    fn packets_that_left_as_ect1_and_arrived_without_a_codepoint_are_counted() {
+        let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
+        for (seq, ecn) in [(0, Ecn::Ect1), (1, Ecn::Ect1), (2, Ecn::NotCapable)] {
+            history.sent(&numbered(Time::ZERO, (VIDEO, seq), ecn));
+        }
+        let bleached = arrival(Ecn::NotCapable, Time::ZERO);
+        let arrivals = vec![bleached, arrival(Ecn::Ect1, Time::ZERO), bleached];
+        acknowledged(&mut history, Time::ZERO, &report_of(0, VIDEO, 0, arrivals));
+        assert_eq!(history.reported(0).expect("totals").bleached, 1);
+    }
+
+    /// The number 100 comes again after 65,536 packets; the first packet that had it was lost.
+    #[test]
+    fn numbers_are_used_again_and_none_is_kept_for_ever() {
+        let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
+        for seq in 0..200_000_u32 {
+            let at = Time::from_micros(u64::from(seq));
+            history.sent(&numbered(at, (VIDEO, seq as u16), Ecn::Ect1));
+            if seq != 100 {
+                on_video(&mut history, seq as u16, &[true]);
+            }
+        }
+        assert_eq!((history.missing.len(), history.flight.len()), (1, 0));
+        assert_eq!(history.by_number.as_ref().map(HashMap::len), Some(0));
+        history.sent(&numbered(WINDOW + Time::from_secs(1), (VIDEO, 1), Ecn::Ect1));
+        assert_eq!((history.missing.len(), history.flight.len()), (0, 1));
+        assert_eq!(history.by_number.as_ref().map(HashMap::len), Some(1));
     }
 }

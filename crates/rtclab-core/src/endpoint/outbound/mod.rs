@@ -9,7 +9,6 @@ mod history;
 mod opus;
 mod packets;
 mod release;
-mod report_clock;
 mod reports;
 mod share;
 mod store;

@@ -8,6 +8,7 @@ mod goodbye;
 mod nack;
 mod remb;
 mod report;
+mod report_clock;
 mod sdes;
 mod twcc;
 mod twcc_chunk;
@@ -18,6 +19,7 @@ pub use goodbye::Goodbye;
 pub use nack::Nack;
 pub use remb::Remb;
 pub use report::{NtpTime, ReceiverReport, ReportBlock, SenderReport};
+pub use report_clock::ReportClock;
 pub use sdes::{SdesChunk, SourceDescription};
 pub use twcc::TransportFeedback;
 

@@ -1,4 +1,4 @@
-//! The far end's clock on the sender's time base.
+//! The clock of congestion control feedback on the sender's time base.
 
 use crate::units::Time;
 
@@ -7,13 +7,13 @@ const TICKS_PER_SECOND: i128 = 65_536;
 /// A timestamp that is further behind the last one is not one of an overtaken report: the clock was set.
 const MOST_BEHIND: i64 = 5 * TICKS_PER_SECOND as i64;
 
-/// Times of reports, from their timestamps: the first report was made when it arrived here, and others as much later
+/// Times of RFC 8888 reports, from their timestamps: the first report was made when it arrived here, and others as much later
 /// as their timestamps say. So arrival times have the resolution of the far end, and differ from its clock, and from
 /// this end's, by a constant.
 ///
 /// Source: libwebrtc f3ae3eb, `transport_feedback_adapter.cc`.
-#[derive(Default)]
-pub(super) struct ReportClock {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportClock {
     /// When the report arrived that the clock was set by.
     origin: Time,
     /// Ticks since then.
@@ -24,7 +24,7 @@ pub(super) struct ReportClock {
 
 impl ReportClock {
     /// The time of a report that arrives now.
-    pub(super) fn advance(&mut self, now: Time, timestamp: u32) -> Time {
+    pub fn advance(&mut self, now: Time, timestamp: u32) -> Time {
         // The shorter way around.
         let later = self.last.map(|last| i64::from(timestamp.wrapping_sub(last) as i32));
         self.last = Some(timestamp);
