@@ -59,6 +59,9 @@ pub enum SetupProfile {
 pub enum FeedbackKind {
     /// Transport-wide feedback of every packet.
     TransportWide,
+    /// Arrival and ECN codepoint of every packet, stream by stream (RFC 8888). Packets need no transport-wide sequence
+    /// number, and are ECN-capable.
+    Rfc8888,
     /// REMB from the receiver half of the congestion control.
     Remb {
         /// Whether a REMB is sent at once, in an extra report, or with the next regular report.
@@ -66,6 +69,14 @@ pub enum FeedbackKind {
         /// Whether the receiver half is told of packets that FEC recovers.
         with_recovered: bool,
     },
+}
+
+impl FeedbackKind {
+    /// Whether packets have the header extension with a transport-wide sequence number. A description with
+    /// `ack ccfb` drops it together with `transport-cc`: event logs of such calls of Chromium 156 have none.
+    pub const fn has_transport_sequence(self) -> bool {
+        !matches!(self, FeedbackKind::Rfc8888)
+    }
 }
 
 /// When reports are sent, and what they contain.
@@ -167,7 +178,7 @@ const CHROME_156: StackProfile = StackProfile {
 };
 
 /// All profiles, oldest first.
-pub const PROFILES: [StackProfile; 5] = [
+pub const PROFILES: [StackProfile; 6] = [
     CHROME_27,
     // The publication with its congestion controls does not say how losses were repaired: as in 2013.
     StackProfile { name: "chrome-45", repair: Repair::Hybrid2013, ..CHROME_52 },
@@ -182,6 +193,8 @@ pub const PROFILES: [StackProfile; 5] = [
         rate_accounting: RateAccounting::Payloads,
         ..CHROME_156
     },
+    // With the field trial WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/ at both ends.
+    StackProfile { name: "chrome-156-ccfb", feedback: FeedbackKind::Rfc8888, ..CHROME_156 },
 ];
 
 impl StackProfile {

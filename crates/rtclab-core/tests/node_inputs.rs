@@ -39,7 +39,7 @@ fn undisturbed_calls_are_connected_and_media_arrives_at_all_their_ends() {
     // A symmetric NAT has ports from 20 on, and without UDP only the relay can be reached.
     let inside = [1, 2, 5, 6, 8, 9, 10, 11];
     let expected = [vec![1, 5, 9, 11], vec![1], inside.to_vec(), inside.to_vec()];
-    for stack in 0..5 {
+    for stack in 0..6 {
         for nat in 1..=4 {
             // Video and audio; with and without a relay, signalling by a page, a browser's work, and a host.
             for flags in [0, 3, 4, 8, 8 + 16, 4 + 8, 32] {

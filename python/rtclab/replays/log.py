@@ -181,7 +181,8 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
 
 def _last_ms(log: EventLog) -> int:
     """Time of the last packet or feedback in the log."""
-    known = [log.tables[name]["at_ms"].max() for name in ("outgoing_rtp", "transport_feedback")]
+    heard = "outgoing_rtp", "transport_feedback", "congestion_feedback"
+    known = [log.tables[name]["at_ms"].max() for name in heard]
     return max(int(str(at_ms)) for at_ms in known if at_ms is not None)
 
 

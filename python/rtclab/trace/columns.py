@@ -185,6 +185,7 @@ TABLES: dict[str, TableDescription] = {
         | {
             "nackCount": _maybe(_integer("NACKs received")),
             "pliCount": _maybe(_integer("Requests for a key frame (PLI) received")),
+            "packetsSentWithEct1": _maybe(_integer("Packets sent as ECT(1); known with RFC 8888 feedback")),
         },
     ),
     "inbound_rtp": TableDescription(
@@ -257,6 +258,12 @@ TABLES: dict[str, TableDescription] = {
             ),
             "fecBytesReceived": _maybe(_integer("Payload bytes of FEC packets received")),
             "fecPacketsDiscarded": _maybe(_integer("FEC packets that were not needed")),
+            "packetsReceivedWithEct1": _maybe(
+                _integer("Packets received as ECT(1); known with RFC 8888 feedback")
+            ),
+            "packetsReceivedWithCe": _maybe(
+                _integer("Packets received with a mark of a queue; known with RFC 8888 feedback")
+            ),
         },
     ),
     "remote_inbound_rtp": TableDescription(
@@ -267,6 +274,13 @@ TABLES: dict[str, TableDescription] = {
             "fractionLost": _maybe(_number("Share of packets lost since the last report, 0 to 1")),
             "packetsLost": _maybe(_integer("Packets lost so far, as reported")),
             "jitter": _maybe(_number("Interarrival jitter in seconds, as reported")),
+            "packetsReportedAsLost": _maybe(_integer("Packets that RFC 8888 feedback reported as lost")),
+            "packetsReportedAsLostButRecovered": _maybe(
+                _integer("Of these, packets that it reported as received later")
+            ),
+            "packetsWithBleachedEct1Marking": _maybe(
+                _integer("Packets sent as ECT(1) that it reported as received without an ECN codepoint")
+            ),
         },
     ),
     "candidate_pair": TableDescription(
@@ -281,6 +295,9 @@ TABLES: dict[str, TableDescription] = {
             "bytesReceived": _maybe(_integer("Bytes received, without IP and UDP headers")),
             "packetsSent": _maybe(_integer("Packets sent")),
             "packetsReceived": _maybe(_integer("Packets received")),
+            "ccfbMessagesReceived": _maybe(
+                _integer("RTCP packets of RFC 8888 received; in W3C a statistic of the transport")
+            ),
         },
     ),
     "frames": TableDescription(

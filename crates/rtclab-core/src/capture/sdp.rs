@@ -87,18 +87,54 @@ impl Description {
     /// Writes the feedback that congestion control gets, and the header extensions that this needs.
     fn write_feedback(&self, payload_type: u8, text: &mut String) -> fmt::Result {
         let ids = ExtensionIds::CHROMIUM;
-        let feedback = match self.feedback {
-            FeedbackKind::TransportWide => "transport-cc",
-            FeedbackKind::Remb { .. } => "goog-remb",
-        };
-        write!(text, "a=rtcp-fb:{payload_type} {feedback}\r\n")?;
-        for (id, uri) in
-            [(ids.abs_send_time, ABS_SEND_TIME), (ids.transport_sequence, TRANSPORT_SEQUENCE)]
-        {
+        match self.feedback {
+            FeedbackKind::TransportWide => {
+                write!(text, "a=rtcp-fb:{payload_type} transport-cc\r\n")?;
+            }
+            FeedbackKind::Remb { .. } => write!(text, "a=rtcp-fb:{payload_type} goog-remb\r\n")?,
+            // It is about all payload types (RFC 8888, section 6).
+            FeedbackKind::Rfc8888 => write!(text, "a=rtcp-fb:* ack ccfb\r\n")?,
+        }
+        let number = ids.transport_sequence.filter(|_| self.feedback.has_transport_sequence());
+        for (id, uri) in [(ids.abs_send_time, ABS_SEND_TIME), (number, TRANSPORT_SEQUENCE)] {
             if let Some(id) = id {
                 write!(text, "a=extmap:{} {uri}\r\n", id.get())?;
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::{AudioConfig, Media};
+    use crate::media::repair::Repair;
+    use crate::network::NodeId;
+    use crate::units::{Bitrate, Time};
+
+    /// A description with RFC 8888 feedback has neither `transport-cc` nor its extension, and the other way around.
+    #[test]
+    fn feedback_and_the_extension_that_it_needs_are_described() {
+        let described = |feedback| {
+            let frame_ns = Time::from_millis(20);
+            let audio = AudioConfig { bitrate_bps: Bitrate::from_kbps(32), frame_ns };
+            let media = Media::Audio(audio);
+            let stream = StreamConfig { ssrc: 1, repair_ssrc: 0, media, repair: Repair::None };
+            let from = Address { node: NodeId(0), port: 0 };
+            let flow = "alice->bob".to_owned();
+            let sockets = [SocketAddrV4::new([10, 0, 0, 1].into(), 5_000)];
+            write(&[Description { from, flow, streams: vec![stream], feedback }], &sockets)
+        };
+        for (feedback, line, has_extension) in [
+            (FeedbackKind::TransportWide, "a=rtcp-fb:111 transport-cc\r\n", true),
+            (FeedbackKind::Rfc8888, "a=rtcp-fb:* ack ccfb\r\n", false),
+        ] {
+            let text = described(feedback);
+            assert_eq!(text.matches("a=rtcp-fb").count(), 1);
+            assert!(text.contains(line), "{text}");
+            assert_eq!(text.contains(TRANSPORT_SEQUENCE), has_extension);
+            assert!(text.contains(ABS_SEND_TIME));
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
 use crate::packet::{Address, Described, Kind};
-use crate::stack::StackProfile;
+use crate::stack::{FeedbackKind, StackProfile};
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,8 @@ impl AudioConfig {
     }
 
     /// Rate on the wire, headers included.
-    pub(super) fn wire_rate(&self) -> Bitrate {
-        let size = packet_size(Repair::None, Kind::Audio, self.payload().0);
+    pub(super) fn wire_rate(&self, feedback: FeedbackKind) -> Bitrate {
+        let size = packet_size(feedback, Repair::None, Kind::Audio, self.payload().0);
         let bits = u128::from(size.bits()) * 1_000_000_000;
         Bitrate((bits / u128::from(self.frame_ns.0.max(1))) as u64)
     }
@@ -110,7 +110,7 @@ impl Direction {
         let mut audio = 0;
         for stream in &self.streams {
             match stream.media {
-                Media::Audio(config) => audio += config.wire_rate().0,
+                Media::Audio(config) => audio += config.wire_rate(self.stack.feedback).0,
                 Media::Video(VideoConfig { start_bps, min_bps, max_bps, .. }) => {
                     has_video = true;
                     for (sum, rate) in video.iter_mut().zip([start_bps, min_bps, max_bps]) {

@@ -4,17 +4,27 @@ use crate::media::repair::Repair;
 use crate::packet::{IP_UDP_BYTES, Kind, SRTP_BYTES};
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{red, rtx};
+use crate::stack::FeedbackKind;
 use crate::units::Bytes;
 
 /// RTP clock rate of video, in Hz.
 pub(super) const VIDEO_CLOCK: u64 = 90_000;
 /// RTP clock rate of Opus, in Hz.
 pub(super) const AUDIO_CLOCK: u64 = 48_000;
-/// Header size of every RTP packet: fixed part, abs-send-time, transport-wide sequence number.
-pub(super) const RTP_HEADER_BYTES: u64 = 24;
+
+/// Header size of every RTP packet: 12 bytes, 4 before extensions, 4 of abs-send-time, and 3 of the transport-wide
+/// sequence number with 1 of padding, if there is one.
+pub(super) const fn rtp_header_bytes(feedback: FeedbackKind) -> u64 {
+    if feedback.has_transport_sequence() { 24 } else { 20 }
+}
 
 /// IP total length of an RTP packet. For FEC, `payload` is everything after the RED header.
-pub(super) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
+pub(super) fn packet_size(
+    feedback: FeedbackKind,
+    repair: Repair,
+    kind: Kind,
+    payload: u64,
+) -> Bytes {
     let red = if repair.uses_red() { red::HEADER_BYTES } else { 0 };
     let before = match kind {
         Kind::Video => red + DESCRIPTOR_BYTES,
@@ -23,5 +33,5 @@ pub(super) fn packet_size(repair: Repair, kind: Kind, payload: u64) -> Bytes {
         Kind::Fec => red,
         Kind::Audio | Kind::Padding => 0,
     };
-    Bytes(IP_UDP_BYTES + RTP_HEADER_BYTES + before as u64 + payload + SRTP_BYTES)
+    Bytes(IP_UDP_BYTES + rtp_header_bytes(feedback) + before as u64 + payload + SRTP_BYTES)
 }

@@ -14,6 +14,8 @@ pub(super) struct Outbox {
     pub(super) addresses: Addresses,
     /// Where the far end is, as far as this end knows.
     destination: Address,
+    /// Codepoint of RTCP.
+    rtcp_ecn: Ecn,
     queue: VecDeque<Transmit>,
     signals: VecDeque<Signal>,
 }
@@ -21,7 +23,8 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(addresses: Addresses) -> Self {
         let destination = addresses.remote;
-        Outbox { addresses, destination, queue: VecDeque::new(), signals: VecDeque::new() }
+        let (rtcp_ecn, queue, signals) = (Ecn::NotCapable, VecDeque::new(), VecDeque::new());
+        Outbox { addresses, destination, rtcp_ecn, queue, signals }
     }
 
     /// Sends everything to the address that a check of the far end came from: behind a NAT the far end may have
@@ -50,6 +53,15 @@ impl Outbox {
         size
     }
 
+    /// Sends RTCP from now on as ECT(1) if an RTP packet with this codepoint was ECT(1), as libwebrtc does with RFC 8888
+    /// (f3ae3eb).
+    pub(super) fn answer_ecn(&mut self, received: Ecn) {
+        self.rtcp_ecn = match received {
+            Ecn::Ect1 | Ecn::CongestionExperienced => Ecn::Ect1,
+            Ecn::Ect0 | Ecn::NotCapable => Ecn::NotCapable,
+        };
+    }
+
     /// Sends RTCP packets in one datagram, unless one of them does not fit its wire format.
     pub(super) fn send_rtcp(
         &mut self,
@@ -57,7 +69,7 @@ impl Outbox {
         packets: impl Into<std::sync::Arc<[RtcpPacket]>>,
     ) {
         if let Some(rtcp) = Rtcp::new(packets) {
-            self.forward(Past::new(now), Datagram::new(Ecn::NotCapable, Content::Rtcp(rtcp)));
+            self.forward(Past::new(now), Datagram::new(self.rtcp_ecn, Content::Rtcp(rtcp)));
         }
     }
 

@@ -41,6 +41,11 @@ impl Peer {
                     self.sender.on_transport_feedback(now, feedback)?;
                     self.observe_feedback();
                 }
+                RtcpPacket::CongestionFeedback(feedback) => {
+                    self.counters.ccfb_messages += 1;
+                    self.sender.on_congestion_feedback(now, feedback)?;
+                    self.observe_feedback();
+                }
                 RtcpPacket::Nack(nack) => {
                     self.sender.on_nack(now, nack.media_ssrc, &nack.lost, &mut self.events);
                 }
@@ -58,7 +63,6 @@ impl Peer {
                 }
                 RtcpPacket::SourceDescription(_)
                 | RtcpPacket::Goodbye(_)
-                | RtcpPacket::CongestionFeedback(_)
                 | RtcpPacket::Unknown { .. } => {}
             }
         }

@@ -62,6 +62,8 @@ row! {
         nack_count: Option<u64> = "nackCount",
         /// Requests for a key frame received.
         pli_count: Option<u64> = "pliCount",
+        /// Packets of all kinds sent as ECT(1); known with RFC 8888 feedback.
+        packets_sent_with_ect1: Option<u64> = "packetsSentWithEct1",
     }
 }
 
@@ -152,6 +154,10 @@ row! {
         inserted_samples_for_deceleration: Option<u64> = "insertedSamplesForDeceleration",
         /// Samples removed to speed playout up.
         removed_samples_for_acceleration: Option<u64> = "removedSamplesForAcceleration",
+        /// Packets of all kinds received as ECT(1); known with RFC 8888 feedback.
+        packets_received_with_ect1: Option<u64> = "packetsReceivedWithEct1",
+        /// Packets of all kinds received with a mark; known with RFC 8888 feedback.
+        packets_received_with_ce: Option<u64> = "packetsReceivedWithCe",
     }
 }
 
@@ -170,6 +176,13 @@ row! {
         packets_lost: i64 = "packetsLost",
         /// Interarrival jitter in seconds.
         jitter: f64 = "jitter",
+        /// Packets of all kinds that RFC 8888 feedback reported as lost.
+        packets_reported_as_lost: Option<u64> = "packetsReportedAsLost",
+        /// Of these, packets that it reported as received later.
+        packets_reported_as_lost_but_recovered: Option<u64> =
+            "packetsReportedAsLostButRecovered",
+        /// Packets sent as ECT(1) that it reported as received without an ECN codepoint.
+        packets_with_bleached_ect1_marking: Option<u64> = "packetsWithBleachedEct1Marking",
     }
 }
 
@@ -188,5 +201,7 @@ row! {
         packets_sent: u64 = "packetsSent",
         /// IP packets received.
         packets_received: u64 = "packetsReceived",
+        /// RTCP packets of RFC 8888 received.
+        ccfb_messages_received: Option<u64> = "ccfbMessagesReceived",
     }
 }

@@ -1,13 +1,15 @@
 //! Collects what getStats would report.
 
 use super::Peer;
+use super::config::Direction;
 use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::inbound::{InboundAudio, InboundVideo, Reception, Retransmitted};
+use super::inbound::{InboundAudio, InboundVideo, Marks, Reception, Retransmitted};
 use super::outbound::OutboundStream;
 use super::statistics::{CandidatePair, InboundRtp, OutboundRtp, RemoteInboundRtp, Statistics};
 use crate::media::playout::{Playout, PlayoutDetails};
 use crate::packet::Kind;
 use crate::rtp::rtcp::ReportBlock;
+use crate::stack::FeedbackKind;
 use crate::units::{Bytes, Time};
 
 /// Most reporters on a stream that are told apart, as many as libwebrtc keeps receiver reference times of
@@ -64,6 +66,8 @@ impl Remote {
 pub(super) struct Counters {
     received_packets: u64,
     received_bytes: u64,
+    /// RTCP packets of RFC 8888 received.
+    pub(super) ccfb_messages: u64,
     remotes: Vec<Remote>,
     /// When statistics were last reported, or when the connection was established.
     reported: Time,
@@ -126,26 +130,49 @@ impl Peer {
         // Out and in at both ends.
         let in_hosts = self.config.sends.stack.socket_way * 4;
         let elapsed = now.saturating_sub(counters.reported);
+        let uses_ecn = |direction: &Direction| direction.stack.feedback == FeedbackKind::Rfc8888;
+        let sends_ecn = uses_ecn(&self.config.sends);
+        let receives_ecn = uses_ecn(&self.config.receives);
         let (mut packets_sent, mut bytes_sent) = (0, 0);
         let mut outbound = Vec::new();
         for stream in &self.sender.streams {
-            let row = outbound_rtp(elapsed, stream, &mut counters.frames_sent);
+            let row = OutboundRtp {
+                packets_sent_with_ect1: sends_ecn.then_some(stream.sent_with_ect1),
+                ..outbound_rtp(elapsed, stream, &mut counters.frames_sent)
+            };
             packets_sent += row.packets_sent;
             bytes_sent += row.bytes_sent + row.header_bytes_sent;
             outbound.push(row);
         }
         let videos = self.receiver.videos.iter().filter(|video| video.reception.packets > 0);
-        let mut inbound: Vec<_> =
-            videos.map(|v| inbound_video(elapsed, v, &mut counters.frames_shown)).collect();
+        let mut inbound: Vec<_> = videos
+            .map(|v| (inbound_video(elapsed, v, &mut counters.frames_shown), v.marks))
+            .collect();
         let audios = self.receiver.audios.iter_mut().filter(|audio| audio.reception.packets > 0);
-        inbound.extend(audios.map(|audio| inbound_audio(now, audio)));
+        inbound.extend(audios.map(|audio| (inbound_audio(now, audio), audio.marks)));
+        let with_marks = |(row, marks): (InboundRtp, Marks)| InboundRtp {
+            packets_received_with_ect1: receives_ecn.then_some(marks.ect1),
+            packets_received_with_ce: receives_ecn.then_some(marks.congestion_experienced),
+            ..row
+        };
+        let inbound = inbound.into_iter().map(with_marks).collect();
         let kind_of = |ssrc: u32| {
             let stream = self.sender.streams.iter().find(|stream| stream.config.ssrc == ssrc);
             stream.map(|stream| kind(stream.config.is_video()))
         };
         let remotes = counters.remotes.iter();
-        let remote_inbound =
-            remotes.filter_map(|remote| remote_inbound(remote, in_hosts, &kind_of)).collect();
+        let remote_inbound = remotes
+            .filter_map(|remote| {
+                let row = remote_inbound(remote, in_hosts, &kind_of)?;
+                let reported = self.sender.reported(remote.ssrc);
+                Some(RemoteInboundRtp {
+                    packets_reported_as_lost: reported.map(|r| r.lost),
+                    packets_reported_as_lost_but_recovered: reported.map(|r| r.recovered),
+                    packets_with_bleached_ect1_marking: reported.map(|r| r.bleached),
+                    ..row
+                })
+            })
+            .collect();
         counters.reported = now;
         Statistics {
             outbound,
@@ -158,6 +185,7 @@ impl Peer {
                 bytes_received: counters.received_bytes,
                 packets_sent,
                 packets_received: counters.received_packets,
+                ccfb_messages_received: sends_ecn.then_some(counters.ccfb_messages),
             },
         }
     }
@@ -204,6 +232,7 @@ fn outbound_rtp(
         frames_per_second: frames.map(|count| growth(frames_sent, ssrc, count, elapsed)),
         nack_count: is_video.then_some(stream.nack_count),
         pli_count: is_video.then_some(stream.pli_count),
+        packets_sent_with_ect1: None,
     }
 }
 
@@ -257,6 +286,8 @@ fn inbound(
         concealment_events: None,
         inserted_samples_for_deceleration: None,
         removed_samples_for_acceleration: None,
+        packets_received_with_ect1: None,
+        packets_received_with_ce: None,
     }
 }
 
@@ -354,6 +385,9 @@ fn remote_inbound(
         fraction_lost: f64::from(block.fraction_lost) / 256.0,
         packets_lost: i64::from(block.cumulative_lost),
         jitter: f64::from(block.jitter) / clock as f64,
+        packets_reported_as_lost: None,
+        packets_reported_as_lost_but_recovered: None,
+        packets_with_bleached_ect1_marking: None,
     })
 }
 

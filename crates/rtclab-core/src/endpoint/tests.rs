@@ -1,5 +1,6 @@
 //! Short calls between two ends in virtual time, without network, record or simulator.
 
+mod congestion_feedback;
 mod control;
 mod forwarding;
 mod hostile;
@@ -14,7 +15,7 @@ use crate::media::codec::Codec;
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
-use crate::packet::{Described, Kind, Past, Rtp};
+use crate::packet::{Described, Ecn, Kind, Past, Rtp};
 use crate::rtp::RtcpPacket;
 use crate::stack::StackProfile;
 use crate::units::Bitrate;
@@ -176,6 +177,8 @@ struct Pair<A = Peer, B = Peer> {
     alice: A,
     bob: B,
     fate: Fate,
+    /// What the way does to the codepoints of packets.
+    ecn: fn(Ecn) -> Ecn,
     /// How long a picture takes to encode when a peer requests it.
     encoding: Time,
     now: Time,
@@ -192,6 +195,7 @@ impl<A: End, B: End> Pair<A, B> {
             alice,
             bob,
             fate: Box::new(|_| vec![DELAY]),
+            ecn: |ecn| ecn,
             encoding: Time::ZERO,
             now: Time::ZERO,
             in_transit: Vec::new(),
@@ -253,7 +257,9 @@ impl<A: End, B: End> Pair<A, B> {
             for delay in (self.fate)(&sent) {
                 let at = now + delay;
                 let place = self.in_transit.partition_point(|other| other.0 <= at);
-                self.in_transit.insert(place, (at, 1 - index, sent.datagram.clone()));
+                let ecn = (self.ecn)(sent.datagram.ecn);
+                let datagram = Datagram { ecn, ..sent.datagram.clone() };
+                self.in_transit.insert(place, (at, 1 - index, datagram));
             }
             self.sent.push(sent);
         }

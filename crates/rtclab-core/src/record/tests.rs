@@ -141,6 +141,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "framesPerSecond",
                 "nackCount",
                 "pliCount",
+                "packetsSentWithEct1",
             ],
         ),
         (
@@ -189,12 +190,24 @@ fn tables_have_the_columns_of_the_contract() {
                 "concealmentEvents",
                 "insertedSamplesForDeceleration",
                 "removedSamplesForAcceleration",
+                "packetsReceivedWithEct1",
+                "packetsReceivedWithCe",
             ],
         ),
         (
             "remote_inbound_rtp",
             &WHOSE,
-            &["ssrc", "kind", "roundTripTime", "fractionLost", "packetsLost", "jitter"],
+            &[
+                "ssrc",
+                "kind",
+                "roundTripTime",
+                "fractionLost",
+                "packetsLost",
+                "jitter",
+                "packetsReportedAsLost",
+                "packetsReportedAsLostButRecovered",
+                "packetsWithBleachedEct1Marking",
+            ],
         ),
         (
             "candidate_pair",
@@ -206,6 +219,7 @@ fn tables_have_the_columns_of_the_contract() {
                 "bytesReceived",
                 "packetsSent",
                 "packetsReceived",
+                "ccfbMessagesReceived",
             ],
         ),
         (

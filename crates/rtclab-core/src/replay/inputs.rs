@@ -2,7 +2,7 @@
 
 use super::ReplayError;
 use crate::event_log::{EventLog, NO_VALUE};
-use crate::packet::Kind;
+use crate::packet::{Ecn, Kind};
 use crate::rtp::{AbsSendTime, SeqUnwrapper, Unwrapper};
 use crate::table::Column;
 use crate::units::{Bitrate, Bytes, Time};
@@ -48,6 +48,7 @@ pub(super) struct ReplayInput {
 pub(super) enum What {
     Sent(Packet),
     Transport(Vec<Acknowledged>),
+    Congestion(CongestionReport),
     Reports(Reports),
     Remb(Bitrate),
     /// The route has changed, and the control starts anew.
@@ -57,7 +58,7 @@ pub(super) enum What {
 /// A packet that was sent.
 #[derive(Clone, Copy)]
 pub(super) struct Packet {
-    /// Transport-wide sequence number, unwrapped.
+    /// Transport-wide sequence number, unwrapped; its place in order of sending if packets have none.
     pub(super) seq: i64,
     pub(super) size: Bytes,
     pub(super) kind: Kind,
@@ -88,6 +89,22 @@ pub(super) struct Acknowledged {
     pub(super) seq: u16,
     /// Arrival in whole milliseconds since the first one of the log; `None` if it had not arrived.
     pub(super) arrival_ms: Option<i64>,
+}
+
+/// Feedback of RFC 8888.
+pub(super) struct CongestionReport {
+    /// Time of the report, in 1/65536 s.
+    pub(super) timestamp: u32,
+    pub(super) entries: Vec<NamedPacket>,
+}
+
+/// An entry of RFC 8888 feedback.
+pub(super) struct NamedPacket {
+    /// SSRC and sequence number.
+    pub(super) number: (u32, u16),
+    /// How long the far end held the packet, if it knows that, and its ECN codepoint; `None` if the packet had not
+    /// arrived.
+    pub(super) arrival: Option<(Option<Time>, Ecn)>,
 }
 
 /// The report blocks of one RTCP datagram about our streams, taken together.
@@ -122,27 +139,29 @@ impl Inputs {
     pub(super) fn read(log: &EventLog, sent_ms: &[i64]) -> Result<Inputs, ReplayError> {
         let source = LogTables(log);
         let mut all: Vec<(i64, Rank, What)> = Vec::new();
-        let mut packets = source.packets(sent_ms);
-        let feedback = source.transport_feedback();
-        if feedback.is_empty() && !source.ints("congestion_feedback", "at_ms").is_empty() {
-            return Err(ReplayError::Log(
-                "the log has RFC 8888 feedback, which a replay cannot read yet; \
-                 expected transport-wide feedback (RTCP 205/15)",
-            ));
-        }
+        let feedback = source.feedback();
+        let is_by_stream =
+            feedback.first().is_some_and(|(_, what)| matches!(what, What::Congestion(_)));
+        let mut packets = match is_by_stream {
+            true => source.packets(sent_ms),
+            false => source.numbered_packets(sent_ms),
+        };
         if packets.is_empty() {
-            return Err(ReplayError::Log(
-                "the log has no sent packet with a transport-wide sequence number",
-            ));
+            return Err(ReplayError::Log(match is_by_stream {
+                true => "the log has no sent packet",
+                false => "the log has no sent packet with a transport-wide sequence number",
+            }));
         }
         source.assign_probes(&mut packets);
         let has_send_times = packets.iter().any(|sent| sent.packet.rtp.abs_send_time.is_some());
         let has_video = packets.iter().any(|sent| sent.packet.kind != Kind::Audio);
         if feedback.is_empty() {
-            return Err(ReplayError::Log("the log has no transport-wide feedback (RTCP 205/15)"));
+            return Err(ReplayError::Log(
+                "the log has no feedback on packets: neither transport-wide (RTCP 205/15) nor RFC 8888 (205/11)",
+            ));
         }
         all.extend(source.routes().into_iter().map(|at| (at, Rank::Route, What::Route)));
-        all.extend(feedback.into_iter().map(|(at, all)| (at, Rank::Heard, What::Transport(all))));
+        all.extend(feedback.into_iter().map(|(at, what)| (at, Rank::Heard, what)));
         all.extend(source.reports().into_iter().map(|(at, r)| (at, Rank::Heard, What::Reports(r))));
         all.extend(source.rembs().into_iter().map(|(at, r)| (at, Rank::Heard, What::Remb(r))));
         all.extend(packets.into_iter().map(|p| (p.send_ms, Rank::Sent, What::Sent(p.packet))));
@@ -280,7 +299,35 @@ impl<'a> LogTables<'a> {
     }
 
     /// The sent packets with a transport-wide sequence number, in order of sending.
+    fn numbered_packets(&self, sent_ms: &[i64]) -> Vec<LoggedPacket> {
+        let numbers = self.ints("outgoing_rtp", "transport_seq");
+        let at = self.ints("outgoing_rtp", "at_ms");
+        let mut rows: Vec<usize> = (0..at.len()).filter(|row| numbers[*row] >= 0).collect();
+        rows.sort_by_key(|row| at[*row]);
+        let mut unwrapper = SeqUnwrapper::default();
+        let mut packets = self.read_packets(sent_ms, &rows);
+        for (sent, row) in packets.iter_mut().zip(rows) {
+            sent.packet.seq = unwrapper.unwrap(numbers[row] as u16);
+        }
+        packets.sort_by_key(|sent| sent.packet.seq);
+        packets.dedup_by_key(|sent| sent.packet.seq);
+        packets
+    }
+
+    /// All sent packets, numbered in order of sending: of packets of the same millisecond, abs-send-time knows it.
     fn packets(&self, sent_ms: &[i64]) -> Vec<LoggedPacket> {
+        let (at, clock) = (self.ints("outgoing_rtp", "at_ms"), self.abs_send_clock());
+        let abs_send_time = self.ints("outgoing_rtp", "abs_send_time");
+        let mut rows: Vec<usize> = (0..at.len()).collect();
+        let left_ms = |row: &usize| clock.left_ms(at[*row], abs_send_time[*row]);
+        rows.sort_by(|a, b| left_ms(a).total_cmp(&left_ms(b)));
+        let mut packets = self.read_packets(sent_ms, &rows);
+        packets.iter_mut().zip(0..).for_each(|(sent, seq)| sent.packet.seq = seq);
+        packets
+    }
+
+    /// The packets in these rows, not numbered yet.
+    fn read_packets(&self, sent_ms: &[i64], rows: &[usize]) -> Vec<LoggedPacket> {
         let ints = |name| self.ints("outgoing_rtp", name);
         let audio: HashSet<i64> = self.ints("audio_send_config", "ssrc").iter().copied().collect();
         let rtx: HashSet<i64> =
@@ -288,13 +335,9 @@ impl<'a> LogTables<'a> {
         let (at, abs_send_time) = (ints("at_ms"), ints("abs_send_time"));
         let (payload, padding) = (ints("payload_bytes"), ints("padding_bytes"));
         let clock = self.abs_send_clock();
-        let mut rows: Vec<usize> =
-            (0..at.len()).filter(|row| ints("transport_seq")[*row] >= 0).collect();
-        rows.sort_by_key(|row| at[*row]);
-        let (overheads, mut unwrapper) = (self.overheads(), SeqUnwrapper::default());
-        let mut packets: Vec<LoggedPacket> = rows
-            .into_iter()
-            .map(|row| {
+        let overheads = self.overheads();
+        rows.iter()
+            .map(|&row| {
                 let overhead = overheads.iter().take_while(|(since, _)| *since <= at[row]).last();
                 let overhead = overhead.map_or(IPV4_BYTES, |(_, bytes)| *bytes);
                 let parts = [payload[row], ints("header_bytes")[row], padding[row], overhead];
@@ -308,7 +351,6 @@ impl<'a> LogTables<'a> {
                 };
                 let seen = sent_ms.get(row).copied().filter(|known| *known != NO_VALUE);
                 let send_ms = seen.unwrap_or_else(|| clock.send_ms(at[row], abs_send_time[row]));
-                let seq = unwrapper.unwrap(ints("transport_seq")[row] as u16);
                 let size = Bytes(size.min(MOST_BYTES) as u64);
                 let content = payload[row].saturating_add(padding[row]).clamp(0, MOST_BYTES);
                 let known = Some(abs_send_time[row]).filter(|bits| *bits != NO_VALUE);
@@ -319,13 +361,10 @@ impl<'a> LogTables<'a> {
                     abs_send_time: known.map(|bits| AbsSendTime::from_bits(bits as u32)),
                     payload: Bytes(content as u64),
                 };
-                let packet = Packet { seq, size, kind, cluster: None, rtp };
+                let packet = Packet { seq: 0, size, kind, cluster: None, rtp };
                 LoggedPacket { send_ms, at_ms: at[row], packet }
             })
-            .collect();
-        packets.sort_by_key(|sent| sent.packet.seq);
-        packets.dedup_by_key(|sent| sent.packet.seq);
-        packets
+            .collect()
     }
 
     /// The clock of abs-send-time: the clock of the log plus the difference to the wall clock when it began.
@@ -371,6 +410,40 @@ impl<'a> LogTables<'a> {
                 waiting.pop_front();
             }
         }
+    }
+
+    /// The feedback on packets that came in: RFC 8888 if there is no transport-wide feedback.
+    fn feedback(&self) -> Vec<(i64, What)> {
+        let numbered = self.transport_feedback();
+        if !numbered.is_empty() {
+            return numbered.into_iter().map(|(at, all)| (at, What::Transport(all))).collect();
+        }
+        let by_stream = self.congestion_feedback().into_iter();
+        by_stream.map(|(at, report)| (at, What::Congestion(report))).collect()
+    }
+
+    /// The RFC 8888 feedback that came in, one entry per RTCP packet.
+    fn congestion_feedback(&self) -> Vec<(i64, CongestionReport)> {
+        let ints = |name| self.ints("congestion_feedback", name);
+        let (at, sent, timestamps) = (ints("at_ms"), ints("sent"), ints("report_timestamp"));
+        let mut all: Vec<(i64, CongestionReport)> = Vec::new();
+        let mut last = None;
+        for row in (0..at.len()).filter(|row| sent[*row] == 0) {
+            let key = (at[row], timestamps[row], ints("ssrc")[row]);
+            if last != Some(key) {
+                let timestamp = timestamps[row] as u32;
+                all.push((at[row], CongestionReport { timestamp, entries: Vec::new() }));
+                last = Some(key);
+            }
+            let (held, ecn) = (ints("arrival_offset_ns")[row], ints("ecn")[row]);
+            let held = (held != NO_VALUE).then_some(Time(held.max(0) as u64));
+            let arrival = (ecn != NO_VALUE).then(|| (held, Ecn::from_bits(ecn as u8)));
+            let number = (ints("media_ssrc")[row] as u32, ints("seq")[row] as u16);
+            if let Some((_, report)) = all.last_mut() {
+                report.entries.push(NamedPacket { number, arrival });
+            }
+        }
+        all
     }
 
     /// The transport-wide feedback that came in, one entry per RTCP packet.
@@ -454,15 +527,23 @@ struct AbsSendClock {
 impl AbsSendClock {
     /// When a packet left the socket, in whole milliseconds of the log's clock.
     fn send_ms(&self, at_ms: i64, abs_send_time: i64) -> i64 {
-        let Some(ahead_ms) = self.ahead_ms.filter(|_| abs_send_time != NO_VALUE) else {
-            return at_ms;
-        };
+        match self.later_ms(at_ms, abs_send_time) {
+            Some(later_ms) => at_ms + (later_ms + TO_SOCKET_MS).floor() as i64,
+            None => at_ms,
+        }
+    }
+
+    /// When a packet left the pacer, in milliseconds of the log's clock, as finely as is known.
+    fn left_ms(&self, at_ms: i64, abs_send_time: i64) -> f64 {
+        at_ms as f64 + self.later_ms(at_ms, abs_send_time).unwrap_or(0.0)
+    }
+
+    /// How much later than the log says a packet left the pacer; `None` if its abs-send-time does not say.
+    fn later_ms(&self, at_ms: i64, abs_send_time: i64) -> Option<f64> {
+        let ahead_ms = self.ahead_ms.filter(|_| abs_send_time != NO_VALUE)?;
         let there_ms = abs_send_time as f64 / ABS_SEND_TIME_PER_MS - ahead_ms;
         let range = ABS_SEND_TIME_RANGE_MS;
         let later_ms = (there_ms - at_ms as f64 + range / 2.0).rem_euclid(range) - range / 2.0;
-        if later_ms.abs() > PLAUSIBLE_MS {
-            return at_ms;
-        }
-        at_ms + (later_ms + TO_SOCKET_MS).floor() as i64
+        (later_ms.abs() <= PLAUSIBLE_MS).then_some(later_ms)
     }
 }

@@ -19,7 +19,8 @@ use crate::cc::{
     RateBounds, ReceivedPacket, SenderState,
 };
 use crate::event_log::EventLog;
-use crate::packet::{Ecn, Kind};
+use crate::packet::Kind;
+use crate::rtp::rtcp::ArrivalOffset;
 use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
 use crate::units::{Bitrate, RemoteTime, Time};
 use arrivals::{RembRow, ReplayedReceiver};
@@ -197,11 +198,14 @@ impl Receiving {
     /// Hands over the packets that a feedback reports as received, in order of arrival. Returns the REMBs that
     /// the receiver sends meanwhile.
     fn receive(&mut self, reports: &[PacketReport]) -> Result<Vec<Bitrate>, ReplayError> {
-        let arrived = |report: &PacketReport| Some((report.received?, report.sent.transport_seq));
-        let mut arrivals: Vec<(RemoteTime, i64)> = reports.iter().filter_map(arrived).collect();
-        arrivals.sort();
+        let arrived = |report: &PacketReport| {
+            let ecn = report.ecn.unwrap_or_default();
+            Some((report.received?, report.sent.transport_seq, ecn))
+        };
+        let mut arrivals: Vec<_> = reports.iter().filter_map(arrived).collect();
+        arrivals.sort_by_key(|(received, seq, _)| (*received, *seq));
         let mut rembs = Vec::new();
-        for (received, seq) in arrivals {
+        for (received, seq, ecn) in arrivals {
             let Some(packet) = self.sent.remove(&seq) else { continue };
             let first = *self.first.get_or_insert(received);
             let packet = ReceivedPacket {
@@ -214,7 +218,7 @@ impl Receiving {
                 rtp_timestamp: packet.rtp.timestamp,
                 abs_send_time: packet.rtp.abs_send_time,
                 transport_seq: Some(seq as u16),
-                ecn: Ecn::NotCapable,
+                ecn,
             };
             self.receiver.receive(&packet, &mut |_, rate, _| rembs.push(rate))?;
         }
@@ -296,19 +300,11 @@ impl<'a> Replay<'a> {
             }
             What::Transport(feedback) => {
                 let reports = self.history.acknowledge(feedback);
-                if let Some(receiving) = &mut self.receiving {
-                    for rate in receiving.receive(&reports)? {
-                        self.rembs.push(RembRow { at: now, rate: rate.0 });
-                        self.controller.on_feedback(now, Feedback::Remb(rate)).map_err(failed)?;
-                    }
-                    self.observe(now);
-                } else if !reports.is_empty() {
-                    let in_flight = self.history.in_flight();
-                    let packets =
-                        Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
-                    self.controller.on_feedback(now, packets).map_err(failed)?;
-                    self.observe(now);
-                }
+                self.report(now, &reports, RESOLUTION)?;
+            }
+            What::Congestion(report) => {
+                let reports = self.history.acknowledge_by_number(now, report);
+                self.report(now, &reports, ArrivalOffset::RESOLUTION)?;
             }
             What::Reports(report) => {
                 let &inputs::Reports { lost, expected, fraction, rtt } = report;
@@ -330,6 +326,29 @@ impl<'a> Replay<'a> {
             }
         }
         self.record(now)
+    }
+
+    /// Hands reports on packets to the control, or their arrivals to its receiving half.
+    fn report(
+        &mut self,
+        now: Time,
+        reports: &[PacketReport],
+        resolution: Time,
+    ) -> Result<(), ReplayError> {
+        let failed = |error| ReplayError::Control(now, error);
+        if let Some(receiving) = &mut self.receiving {
+            for rate in receiving.receive(reports)? {
+                self.rembs.push(RembRow { at: now, rate: rate.0 });
+                self.controller.on_feedback(now, Feedback::Remb(rate)).map_err(failed)?;
+            }
+            self.observe(now);
+        } else if !reports.is_empty() {
+            let in_flight = self.history.in_flight();
+            let packets = Feedback::Packets { reports, in_flight, resolution };
+            self.controller.on_feedback(now, packets).map_err(failed)?;
+            self.observe(now);
+        }
+        Ok(())
     }
 
     /// The number of the probe that our control wanted when the browser made this one.

@@ -70,6 +70,45 @@ impl Log {
         Log { tables }
     }
 
+    /// The same with RFC 8888 feedback in place of the transport-wide numbers and feedback. A report is made 50 ms before it
+    /// arrives, when a packet of 20 ms before has been there for 0 ms, and the two before it for 20 and 40 ms.
+    fn by_stream(self) -> Log {
+        let log = self.read();
+        let source = |name, column: &str| -> Vec<i64> {
+            let table = log.tables.iter().find(|known| known.name == name).expect("the table");
+            let (_, values) = table.columns.iter().find(|(name, _)| *name == column).expect("it");
+            match values {
+                Column::Int(values) => values.clone(),
+                _ => panic!("{column} is no integer column"),
+            }
+        };
+        let seqs = source("transport_feedback", "transport_seq");
+        let of = |value: &dyn Fn(i64) -> i64| seqs.iter().map(|s| value(*s)).collect::<Vec<_>>();
+        let numbers = source("outgoing_rtp", "transport_seq");
+        let none = vec![NO_VALUE; numbers.len()];
+        let mut tables = log.tables;
+        tables.retain(|table| table.name != "transport_feedback");
+        for (name, column) in tables.iter_mut().flat_map(|table| &mut table.columns) {
+            if *name == "transport_seq" {
+                *column = Column::Int(none.clone());
+            }
+        }
+        tables.push(table(
+            "congestion_feedback",
+            &[
+                ("at_ms", &of(&|seq| WRITABLE_MS + 100 + 20 * (seq / 3 * 3 + 2) + 100)),
+                ("sent", &of(&|_| 0)),
+                ("ssrc", &of(&|_| 1)),
+                ("report_timestamp", &of(&|seq| (20 * (seq / 3 * 3 + 2)) * 65_536 / 1_000)),
+                ("media_ssrc", &of(&|_| VIDEO)),
+                ("seq", &seqs),
+                ("arrival_offset_ns", &of(&|seq| (2 - seq % 3) * 20_000_000)),
+                ("ecn", &of(&|_| 1)),
+            ],
+        ));
+        Log { tables }
+    }
+
     fn with(mut self, more: Table) -> Log {
         self.tables.retain(|known| known.name != more.name);
         self.tables.push(more);
@@ -414,10 +453,10 @@ fn a_log_without_packets_or_feedback_or_of_days_cannot_be_replayed() {
         error.to_string()
     };
     assert!(failure(Log { tables: Vec::new() }).contains("no sent packet"));
-    assert!(failure(Log::of(2)).contains("no transport-wide feedback"));
-    let ccfb = table("congestion_feedback", &[("at_ms", &[WRITABLE_MS])]);
-    let without = failure(Log { tables: vec![ccfb] });
-    assert!(without.starts_with("the log has RFC 8888 feedback, which a replay cannot read yet"));
+    assert!(failure(Log::of(2)).contains("no feedback on packets: neither transport-wide"));
+    let mut without = Log::of(3).by_stream();
+    without.tables.retain(|table| table.name != "outgoing_rtp");
+    assert_eq!(failure(without), "the log has no sent packet");
     let late = table(
         "route_change",
         &[("at_ms", &[90_000_000]), ("connected", &[1]), ("overhead_bytes", &[58])],
@@ -447,4 +486,84 @@ fn an_estimator_gets_arrivals_and_sends_rembs_near_the_rate_that_arrives() {
     assert!((400_000..=620_000).contains(&last), "{last}");
     let error = replay_arrivals(&packets, None, &control("goog-cc"), BOUNDS).expect_err("an error");
     assert!(error.to_string().contains("`goog-cc` estimates at the sender"));
+}
+
+/// The same arrivals by either feedback, to a millisecond: the control decides nearly the same.
+#[test]
+fn a_log_with_rfc_8888_feedback_is_replayed_like_one_with_transport_wide_feedback() {
+    let targets = |log: Log| {
+        let replayed = replay_log(&log.read(), &[], &control("goog-cc"), BOUNDS).expect("a replay");
+        ints(&replayed, "target", "target_bps").to_vec()
+    };
+    let (numbered, by_stream) = (targets(Log::of(500)), targets(Log::of(500).by_stream()));
+    assert!(numbered.len() > 10 && by_stream.len() > 10);
+    let last = |targets: &[i64]| targets[targets.len() - 1] as f64;
+    let ratio = last(&by_stream) / last(&numbered);
+    assert!((0.98..1.02).contains(&ratio), "{ratio}");
+}
+
+/// The first report arrives 240 ms after the control began. Its packets were held for 40, 20 and 0 ms; the second report
+/// was made 60 ms, 3932 ticks, after it.
+#[test]
+fn arrivals_in_rfc_8888_feedback_count_from_the_first_report() {
+    let inputs = Inputs::read(&Log::of(6).by_stream().read(), &[]).expect("a log");
+    let mut history = History::default();
+    let mut received = Vec::new();
+    for event in &inputs.events {
+        match &event.what {
+            What::Sent(packet) => {
+                history.sent(event.at, packet, None);
+            }
+            What::Congestion(report) => {
+                let reports = history.acknowledge_by_number(event.at, report);
+                let of = |r: &PacketReport| {
+                    let at = r.received.expect("all arrived").0.as_micros();
+                    (r.sent.transport_seq, at, r.held.map(Time::as_millis), r.ecn)
+                };
+                received.extend(reports.iter().map(of));
+            }
+            _ => {}
+        }
+    }
+    let ecn = Some(Ecn::Ect1);
+    let expected = [
+        (0, 200_000, Some(40), ecn),
+        (1, 220_000, Some(20), ecn),
+        (2, 240_000, Some(0), ecn),
+        (3, 259_990, Some(40), ecn),
+        (4, 279_990, Some(20), ecn),
+        (5, 299_990, Some(0), ecn),
+    ];
+    let micros = |at: u64| at / 10 * 10;
+    let received: Vec<_> =
+        received.into_iter().map(|(seq, at, held, ecn)| (seq, micros(at), held, ecn)).collect();
+    assert_eq!(received, expected);
+    assert_eq!(history.in_flight(), Bytes(0));
+}
+
+/// Of six packets the report names the first, the third as lost, and the fifth; the next one names the third again.
+#[test]
+fn packets_that_rfc_8888_feedback_passes_over_were_lost_once_and_may_be_recovered() {
+    let mut history = History::default();
+    let inputs = Inputs::read(&Log::of(6).by_stream().read(), &[]).expect("a log");
+    for (at, packet) in sent(&inputs) {
+        history.sent(at, &packet, None);
+    }
+    let mut hear = |entries: &[(u16, bool)]| {
+        let entry = |&(seq, arrived): &(u16, bool)| inputs::NamedPacket {
+            number: (VIDEO as u32, seq),
+            arrival: arrived.then_some((Some(Time::ZERO), Ecn::Ect1)),
+        };
+        let entries = entries.iter().map(entry).collect();
+        let report = inputs::CongestionReport { timestamp: 0, entries };
+        let reports = history.acknowledge_by_number(Time::from_secs(1), &report);
+        let of = |r: &PacketReport| (r.sent.transport_seq, r.received.is_some(), r.lost_before);
+        let seen: Vec<_> = reports.iter().map(of).collect();
+        (seen, history.in_flight())
+    };
+    let lost = |seq| (seq, false, false);
+    let first = [(0, true, false), lost(1), lost(2), lost(3), (4, true, false)];
+    assert_eq!(hear(&[(0, true), (2, false), (4, true)]), (first.to_vec(), Bytes(990)));
+    assert_eq!(hear(&[(2, true), (3, false)]).0, [(2, true, true), (3, false, true)]);
+    assert_eq!(hear(&[(0, true), (2, true), (77, true)]).0, []);
 }

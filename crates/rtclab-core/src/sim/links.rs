@@ -4,7 +4,7 @@ use crate::capture::Passing;
 use crate::ecn::Ecn;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
 use crate::node::Arriving;
-use crate::packet::{Address, Datagram, Past, Transmit, Via};
+use crate::packet::{Address, Datagram, Ecn, Past, Transmit, Via};
 use crate::path::{DropCause, Mark, Packet};
 use crate::record::{Fate, PacketHandle};
 use crate::units::{Bytes, Time};
@@ -119,10 +119,12 @@ impl Links {
         }
     }
 
-    /// Adds to the time that a datagram has waited in queues.
-    pub(super) fn add_queued(&mut self, id: FlightId, queued: Time) {
+    /// Notes that a datagram came out of a TCP connection after waiting in queues for `queued`. The connection does not
+    /// carry its ECN codepoint (RFC 8656, sections 14 and 15).
+    pub(super) fn carried(&mut self, id: FlightId, queued: Time) {
         if let Some(Some(flight)) = self.flights.get_mut(id as usize) {
             flight.past.queued += queued;
+            flight.datagram.ecn = Ecn::NotCapable;
         }
     }
 

@@ -364,7 +364,7 @@ impl Simulation {
     /// Handles a datagram that came out of the TCP connection between a client and its relay.
     fn handle_carried(&mut self, now: Time, node: NodeId, stream: u32, carried: Carried) {
         let Carried { datagram, queued } = carried;
-        self.world.links.add_queued(datagram, queued);
+        self.world.links.carried(datagram, queued);
         match self.nodes[node.0 as usize].is_client(stream) {
             true => self.receive(now, datagram),
             false => self.pass(now, node, datagram),

@@ -112,10 +112,14 @@
     }
   }
 
-  // Firefox has no reports of type `transport`, but marks the pairs that it uses.
+  // With the messages of RFC 8888, which transports count. Firefox has no reports of type `transport`, but marks the
+  // pairs that it uses.
   function selectedPairs(stats, entries) {
     const transports = entries.filter(({ type }) => type === "transport");
-    const chosen = transports.map((transport) => stats.get(transport.selectedCandidatePairId)).filter(Boolean);
+    const chosen = transports.flatMap(({ selectedCandidatePairId, ccfbMessagesReceived }) => {
+      const pair = stats.get(selectedCandidatePairId);
+      return pair ? [ccfbMessagesReceived === undefined ? pair : { ...pair, ccfbMessagesReceived }] : [];
+    });
     return chosen.length ? chosen : entries.filter((entry) => entry.type === "candidate-pair" && entry.selected);
   }
 

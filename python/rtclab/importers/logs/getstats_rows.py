@@ -111,19 +111,20 @@ class LoggedConnection:
         self._extend(at_ns)
         gone = dict(self._streams)
         pairs: dict[str, Report] = {}
-        selected, visited = None, 0
+        selected, messages, visited = None, None, 0
         for key, report in reports:
             kind, visited = type_of(report), visited + 1
             if kind == "candidate-pair":
                 pairs[key] = report
             elif kind == "transport":
                 selected = report.get("selectedCandidatePairId", selected)
+                messages = report.get("ccfbMessagesReceived", messages)
             elif kind in _TABLES:
                 gone.pop((_TABLES[kind], key), None)
                 self._add_stream(at_ns, _TABLES[kind], key, report)
         pair = _chosen(pairs, selected)
         if pair is not None:
-            self._add(PAIR, _row(PAIR, pair) | {"at_ns": at_ns})
+            self._add(PAIR, _row(PAIR, {"ccfbMessagesReceived": messages, **pair}) | {"at_ns": at_ns})
         for (table, _), row in gone.items():
             if table in _COUNTS:
                 self._add(table, row | dict.fromkeys(_GAUGES.keys() & row.keys()) | {"at_ns": at_ns})

@@ -1,6 +1,6 @@
 //! Reception of one audio stream: statistics and playout.
 
-use super::reception::Reception;
+use super::reception::{Marks, Reception};
 use super::transit::Transit;
 use crate::endpoint::config::{Media, StreamConfig};
 use crate::endpoint::format::AUDIO_CLOCK;
@@ -13,6 +13,7 @@ use crate::units::Time;
 pub(in crate::endpoint) struct InboundAudio {
     pub(in crate::endpoint) config: StreamConfig,
     pub(in crate::endpoint) reception: Reception,
+    pub(in crate::endpoint) marks: Marks,
     timestamps: TimestampUnwrapper,
     pub(super) transit: Transit,
     /// `None` if the receiver plays nothing, or if its era has no model of playout.
@@ -28,6 +29,7 @@ impl InboundAudio {
         InboundAudio {
             config,
             reception: Reception::default(),
+            marks: Marks::default(),
             timestamps: TimestampUnwrapper::default(),
             transit: Transit::default(),
             playout,

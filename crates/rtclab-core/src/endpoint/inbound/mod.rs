@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod audio;
+mod congestion;
 mod reception;
 mod sync;
 mod transit;
@@ -21,13 +22,14 @@ use crate::rtp::rtcp::{Nack, PictureLossIndication, ReceiverReport, Remb, Report
 use crate::stack::{FeedbackKind, RtcpSchedule};
 use crate::units::{Bitrate, Bytes, Time};
 use arrivals::ArrivalLog;
+use congestion::CongestionLog;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use sync::Synchronizer;
 
 pub(super) use audio::InboundAudio;
-pub(super) use reception::Reception;
+pub(super) use reception::{Marks, Reception};
 pub(super) use video::{InboundVideo, Retransmitted};
 
 /// Round-trip time that libwebrtc assumes until one is known.
@@ -40,6 +42,7 @@ pub(super) struct ReceivingHalf {
     local_ssrc: u32,
     feedback: FeedbackKind,
     arrivals: ArrivalLog,
+    congestion: CongestionLog,
     /// Receiver half of the congestion control.
     pub(super) estimator: Option<Box<dyn Estimator>>,
     calls: CallsAtOnce,
@@ -83,6 +86,7 @@ impl ReceivingHalf {
             local_ssrc,
             feedback: direction.stack.feedback,
             arrivals: ArrivalLog::new(plays.then_some(timers.grid)),
+            congestion: CongestionLog::new(plays.then_some(timers.grid)),
             estimator,
             calls: CallsAtOnce::default(),
             remb: None,
@@ -139,6 +143,14 @@ impl ReceivingHalf {
         {
             self.arrivals.note(now, seq);
         }
+        if self.feedback == FeedbackKind::Rfc8888
+            && let Some(marks) = self.marks(ssrc)
+        {
+            marks.count(datagram.ecn);
+            outbox.answer_ecn(datagram.ecn);
+            self.congestion.note(now, &packet.header, datagram.ecn);
+            self.report_congestion(now, outbox);
+        }
         if let Some(audio) = audio {
             self.audios[audio].on_packet(now, packet);
             if self.audios[audio].is_played() && !self.videos.is_empty() {
@@ -152,6 +164,23 @@ impl ReceivingHalf {
             self.follow_videos();
         }
         Ok(())
+    }
+
+    /// The codepoints of the stream with this SSRC, or with this SSRC of its retransmissions.
+    fn marks(&mut self, ssrc: u32) -> Option<&mut Marks> {
+        let is_of = |config: &StreamConfig| {
+            config.ssrc == ssrc || config.is_video() && config.repair_ssrc == ssrc
+        };
+        let videos = self.videos.iter_mut().map(|video| (&video.config, &mut video.marks));
+        let audios = self.audios.iter_mut().map(|audio| (&audio.config, &mut audio.marks));
+        videos.chain(audios).find(|(config, _)| is_of(config)).map(|(_, marks)| marks)
+    }
+
+    /// Sends congestion control feedback if it is due.
+    fn report_congestion(&mut self, now: Time, outbox: &mut Outbox) {
+        if let Some(report) = self.congestion.poll(now, self.local_ssrc) {
+            outbox.send_rtcp(now, [report]);
+        }
     }
 
     fn on_video(&mut self, now: Time, packet: &Rtp) -> Result<(), ControlError> {
@@ -197,6 +226,7 @@ impl ReceivingHalf {
     pub(super) fn poll_timeout(&self) -> Time {
         let estimator = self.estimator.as_ref().and_then(|estimator| estimator.poll_timeout());
         let feedback = or_never(self.arrivals.next_report).min(or_never(estimator));
+        let feedback = feedback.min(or_never(self.congestion.poll_timeout()));
         feedback.min(or_never(self.sync.poll_timeout())).min(self.next_video)
     }
 
@@ -226,6 +256,7 @@ impl ReceivingHalf {
                 outbox.send_rtcp(now, [RtcpPacket::TransportFeedback(report)]);
             }
         }
+        self.report_congestion(now, outbox);
         if let Some(estimator) = &mut self.estimator
             && estimator.poll_timeout().is_some_and(|at| at <= now)
         {

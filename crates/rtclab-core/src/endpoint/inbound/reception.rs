@@ -1,9 +1,23 @@
 //! Reception counters of one stream, for reports and statistics.
 
-use crate::packet::Rtp;
+use crate::packet::{Ecn, Rtp};
 use crate::rtp::rtcp::ReportBlock;
 use crate::rtp::{RtpHeader, SeqUnwrapper};
 use crate::units::Time;
+
+/// Packets of one stream by ECN codepoint, retransmissions included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::endpoint) struct Marks {
+    pub(in crate::endpoint) ect1: u64,
+    pub(in crate::endpoint) congestion_experienced: u64,
+}
+
+impl Marks {
+    pub(super) fn count(&mut self, ecn: Ecn) {
+        self.ect1 += u64::from(ecn == Ecn::Ect1);
+        self.congestion_experienced += u64::from(ecn == Ecn::CongestionExperienced);
+    }
+}
 
 /// Reception of one stream, counted as in RFC 3550, appendix A.
 #[derive(Default)]

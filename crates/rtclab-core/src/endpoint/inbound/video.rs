@@ -1,6 +1,6 @@
 //! Reception of one video stream: loss repair and playout.
 
-use super::reception::Reception;
+use super::reception::{Marks, Reception};
 use super::transit::Transit;
 use crate::endpoint::config::StreamConfig;
 use crate::endpoint::format::VIDEO_CLOCK;
@@ -40,6 +40,7 @@ pub(in crate::endpoint) struct InboundVideo {
     /// Whether pictures are decoded and shown.
     pub(in crate::endpoint) plays: bool,
     pub(in crate::endpoint) reception: Reception,
+    pub(in crate::endpoint) marks: Marks,
     /// Reception of the retransmission stream, padding included.
     pub(super) of_repair: Reception,
     timestamps: TimestampUnwrapper,
@@ -75,6 +76,7 @@ impl InboundVideo {
                 true => Reception::with_retransmissions(),
                 false => Reception::default(),
             },
+            marks: Marks::default(),
             of_repair: Reception::default(),
             timestamps: TimestampUnwrapper::default(),
             transit: with_audio.then(Transit::default),

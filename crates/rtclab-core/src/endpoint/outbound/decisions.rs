@@ -5,7 +5,7 @@ use super::{SendingHalf, packets};
 use crate::cc::{self, ControlError, Decision, DecisionRequest};
 use crate::endpoint::config::{Media, StreamConfig};
 use crate::media::repair::Retransmission;
-use crate::stack::{RateAccounting, RtcpSchedule};
+use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule};
 use crate::units::{Bitrate, Time};
 
 impl SendingHalf {
@@ -83,7 +83,9 @@ impl SendingHalf {
 
     /// Splits the target evenly among the video streams; what a stream cannot use goes to the others.
     fn allocate(&mut self, decision: &Decision, repair_share: f64) {
-        let audio: u64 = self.direction.streams.iter().filter_map(audio_rate).sum();
+        let feedback = self.stack.feedback;
+        let audio = |stream: &StreamConfig| audio_rate(stream, feedback);
+        let audio: u64 = self.direction.streams.iter().filter_map(audio).sum();
         let (mut left, accounting) = (decision.target.0, self.stack.rate_accounting);
         if accounting == RateAccounting::Packets {
             left = left.saturating_sub(audio);
@@ -102,7 +104,9 @@ impl SendingHalf {
             let share = if others == 0 { left } else { (left / (others + 1)).min(max) };
             left -= share;
             let media = match accounting {
-                RateAccounting::Packets => packets::without_headers(Bitrate(share), repair),
+                RateAccounting::Packets => {
+                    packets::without_headers(Bitrate(share), feedback, repair)
+                }
                 RateAccounting::Payloads => Bitrate(share),
             };
             video.fec.rate = media;
@@ -127,9 +131,9 @@ impl SendingHalf {
     }
 }
 
-fn audio_rate(stream: &StreamConfig) -> Option<u64> {
+fn audio_rate(stream: &StreamConfig, feedback: FeedbackKind) -> Option<u64> {
     match stream.media {
-        Media::Audio(config) => Some(config.wire_rate().0),
+        Media::Audio(config) => Some(config.wire_rate(feedback).0),
         Media::Video(_) => None,
     }
 }

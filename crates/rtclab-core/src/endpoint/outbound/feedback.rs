@@ -1,14 +1,15 @@
 //! What a sending half does with reports and requests.
 
+use super::history::TransportHistory;
 use super::stream::MediaSource;
 use super::{RESOLUTION, SendingHalf};
-use crate::cc::{ControlError, Feedback};
+use crate::cc::{ControlError, Feedback, PacketReport};
 use crate::endpoint::event::EndpointEvent;
 use crate::endpoint::format::packet_size;
 use crate::media::protection::Conditions;
 use crate::media::repair::Retransmission;
 use crate::packet::Kind;
-use crate::rtp::rtcp::TransportFeedback;
+use crate::rtp::rtcp::{ArrivalOffset, CongestionFeedback, TransportFeedback};
 use crate::stack::RtcpSchedule;
 use crate::units::{RemoteTime, Time};
 use std::collections::VecDeque;
@@ -84,22 +85,44 @@ impl SendingHalf {
         now: Time,
         feedback: &TransportFeedback,
     ) -> Result<(), ControlError> {
+        self.on_packets(now, RESOLUTION, |history, reports| {
+            history.acknowledge(feedback, reports);
+            for report in reports {
+                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
+            }
+        })
+    }
+
+    pub(in crate::endpoint) fn on_congestion_feedback(
+        &mut self,
+        now: Time,
+        feedback: &CongestionFeedback,
+    ) -> Result<(), ControlError> {
+        self.on_packets(now, ArrivalOffset::RESOLUTION, |history, reports| {
+            history.acknowledge_by_number(now, feedback, reports);
+        })
+    }
+
+    /// Handles feedback on packets, which `acknowledge` reads.
+    fn on_packets(
+        &mut self,
+        now: Time,
+        resolution: Time,
+        acknowledge: impl FnOnce(&mut TransportHistory, &mut Vec<PacketReport>),
+    ) -> Result<(), ControlError> {
         if !self.is_controlled() {
             return Ok(());
         }
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
-        self.history.acknowledge(feedback, &mut reports);
+        acknowledge(&mut self.history, &mut reports);
+        self.ecn.on_reports(&reports);
         if self.stack.retransmission == Retransmission::Since2024 {
             self.on_outcomes(now);
         }
         if !reports.is_empty() {
             let in_flight = self.history.in_flight();
-            for report in &mut reports {
-                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
-            }
-            let feedback =
-                Feedback::Packets { reports: &reports, in_flight, resolution: RESOLUTION };
+            let feedback = Feedback::Packets { reports: &reports, in_flight, resolution };
             self.on_feedback(now, feedback)?;
         }
         self.reports = reports;
@@ -126,7 +149,12 @@ impl SendingHalf {
         let Some(video) = stream.video_mut() else { return };
         for &seq in seqs {
             if let Some(packet) = video.store.retransmit(now, seq, rtt, repair) {
-                let size = packet_size(repair, Kind::Rtx, u64::from(packet.part.bytes));
+                let size = packet_size(
+                    self.stack.feedback,
+                    repair,
+                    Kind::Rtx,
+                    u64::from(packet.part.bytes),
+                );
                 self.pacer.push(now, packet, size);
             }
         }

@@ -95,7 +95,8 @@ impl SendingHalf {
         outbox: &mut Outbox,
     ) {
         let Waiting { kind, past, mut packet, .. } = waiting;
-        self.streams[index].stamp(&mut packet, now, self.history.next_seq() as u16);
+        let transport_seq = self.transport_seq();
+        self.streams[index].stamp(&mut packet, now, transport_seq);
         self.history.skip();
         self.count(index, kind, payload_bytes);
         let size = ip_bytes(&packet, payload_bytes);

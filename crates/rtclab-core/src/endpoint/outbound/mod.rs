@@ -1,6 +1,7 @@
 //! Sending half of a peer: streams, pacer, history and congestion control.
 
 mod decisions;
+mod ecn;
 mod feedback;
 mod forwarded;
 mod forwarding;
@@ -25,7 +26,8 @@ use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
 use crate::stack::StackProfile;
 use crate::units::{Bitrate, Time};
-use history::TransportHistory;
+use ecn::EcnPath;
+use history::{Reported, TransportHistory};
 use share::RepairShare;
 use std::collections::VecDeque;
 use stream::MediaSource;
@@ -60,6 +62,7 @@ pub(super) struct SendingHalf {
     calls: CallsAtOnce,
     pacer: Pacer,
     history: TransportHistory,
+    ecn: EcnPath,
     repair: RepairShare,
     /// Decision and repair share last applied to the pacer and the encoders.
     applied: Option<(Decision, f64)>,
@@ -89,7 +92,8 @@ pub(super) struct SendingHalf {
 impl SendingHalf {
     pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
         let direction = config.sends.clone();
-        let padding = packet_size(Repair::None, Kind::Padding, direction.stack.pacing.padding().0);
+        let StackProfile { pacing, feedback, .. } = *direction.stack;
+        let padding = packet_size(feedback, Repair::None, Kind::Padding, pacing.padding().0);
         let decision = controller.decision();
         let streams = &direction.streams;
         let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
@@ -108,7 +112,8 @@ impl SendingHalf {
             control: Time::MAX,
             decision,
             calls: CallsAtOnce::default(),
-            history: TransportHistory::default(),
+            history: TransportHistory::new(feedback),
+            ecn: EcnPath::default(),
             repair: RepairShare::new(config.sends.stack.retransmission),
             applied: None,
             media_rate: Bitrate::ZERO,
@@ -176,6 +181,17 @@ impl SendingHalf {
                 Some(self.rtp_timestamp(now, clock))
             }
         }
+    }
+
+    /// What feedback of RFC 8888 has said of a stream; `None` if there is no such feedback.
+    pub(super) fn reported(&self, ssrc: u32) -> Option<Reported> {
+        let index = self.streams.iter().position(|stream| stream.config.ssrc == ssrc)?;
+        self.history.reported(index)
+    }
+
+    /// The transport-wide sequence number of the next packet; `None` if packets have none on the wire.
+    fn transport_seq(&self) -> Option<u16> {
+        self.stack.feedback.has_transport_sequence().then(|| self.history.next_seq() as u16)
     }
 
     /// Whether the congestion control decides when packets leave.
@@ -327,7 +343,8 @@ impl SendingHalf {
                 marker: false,
                 part: VideoPart { bytes: payload.0 as u16, ..VideoPart::default() },
             };
-            self.pacer.push(now, packet, packet_size(Repair::None, Kind::Audio, payload.0));
+            let size = packet_size(self.stack.feedback, Repair::None, Kind::Audio, payload.0);
+            self.pacer.push(now, packet, size);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::SendingHalf;
 use super::stream::MediaSource;
-use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK, packet_size};
+use crate::endpoint::format::{VIDEO_CLOCK, packet_size, rtp_header_bytes};
 use crate::media::encoder::Frame;
 use crate::media::pacer::MediaPacket;
 use crate::media::repair::Repair;
@@ -12,6 +12,7 @@ use crate::packet::{
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
 use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
+use crate::stack::FeedbackKind;
 use crate::units::{Bitrate, Bytes, Time};
 use std::sync::Arc;
 
@@ -22,27 +23,26 @@ use std::sync::Arc;
 const FEC_EXTENSION_BYTES: usize = 48;
 
 /// Maximum payload of a video packet, such that the packet that repairs it fits too.
-fn max_payload(repair: Repair) -> u64 {
+fn max_payload(feedback: FeedbackKind, repair: Repair) -> u64 {
+    let header = rtp_header_bytes(feedback);
     // FEC protects everything after the fixed header, including extensions.
     let fec = red::HEADER_BYTES + ulpfec::MAX_HEADER_BYTES;
     let repair = match repair {
         Repair::RtxAndUlpfec => fec + FEC_EXTENSION_BYTES + rtx::OSN_BYTES,
-        Repair::Hybrid2013 | Repair::Hybrid2013FecAlways => {
-            fec + RTP_HEADER_BYTES as usize - FIXED_BYTES
-        }
+        Repair::Hybrid2013 | Repair::Hybrid2013FecAlways => fec + header as usize - FIXED_BYTES,
         Repair::Auto | Repair::Rtx | Repair::Nack2013 | Repair::None => rtx::OSN_BYTES,
     };
-    MAX_RTP_BYTES - RTP_HEADER_BYTES - (DESCRIPTOR_BYTES + repair) as u64
+    MAX_RTP_BYTES - header - (DESCRIPTOR_BYTES + repair) as u64
 }
 
 /// What a rate leaves for payloads: all but the headers of as many full packets per second as it carries.
 ///
 /// Source: libwebrtc 56185999e0, `rtp_video_sender.cc` (CalculateOverheadRate).
-pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
+pub(super) fn without_headers(rate: Bitrate, feedback: FeedbackKind, repair: Repair) -> Bitrate {
     // Room for the number of the original packet, in case that it is retransmitted.
     let has_rtx = repair != Repair::None && !repair.on_original_ssrc();
     let repair = if has_rtx { rtx::OSN_BYTES as u64 } else { 0 };
-    let headers = Bytes(RTP_HEADER_BYTES + repair + IP_UDP_BYTES);
+    let headers = Bytes(rtp_header_bytes(feedback) + repair + IP_UDP_BYTES);
     let packets = rate.0.div_ceil(Bytes(MAX_RTP_BYTES + IP_UDP_BYTES).bits());
     Bitrate(rate.0.saturating_sub(packets * headers.bits()))
 }
@@ -50,9 +50,10 @@ pub(super) fn without_headers(rate: Bitrate, repair: Repair) -> Bitrate {
 impl SendingHalf {
     pub(super) fn packetise(&mut self, now: Time, index: usize, frame: &Frame) {
         let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
+        let feedback = self.stack.feedback;
         let stream = &mut self.streams[index];
         let repair = stream.config.repair;
-        let count = frame.size.0.div_ceil(max_payload(repair)).max(1);
+        let count = frame.size.0.div_ceil(max_payload(feedback, repair)).max(1);
         for i in 0..count {
             // As in libwebrtc, packets of one frame differ in size by at most one byte.
             let payload = frame.size.0 * (i + 1) / count - frame.size.0 * i / count;
@@ -74,7 +75,7 @@ impl SendingHalf {
                 },
             };
             video.store.push(packet);
-            if self.pacer.push(now, packet, packet_size(repair, Kind::Video, payload)) {
+            if self.pacer.push(now, packet, packet_size(feedback, repair, Kind::Video, payload)) {
                 video.fec.queue.truncate(self.pacer.leaving_fec(index as u8));
             }
         }
@@ -90,10 +91,13 @@ impl SendingHalf {
 
     /// Sends FEC after the last `count` packets, which form a frame.
     fn add_fec(&mut self, now: Time, index: usize, key: bool, count: usize) {
+        let feedback = self.stack.feedback;
         let stream = &mut self.streams[index];
         let (ssrc, repair) = (stream.config.ssrc, stream.config.repair);
         let Some(video) = stream.video_mut() else { return };
-        let frame = video.store.newest(count).map(|packet| unsent(ssrc, packet));
+        // Room for the number that a packet gets when it leaves.
+        let number = feedback.has_transport_sequence().then_some(0);
+        let frame = video.store.newest(count).map(|packet| unsent(ssrc, packet, number));
         let blocks = video.fec.generator.add_frame(&video.fec.protection, key, frame);
         let Some(last) = video.store.newest(1).next().copied() else { return };
         for block in blocks {
@@ -105,7 +109,8 @@ impl SendingHalf {
             // Keeps the store without gaps; FEC is never retransmitted.
             video.store.push(packet);
             video.fec.queue.push_back(block);
-            self.pacer.push(now, packet, packet_size(repair, Kind::Fec, u64::from(payload)));
+            let size = packet_size(feedback, repair, Kind::Fec, u64::from(payload));
+            self.pacer.push(now, packet, size);
         }
     }
 
@@ -114,7 +119,7 @@ impl SendingHalf {
         &mut self,
         now: Time,
         packet: &MediaPacket,
-        transport_seq: u16,
+        transport_seq: Option<u16>,
     ) -> Option<(Past, Rtp)> {
         let stream = &mut self.streams[usize::from(packet.stream)];
         let (ssrc, repair_ssrc) = (stream.config.ssrc, stream.config.repair_ssrc);
@@ -163,7 +168,7 @@ impl SendingHalf {
 }
 
 /// A video packet as FEC protects it: without RED, and before its send time is known.
-fn unsent(ssrc: u32, packet: &MediaPacket) -> Rtp {
+fn unsent(ssrc: u32, packet: &MediaPacket, transport_seq: Option<u16>) -> Rtp {
     let header = RtpHeader {
         marker: packet.marker,
         padding: false,
@@ -171,15 +176,15 @@ fn unsent(ssrc: u32, packet: &MediaPacket) -> Rtp {
         seq: packet.seq,
         timestamp: packet.timestamp,
         ssrc,
-        extensions: stamp(Time::ZERO, 0),
+        extensions: stamp(Time::ZERO, transport_seq),
     };
     Rtp { header, payload: RtpPayload::Video(packet.part), kind: Kind::Video }
 }
 
-fn stamp(now: Time, transport_seq: u16) -> Extensions {
+fn stamp(now: Time, transport_sequence: Option<u16>) -> Extensions {
     Extensions {
         abs_send_time: Some(AbsSendTime::from_time(now)),
-        transport_sequence: Some(transport_seq),
+        transport_sequence,
         audio_level: None,
     }
 }
@@ -188,14 +193,19 @@ fn stamp(now: Time, transport_seq: u16) -> Extensions {
 mod tests {
     use super::*;
 
+    const WITH_NUMBER: FeedbackKind = FeedbackKind::TransportWide;
+
     /// 24 B of RTP, 2 B of a possible retransmission and 38 B of transport are 512 bit a packet. 300 kbit/s are
     /// 30.3 packets of 1238 B, 100 kbit/s are 10.1; both are rounded up.
     #[test]
     fn headers_of_full_packets_are_taken_off_a_rate() {
-        let left = |kbps| without_headers(Bitrate::from_kbps(kbps), Repair::Rtx).0;
+        let left = |kbps| without_headers(Bitrate::from_kbps(kbps), WITH_NUMBER, Repair::Rtx).0;
         assert_eq!(left(300), 300_000 - 31 * 432);
         assert_eq!(left(100), 100_000 - 11 * 432);
-        assert_eq!(without_headers(Bitrate(100), Repair::Rtx), Bitrate::ZERO);
-        assert_eq!(without_headers(Bitrate(300_000), Repair::None).0, 300_000 - 31 * 416);
+        assert_eq!(without_headers(Bitrate(100), WITH_NUMBER, Repair::Rtx), Bitrate::ZERO);
+        assert_eq!(
+            without_headers(Bitrate(300_000), WITH_NUMBER, Repair::None).0,
+            300_000 - 31 * 416
+        );
     }
 }

@@ -4,11 +4,11 @@ use super::history::{Departure, VideoPacket};
 use super::stream::MediaSource;
 use super::{RESOLUTION, SendingHalf};
 use crate::cc::ControlError;
-use crate::endpoint::format::{RTP_HEADER_BYTES, VIDEO_CLOCK};
+use crate::endpoint::format::{VIDEO_CLOCK, rtp_header_bytes};
 use crate::endpoint::outbox::Outbox;
 use crate::media::pacer::{MediaPacket, Release};
 use crate::media::repair::Retransmission;
-use crate::packet::{Kind, SRTP_BYTES, VideoPart};
+use crate::packet::{Ecn, Kind, SRTP_BYTES, VideoPart};
 use crate::stack::{FeedbackKind, RateAccounting};
 use crate::units::{Bytes, Time};
 
@@ -34,7 +34,7 @@ impl SendingHalf {
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
         let Some(packet) = self.released(now, release) else { return Ok(()) };
-        let transport_seq = self.history.next_seq() as u16;
+        let transport_seq = self.transport_seq();
         let Some((past, rtp)) = self.rtp(now, &packet, transport_seq) else { return Ok(()) };
         let index = usize::from(packet.stream);
         // Padding that repeats a packet is payload on the repair stream, but no retransmission (libwebrtc,
@@ -42,7 +42,9 @@ impl SendingHalf {
         let counted = if release == Release::Repeat { Kind::Padding } else { packet.kind };
         let payload_bytes = if packet.kind == Kind::Padding { 0 } else { rtp.payload_bytes() };
         self.count(index, counted, payload_bytes);
-        let ecn = self.decision.ecn;
+        let ecn = self.ecn.codepoint(self.stack.feedback, self.decision.ecn);
+        self.streams[index].sent_with_ect1 += u64::from(ecn == Ecn::Ect1);
+        let number = (rtp.header.ssrc, rtp.header.seq);
         // Since 2024 padding that repeats a packet is not a retransmission of it.
         let is_padding =
             release == Release::Repeat && self.stack.retransmission == Retransmission::Since2024;
@@ -67,12 +69,21 @@ impl SendingHalf {
         // Send-side control knows whole milliseconds, and does not count the tag of SRTP: with it, targets replayed
         // from event logs of Chromium 156 are 1 to 3 % too high.
         let (at, counted) = match self.stack.feedback {
-            FeedbackKind::TransportWide => {
+            FeedbackKind::TransportWide | FeedbackKind::Rfc8888 => {
                 (now.floor_to(RESOLUTION), Bytes(size.0.saturating_sub(SRTP_BYTES)))
             }
             FeedbackKind::Remb { .. } => (now, size),
         };
-        let departure = Departure { at, size: counted, kind: packet.kind, probe, ecn, video };
+        let departure = Departure {
+            at,
+            size: counted,
+            kind: packet.kind,
+            probe,
+            ecn,
+            stream: packet.stream,
+            rtp: number,
+            video,
+        };
         let sent = self.history.sent(&departure);
         self.controller.on_sent(&sent)?;
         self.apply_if_changed(now)?;
@@ -113,7 +124,7 @@ impl SendingHalf {
     pub(super) fn count(&mut self, stream: usize, kind: Kind, payload_bytes: u64) {
         let totals = &mut self.streams[stream].totals[kind as usize];
         totals.packets += 1;
-        totals.header_bytes += RTP_HEADER_BYTES;
+        totals.header_bytes += rtp_header_bytes(self.stack.feedback);
         totals.payload_bytes += payload_bytes;
     }
 

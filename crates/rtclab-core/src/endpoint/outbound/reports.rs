@@ -27,7 +27,12 @@ impl SendingHalf {
             let rtt = self.rtt.unwrap_or(Time::ZERO);
             for seq in lost {
                 if let Some(packet) = video.store.retransmit(now, seq, rtt, repair) {
-                    let size = packet_size(repair, Kind::Rtx, u64::from(packet.part.bytes));
+                    let size = packet_size(
+                        self.stack.feedback,
+                        repair,
+                        Kind::Rtx,
+                        u64::from(packet.part.bytes),
+                    );
                     self.pacer.push(now, packet, size);
                 }
             }

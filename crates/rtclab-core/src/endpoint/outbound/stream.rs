@@ -26,6 +26,8 @@ pub(in crate::endpoint) struct OutboundStream {
     /// Next sequence number of the retransmission stream.
     next_repair_seq: u16,
     pub(in crate::endpoint) totals: [Totals; Kind::ALL.len()],
+    /// Packets of all kinds that left with ECT(1).
+    pub(in crate::endpoint) sent_with_ect1: u64,
     pub(in crate::endpoint) nack_count: u64,
     pub(in crate::endpoint) pli_count: u64,
     /// When a request for a key frame was last followed.
@@ -54,6 +56,7 @@ impl OutboundStream {
             next_seq: 1,
             next_repair_seq: 1,
             totals: Default::default(),
+            sent_with_ect1: 0,
             nack_count: 0,
             pli_count: 0,
             key_requested: None,
@@ -125,12 +128,12 @@ impl OutboundStream {
 
     /// Gives a forwarded packet what belongs to this transport and not to the one that it came over. So an estimator
     /// behind a forwarder measures this leg alone, as behind mediasoup (`Transport.cpp`, OnConsumerSendRtpPacket).
-    pub(super) fn stamp(&mut self, packet: &mut Rtp, now: Time, transport_seq: u16) {
+    pub(super) fn stamp(&mut self, packet: &mut Rtp, now: Time, transport_seq: Option<u16>) {
         if let RtpPayload::Rtx { .. } = packet.payload {
             packet.header.seq = self.take_repair_seq();
         }
         let extensions = &mut packet.header.extensions;
-        extensions.transport_sequence = Some(transport_seq);
+        extensions.transport_sequence = transport_seq;
         if extensions.abs_send_time.is_some() {
             extensions.abs_send_time = Some(AbsSendTime::from_time(now));
         }

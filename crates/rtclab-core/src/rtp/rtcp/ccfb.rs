@@ -48,6 +48,9 @@ impl ArrivalOffset {
     /// More than 8189/1024 s.
     pub const OVER_RANGE: ArrivalOffset = ArrivalOffset(0x1FFE);
 
+    /// The unit, 1/1024 s, rounded to a nanosecond.
+    pub const RESOLUTION: Time = Time(976_563);
+
     /// Converts a time, rounded down to 1/1024 s.
     pub fn from_time(time: Time) -> Self {
         let units = u128::from(time.as_nanos()) * 1024 / 1_000_000_000;
@@ -72,6 +75,16 @@ impl CongestionFeedback {
         }
         let report_timestamp = body.u32("CCFB report timestamp")?;
         Ok(CongestionFeedback { sender_ssrc, streams, report_timestamp })
+    }
+
+    /// Bytes after the common header; `None` if a stream has more blocks than the format allows.
+    pub(super) fn wire_bytes(&self) -> Option<usize> {
+        let of = |stream: &StreamArrivals| {
+            let count = stream.arrivals.len();
+            (count <= MAX_ARRIVALS).then(|| 8 + count.next_multiple_of(2) * 2)
+        };
+        let streams: usize = self.streams.iter().map(of).sum::<Option<_>>()?;
+        Some(4 + streams + 4)
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {

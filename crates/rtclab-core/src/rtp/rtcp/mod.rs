@@ -8,6 +8,7 @@ mod goodbye;
 mod nack;
 mod remb;
 mod report;
+mod report_clock;
 mod sdes;
 mod twcc;
 mod twcc_chunk;
@@ -18,6 +19,7 @@ pub use goodbye::Goodbye;
 pub use nack::Nack;
 pub use remb::Remb;
 pub use report::{NtpTime, ReceiverReport, ReportBlock, SenderReport};
+pub use report_clock::ReportClock;
 pub use sdes::{SdesChunk, SourceDescription};
 pub use twcc::TransportFeedback;
 
@@ -242,10 +244,8 @@ impl RtcpPacket {
                 (ssrcs.len() <= usize::from(u8::MAX)).then_some(16 + 4 * ssrcs.len())
             }
             Self::TransportFeedback(feedback) => feedback.wire_bytes(),
-            Self::Goodbye(_)
-            | Self::FullIntraRequest(_)
-            | Self::CongestionFeedback(_)
-            | Self::Unknown { .. } => {
+            Self::CongestionFeedback(feedback) => feedback.wire_bytes(),
+            Self::Goodbye(_) | Self::FullIntraRequest(_) | Self::Unknown { .. } => {
                 let mut bytes = Vec::new();
                 return self.write(&mut bytes).ok().map(|()| bytes.len());
             }

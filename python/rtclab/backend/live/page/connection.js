@@ -214,10 +214,13 @@ function isCodec(mimeType, codec) {
   return mimeType.toLowerCase() === `video/${codec}`;
 }
 
-// Firefox has no report of type `transport`, but marks the pair that it uses.
+// With the messages of RFC 8888, which the transport counts. Firefox has no report of type `transport`, but marks the
+// pair that it uses.
 function selectedPair(stats, entries) {
   const transport = entries.find((entry) => entry.type === "transport");
-  return stats.get(transport?.selectedCandidatePairId) ?? entries.find((entry) => entry.type === "candidate-pair" && entry.selected);
+  const pair = stats.get(transport?.selectedCandidatePairId) ?? entries.find((entry) => entry.type === "candidate-pair" && entry.selected);
+  const { ccfbMessagesReceived } = transport ?? {};
+  return pair && ccfbMessagesReceived !== undefined ? { ...pair, ccfbMessagesReceived } : pair;
 }
 
 function pick(report, names) {
