@@ -25,7 +25,7 @@ from rtclab.trace import Repeat
 LOGS = Path(__file__).parent / "event_logs"
 SCENARIO = """
 name = "all"
-duration = "8 s"
+duration = "46 s"
 [participants.alice]
 [participants.bob]
 [video]
@@ -42,7 +42,9 @@ sender = "alice"
 receiver = "bob"
 start = "2 s"
 """
-"""Everything of which there is a metric: video, audio, FEC, losses, TCP and a processor."""
+"""Everything of which there is a metric: video, audio, FEC, losses, TCP and a processor.
+
+Rates in windows of 20 s are compared in the second half of the time without a change, 22 s here."""
 
 
 @pytest.fixture(scope="module")

@@ -457,6 +457,7 @@ def test_the_native_scenario_has_media_in_bits_and_nanoseconds(tmp_path: Path) -
         "steady": False,
     }
     rest = {
+        "pause": None,
         "join_ns": 0,
         "leave_ns": 60 * 10**9,
         "nat": None,

@@ -73,11 +73,12 @@ def _native_host(host: Host) -> dict[str, object]:
 
 
 def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object]:
-    nat = scenario.participants[name].nat
+    own = scenario.participants[name]
+    nat, pause = own.nat, own.pause
     join_ns, leave_ns = scenario.presence_ns(name)
     presence = {"join_ns": join_ns, "leave_ns": leave_ns, "nat": None if nat == "none" else nat}
     return (
-        {"name": name}
+        {"name": name, "pause": pause and {"start_ns": pause.start.ns, "end_ns": pause.end.ns}}
         | presence
         | _native_sender(
             scenario.video_of(name),

@@ -240,6 +240,21 @@ class Link(Table):
         return self
 
 
+class Pause(Table):
+    """A time in which a participant's camera and microphone give nothing. The connections stay."""
+
+    start: Duration
+    """When the pause begins."""
+    end: Duration
+    """When pictures and sound are there again."""
+
+    @model_validator(mode="after")
+    def _ends_after_it_began(self) -> Self:
+        if self.end <= self.start:
+            raise FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end")
+        return self
+
+
 Switchable = Discriminator(lambda value: "<off>" if value is False else "<table>")
 Off = Annotated[Literal[False], Tag("<off>")]
 
@@ -251,6 +266,8 @@ class Participant(Table):
     """When the participant joins."""
     leave: Duration | None = None
     """When the participant leaves; by default at the end of the run."""
+    pause: Pause | None = None
+    """When the participant sends neither pictures nor sound; by default never. Simulated calls only."""
     video: Annotated[Annotated[Video, Tag("<table>")] | Off, Switchable] | None = None
     """Changes to ``[video]`` for this participant, or ``false`` to send no video."""
     audio: Annotated[Annotated[Audio, Tag("<table>")] | Off, Switchable] | None = None

@@ -171,6 +171,28 @@ pub enum Negotiation {
     },
 }
 
+/// A time in which camera and microphone give nothing, and the connection stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// When it begins.
+    pub start_ns: Time,
+    /// When pictures and sound are there again.
+    pub end_ns: Time,
+}
+
+impl Pause {
+    pub(crate) fn check(&self) -> Checked {
+        limits::time("end_ns", self.end_ns)?;
+        let (value, expected) = (self.end_ns.0, format_args!("later than {} ns", self.start_ns.0));
+        limits::require(self.start_ns < self.end_ns, "end_ns", format_args!("{value} ns"), expected)
+    }
+
+    pub(super) fn covers(&self, now: Time) -> bool {
+        (self.start_ns..self.end_ns).contains(&now)
+    }
+}
+
 /// When a connection exists, and how it is negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {

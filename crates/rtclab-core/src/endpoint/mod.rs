@@ -31,7 +31,8 @@ use setup::{Setup, Step};
 use std::collections::VecDeque;
 
 pub use config::{
-    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Session, StreamConfig,
+    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Pause, Session,
+    StreamConfig,
 };
 pub use event::EndpointEvent;
 pub use fan_out::{FanOut, Forwarded};
@@ -78,6 +79,8 @@ pub struct PeerConfig {
     /// Whether its pictures are composed of those that others send to the same server. If so, the driver says when there
     /// are any; see [`Peer::set_pictures_from`].
     pub composes: bool,
+    /// When its camera and microphone give nothing.
+    pub pause: Option<Pause>,
     /// How often internal values of the congestion control are reported.
     pub observe: Observe,
     /// Seed of everything random on this side, including RTP timestamps.

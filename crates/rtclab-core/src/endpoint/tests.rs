@@ -360,6 +360,7 @@ fn configs(name: &str, streams: [Vec<StreamConfig>; 2]) -> [PeerConfig; 2] {
         plays: true,
         composes: false,
         encodes_slowly: false,
+        pause: None,
         observe: Observe::EachSecond,
         seed: 7 + index as u64,
     })

@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Catalogue, ConfigError};
 use crate::cc::{CongestionControlConfig, ControlError};
-use crate::endpoint::AudioConfig;
+use crate::endpoint::{AudioConfig, Pause};
 use crate::limits::{self, Checked, FieldError, within};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::HostConfig;
@@ -30,6 +30,9 @@ pub struct ParticipantConfig {
     pub video: Option<VideoConfig>,
     /// Audio that it sends.
     pub audio: Option<AudioConfig>,
+    /// When its camera and microphone give nothing.
+    #[serde(default)]
+    pub pause: Option<Pause>,
     /// Its machine; without one, encoding and decoding take no time.
     #[serde(default)]
     pub host: Option<HostConfig>,
@@ -212,6 +215,9 @@ impl ParticipantConfig {
         }
         if let Some(audio) = &self.audio {
             within("audio", audio.check())?;
+        }
+        if let Some(pause) = &self.pause {
+            within("pause", pause.check())?;
         }
         self.host.map_or(Ok(()), |host| within("host", host.check()))
     }

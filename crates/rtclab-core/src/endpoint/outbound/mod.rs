@@ -15,7 +15,7 @@ mod store;
 mod stream;
 mod video;
 
-use super::config::{Direction, Forwarding, StreamConfig};
+use super::config::{Direction, Forwarding, Pause, StreamConfig};
 use super::event::EndpointEvent;
 use super::format::{AUDIO_CLOCK, packet_size};
 use super::outbox::Outbox;
@@ -54,6 +54,7 @@ pub(super) struct SendingHalf {
     composes: bool,
     /// When there are pictures to encode.
     pictures_from: Time,
+    pause: Option<Pause>,
     pub(super) controller: Box<dyn Controller>,
     /// When the controller is called next, as of the last [`SendingHalf::poll_timeout`].
     control: Time,
@@ -108,6 +109,7 @@ impl SendingHalf {
             encodes_slowly: config.encodes_slowly,
             composes: config.composes,
             pictures_from: if config.composes { Time::MAX } else { Time::ZERO },
+            pause: config.pause,
             controller,
             control: Time::MAX,
             decision,
@@ -306,6 +308,11 @@ impl SendingHalf {
             if now < self.pictures_from {
                 return video.encoder.idle(now);
             }
+            if self.pause.is_some_and(|pause| pause.covers(now)) {
+                // The picture after it is a key frame, as when a page sets a track again.
+                video.encoder.request_key_frame();
+                return video.encoder.idle(now);
+            }
             let is_late = self.pacer.expected_queue() > MAX_EXPECTED_QUEUE;
             if video.is_encoding() || is_late {
                 return video.encoder.skip(now);
@@ -334,6 +341,9 @@ impl SendingHalf {
             let stream = &mut self.streams[index];
             let MediaSource::Audio { config, microphone, .. } = &mut stream.source else { return };
             let (config, Some(at)) = (*config, microphone.poll(now)) else { return };
+            if self.pause.is_some_and(|pause| pause.covers(now)) {
+                continue;
+            }
             let (seq, payload) = (stream.take_seq(), config.payload());
             let packet = MediaPacket {
                 stream: index as u8,

@@ -192,3 +192,28 @@ fn pictures_captured_while_one_is_encoded_are_skipped() {
     let ready = requests.iter().map(|at| *at + pair.encoding).filter(|at| *at <= END);
     assert_eq!(left, ready.collect::<Vec<_>>());
 }
+
+/// A pause from 2 to 3 s of pictures that take no time to encode. What is in the pacer when it begins is gone after 0.2 s.
+#[test]
+fn in_a_pause_nothing_is_sent_and_then_a_key_frame_without_a_gap_in_the_numbers() {
+    let pause = Pause { start_ns: Time::from_secs(2), end_ns: Time::from_secs(3) };
+    let streams = vec![video(ALICE_VIDEO, Repair::Rtx), audio(1_003)];
+    let [mut a, b] = configs("chrome-27", [streams, vec![]]);
+    a.pause = Some(pause);
+    let mut pair = Pair::of(Peer::new(a, fixed(500)), Peer::new(b, fixed(500)));
+    pair.run(END);
+    for (kind, longest) in [(Kind::Video, 0.2), (Kind::Audio, 0.04)] {
+        let sent = pair.rtp_by(ALICE, kind);
+        let seqs: Vec<u16> = sent.iter().map(|(_, packet)| packet.header.seq).collect();
+        assert!(seqs.windows(2).all(|two| two[1] == two[0].wrapping_add(1)), "{kind:?}");
+        let split = sent.iter().position(|(at, _)| *at >= pause.end_ns).expect("media after it");
+        let (last, first) = (sent[split - 1].0, sent[split].0);
+        assert!(last < pause.start_ns + Time::from_secs_f64(longest), "{kind:?}: {last:?}");
+        assert!(first < pause.end_ns + Time::from_secs_f64(longest), "{kind:?}: {first:?}");
+        let timestamps = sent[split].1.header.timestamp.wrapping_sub(sent[split - 1].1.header.timestamp);
+        let clock = if kind == Kind::Video { 90_000.0 } else { 48_000.0 };
+        let passed = f64::from(timestamps) / clock;
+        assert!((0.9..1.1).contains(&passed), "{kind:?}: {passed} s");
+    }
+    assert_eq!(pair.statistics(ALICE).outbound[0].key_frames_encoded, Some(2));
+}

@@ -249,6 +249,7 @@ impl<'a> Calls<'a> {
             plays,
             encodes_slowly: plays && own_media.is_some_and(|own| own.host.is_some()),
             composes: plays && own.is_none(),
+            pause: own_media.filter(|_| forwards.is_none()).and_then(|own| own.pause),
             observe: match self.config.record {
                 Detail::Packets => Observe::EachChange,
                 Detail::Seconds => Observe::EachSecond,

@@ -223,6 +223,7 @@ impl Choice {
             plays: composes || port.is_multiple_of(2),
             encodes_slowly: self.with_host && port.is_multiple_of(2),
             composes,
+            pause: None,
             observe: Observe::EachChange,
             seed: 7 + u64::from(port),
             sends,
