@@ -4,7 +4,7 @@ use crate::capture::Passing;
 use crate::ecn::Ecn;
 use crate::network::{Network, NetworkEvent, NodeId, PathId};
 use crate::node::Arriving;
-use crate::packet::{Address, Datagram, Ecn, Past, Transmit, Via};
+use crate::packet::{Address, Datagram, Past, Transmit, Via};
 use crate::path::{DropCause, Mark, Packet};
 use crate::record::{Fate, PacketHandle};
 use crate::units::{Bytes, Time};
