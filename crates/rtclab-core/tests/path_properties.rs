@@ -281,7 +281,7 @@ proptest! {
         let has_queues = matches!(config.aqm, Some(Aqm::FqCodel(_) | Aqm::DualPi2(_)));
         let delivered: Vec<_> = run(config, &arrivals).into_iter().filter(|o| o.3).map(|o| o.1).collect();
         for flow in 0..FLOWS {
-            let mut of_flow = delivered.iter().filter(|id| **id % FLOWS == flow);
+            let of_flow = delivered.iter().filter(|id| **id % FLOWS == flow);
             prop_assert!(of_flow.is_sorted());
         }
         prop_assert!(has_queues || delivered.is_sorted());

@@ -279,7 +279,7 @@ mod tests {
         for (at_ms, rate) in [(330, 20.0), (940, 50.0), (1_950, 100.0), (3_950, 200.0)] {
             let begin = Time::from_secs(1) + ms(at_ms);
             let next = law.drops.partition_point(|at| *at < begin);
-            let gap = (law.drops[next + 1] - law.drops[next]).as_secs_f64();
+            let gap = (law.drops[next] - law.drops[next - 1]).as_secs_f64();
             assert!((gap * rate - 1.0).abs() < 0.05, "{at_ms}: {gap} s");
         }
     }

@@ -183,11 +183,13 @@ fn a_packet_that_comes_to_an_idle_link_passes_whatever_the_limit() {
 
 #[test]
 fn without_a_limit_each_discipline_has_its_own() {
-    // Of 20 000 packets at once one is served; at 10 Mbit/s 250 ms are 312 500 B, 250 packets.
+    // Of 20 000 packets at once one is served; at 10 Mbit/s 250 ms are 312 500 B, 250 packets. Flow queueing drops 64 at
+    // once.
     for (aqm, most) in all().into_iter().zip([1_000, 10_240, 1_000, 20_000, 250]) {
         let outs = run(link(10, aqm), backlog(0, Ecn::Ect1, 1_250, 20_000));
         let full = outs.iter().filter(|out| out.dropped == Some(DropCause::Queue)).count();
-        assert_eq!(full, (19_999usize).saturating_sub(most), "{aqm:?}");
+        let batch = if matches!(aqm, Aqm::FqCodel(_)) { 64 } else { 1 };
+        assert_eq!(full, 19_999usize.saturating_sub(most).next_multiple_of(batch), "{aqm:?}");
     }
 }
 
@@ -281,7 +283,7 @@ fn on_a_slow_link_codel_settles_at_some_packet_times_and_not_at_its_target() {
 #[test]
 fn codel_needs_a_time_in_proportion_to_the_rate_to_drop_half_of_an_unresponsive_load() {
     // After t seconds it drops 50 t packets per second. At 10 Mbit/s 833 packets of 1500 B leave per second: it drops
-    // as many after 16.7 s (at 100 Mbit/s, after 167 s). The queue is full until then: 1.2 s.
+    // as many after 16.7 s (at 100 Mbit/s, after 167 s). The queue is full until then.
     let load = steady(0, Ecn::NotCapable, 20e6, 1_500, Time::from_secs(20));
     let outs = run(link(10, Aqm::Codel(Codel::default())), load);
     for (at, expected) in [(5, 250.0), (10, 500.0), (16, 800.0)] {
@@ -291,11 +293,13 @@ fn codel_needs_a_time_in_proportion_to_the_rate_to_drop_half_of_an_unresponsive_
             .filter(|out| out.dropped == Some(DropCause::Aqm) && window.contains(&out.at));
         near(drops.count() as f64, expected, 12.0, "drops per second");
     }
-    let full = outs
-        .iter()
-        .filter(|out| out.dropped.is_none() && out.at > ms(5_000) && out.at < ms(16_000));
-    assert!(full.clone().count() > 9_000);
-    full.for_each(|out| assert!((1_150..1_201).contains(&out.queued.as_millis()), "{out:?}"));
+    // 1000 packets are in front of each that is served: it has waited for as long as these left and were dropped.
+    for at in [ms(5_000), ms(10_000), ms(16_000)] {
+        let out = outs.iter().find(|out| out.dropped.is_none() && out.at > at).expect("a packet");
+        let queued = out.queued.as_secs_f64();
+        let expected = 1_000.0 / (833.3 + 50.0 * (at.as_secs_f64() - queued / 2.0));
+        near(queued / expected, 1.0, 0.02, "delay");
+    }
 }
 
 #[test]
@@ -327,7 +331,7 @@ fn flow_queueing() -> FqCodel {
 fn a_sparse_packet_waits_only_for_the_one_in_service() {
     // 1514 B at 10 Mbit/s: 1.211 ms
     let bulk = (1..=8).flat_map(|flow| backlog(flow, Ecn::NotCapable, 1_514, 500));
-    let sparse = (0..100).map(|n| packet(0, Ecn::NotCapable, 200, Time::from_micros(33_333 * n)));
+    let sparse = (10..110).map(|n| packet(0, Ecn::NotCapable, 200, Time::from_micros(33_333 * n)));
     let config = PathConfig {
         queue: Some(QueueLimit::Packets(100_000)),
         ..link(10, Aqm::FqCodel(flow_queueing()))
@@ -341,15 +345,15 @@ fn a_sparse_packet_waits_only_for_the_one_in_service() {
 
 #[test]
 fn a_frame_takes_turns_with_the_backlogged_flows() {
-    // Frames of 3333 B at 30/s, in three packets of 1111 B and 50 B of headers, against flows that always have 1514 B to
-    // send. At 10 Mbit/s these take T = 1.211 ms, and a packet of the frame 0.929 ms. The first packets wait for the
-    // packet in service, 0 to T. With a quantum of 1514 B, two packets of the frame fit into its first turn; then each
-    // of the N others has one, and the third packet follows: up to T + 3 * 0.929 + N T, and half a T less on average.
+    // Frames of 3333 B at 30/s, in three packets of 1111 B and 50 B of headers, against N flows that always have 1514 B
+    // to send, for T each. A frame waits for the packet in service, 0 to T. Two of its packets fit into its first turn.
+    // Then the N - 1 flows have one whose packet was not in service, and its last packet follows: N - 1/2 T on average,
+    // N T at most, and three times its own serialisation. At 10 Mbit/s, T is 1.211 ms and a packet's own 0.929 ms.
     for (mbps, flows) in [(2, 1), (10, 1), (10, 4), (10, 8)] {
         let (t, own) =
             (1_514.0 * 8.0 / f64::from(mbps) / 1e3, 1_161.0 * 8.0 / f64::from(mbps) / 1e3);
         let bulk = (1..=flows).flat_map(|flow| backlog(flow, Ecn::NotCapable, 1_514, 9_000));
-        let at = |frame: u64| Time::from_micros(33_337 * frame);
+        let at = |frame: u64| ms(500) + Time::from_micros(33_337 * frame);
         let frames =
             (0..300).flat_map(|frame| vec![packet(0, Ecn::NotCapable, 1_161, at(frame)); 3]);
         let config = PathConfig {
@@ -365,9 +369,8 @@ fn a_frame_takes_turns_with_the_backlogged_flows() {
         assert_eq!(delays.len(), 300);
         let longest = delays.iter().copied().fold(0.0, f64::max);
         let mean = delays.iter().sum::<f64>() / 300.0;
-        let bound = t + 3.0 * own + f64::from(flows) * t;
-        println!("{mbps} {flows}: {mean} {longest} {bound}");
-        assert!(longest <= bound && longest > bound - 0.1 * t, "{longest} {bound}");
+        let bound = 3.0 * own + f64::from(flows) * t;
+        assert!(longest <= bound + 1e-3 && longest > bound - 0.1 * t, "{longest} {bound}");
         near(mean, bound - t / 2.0, 0.1 * t, "mean");
     }
 }
