@@ -254,7 +254,86 @@ fn constant(bps: Bitrate) -> PathConfig {
     PathConfig { capacity: Some(Capacity::Constant { bps }), ..PathConfig::default() }
 }
 
+/// Any parameters that a configuration may have, most of them absurd.
+fn extreme_aqm() -> impl Strategy<Value = Aqm> {
+    let time =
+        || prop_oneof![0u64..3, 0u64..100_000_000, Just(1_000_000_000_000_000_000)].prop_map(Time);
+    let gain = || prop_oneof![Just(0.0), 0.0..=1e3f64, 0.0..1e-6f64];
+    let times = (time(), time(), time(), prop::option::of(time()));
+    let sizes = (0u32..4, prop_oneof![256u64..300, Just(1_000_000_000_000_000)], 1u32..3);
+    let gains = (gain(), gain(), prop_oneof![Just(0.0), 0.0..255.0f64], 0.0..=1.0f64);
+    let choices = (0..5, any::<bool>());
+    (times, sizes, gains, choices).prop_map(|(times, sizes, gains, (kind, flag))| {
+        let (target_ns, other, third, ce_threshold_ns) = times;
+        let (flows, quantum, drop_batch) = sizes;
+        let (alpha, beta, coupling, share) = gains;
+        let codel = Codel { target_ns, interval_ns: other, ecn: flag, ce_threshold_ns };
+        match kind {
+            0 => Aqm::Codel(codel),
+            1 => Aqm::FqCodel(FqCodel {
+                flows,
+                quantum: Bytes(quantum),
+                target_ns,
+                interval_ns: other,
+                ecn: flag,
+                ce_threshold_ns,
+                drop_batch,
+            }),
+            2 => Aqm::Pie(Pie {
+                target_ns,
+                update_ns: other,
+                alpha,
+                beta,
+                max_burst_ns: third,
+                ecn: flag,
+                mark_below: share,
+            }),
+            3 => Aqm::Step(Step { threshold_ns: target_ns, only_ect1: flag }),
+            _ => Aqm::DualPi2(DualPi2 {
+                target_ns,
+                update_ns: other,
+                alpha,
+                beta,
+                coupling,
+                step_min_ns: third.min(target_ns),
+                step_max_ns: third.max(target_ns),
+                c_share: share,
+                drop_overload: flag,
+            }),
+        }
+    })
+}
+
 proptest! {
+    #[test]
+    fn no_parameters_that_are_accepted_panic_hang_or_lose_a_packet(
+        aqms in (extreme_aqm(), extreme_aqm()), mut gaps in prop::collection::vec((
+            prop_oneof![8 => 0u64..10_000_000, 1 => 0u64..10_000_000_000_000_000],
+            prop_oneof![8 => 1u64..1_500, 1 => Just(1_000_000_000u64)],
+        ), 1..100), outage: bool,
+    ) {
+        let steps = vec![
+            (Time::ZERO, Bitrate::from_mbps(1)),
+            (Time::from_secs(1), if outage { Bitrate::ZERO } else { Bitrate::from_mbps(2) }),
+            (Time::from_secs(100_000_000), Bitrate::from_mbps(1)),
+        ];
+        let config = |aqm| PathConfig {
+            capacity: Some(Capacity::Steps { steps: steps.clone() }),
+            aqm: Some(aqm),
+            ..PathConfig::default()
+        };
+        let configs = [aqms.0, aqms.1].map(config);
+        prop_assume!(configs.iter().all(|config| config.check().is_ok()));
+        let mut at = Time::ZERO;
+        let arrivals: Vec<_> = gaps.drain(..).map(|(gap, size)| {
+            at += Time(gap);
+            (at, Bytes(size))
+        }).collect();
+        let [first, second] = configs;
+        let outs = run_with(first, Some((arrivals.len() / 2, second)), &arrivals);
+        prop_assert_eq!(outs.len(), arrivals.len());
+    }
+
     #[test]
     fn nothing_leaves_before_it_entered_and_departures_come_in_order_of_time(
         config in config(true), arrivals in arrivals()
