@@ -175,7 +175,7 @@ impl<P> Network<P> {
             .paths
             .into_iter()
             .enumerate()
-            .map(|(i, path)| Path::new(path, derive_seed(seed, i as u64)))
+            .map(|(i, path)| Path::new(path, derive_seed(seed, i as u64)).at_index(i as u32))
             .collect();
         for (path, _) in paths.iter_mut().zip(leads_on).filter(|(_, leads_on)| *leads_on) {
             path.offer_arrivals();

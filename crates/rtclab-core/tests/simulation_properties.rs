@@ -77,12 +77,20 @@ fn path() -> impl Strategy<Value = PathConfig> {
         (1_500u64..75_000).prop_map(|bytes| QueueLimit::Bytes(Bytes(bytes))),
         (10u64..500).prop_map(|ms| QueueLimit::Time(Time::from_millis(ms))),
     ];
-    let link = prop::option::weighted(0.8, (200u64..5_000, queue));
+    let aqm = prop::option::of(prop::sample::select(vec![
+        Aqm::Codel(Codel::default()),
+        Aqm::FqCodel(FqCodel::default()),
+        Aqm::Pie(Pie { max_burst_ns: Time::ZERO, ..Pie::default() }),
+        Aqm::Step(Step::default()),
+        Aqm::DualPi2(DualPi2::default()),
+    ]));
+    let link = prop::option::weighted(0.8, (200u64..5_000, queue, aqm));
     let jitter = prop::option::of((1u64..20, any::<bool>()));
     let loss = prop::option::weighted(0.5, 0.8..1.0f64);
     (link, 0u64..80, jitter, loss).prop_map(|(link, delay_ms, jitter, loss)| PathConfig {
-        capacity: link.map(|(kbps, _)| Capacity::Constant { bps: Bitrate::from_kbps(kbps) }),
-        queue: link.map(|(_, queue)| queue),
+        capacity: link.map(|(kbps, ..)| Capacity::Constant { bps: Bitrate::from_kbps(kbps) }),
+        queue: link.map(|(_, queue, _)| queue),
+        aqm: link.and_then(|(.., aqm)| aqm),
         delay: Delay::Constant { ns: Time::from_millis(delay_ms) },
         jitter: jitter.map(|(ms, reorder)| Jitter { sd_ns: Time::from_millis(ms), reorder }),
         loss: loss.map(|kept| Loss { p: 0.0, r: 1.0, h: kept, k: kept }),

@@ -19,7 +19,8 @@ impl PathConfig {
         let loses_before_queue = loses && self.loss_position == LossPosition::Queue;
         let constant = matches!(self.capacity, Some(Capacity::Constant { .. }));
         let takes_time = constant || self.unobserved() > Time::ZERO;
-        if !takes_time || loses_before_queue || self.wifi.is_some() || self.tick_ns.is_some() {
+        let measures = self.wifi.is_some() || self.tick_ns.is_some();
+        if !takes_time || loses_before_queue || measures || self.aqm.is_some() {
             return Room { packets: 0, bytes: Bytes::ZERO };
         }
         match self.queue {

@@ -1,6 +1,7 @@
 //! Configuration of a path.
 
-use super::{Capacity, Clock, Delay, Jitter, Loss, LossTrace, QueueLimit, Wifi};
+use super::{Aqm, Capacity, Clock, Delay, Jitter, Loss, LossTrace, QueueLimit, Wifi};
+use crate::ecn::Ecn;
 use crate::limits::{self, Checked, within};
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,15 @@ pub struct PathConfig {
     /// A Wi-Fi hop, which takes the place of the capacity.
     #[serde(default)]
     pub wifi: Option<Wifi>,
-    /// Limit of the queue; `None` for an unlimited queue.
+    /// Limit of the queue. With `None` it is the one of the queue discipline, and a queue without one is unlimited.
     #[serde(default)]
     pub queue: Option<QueueLimit>,
+    /// Discipline of the queue; `None` for drop-tail.
+    #[serde(default)]
+    pub aqm: Option<Aqm>,
+    /// What the path does to the ECN codepoints of packets that leave it.
+    #[serde(default)]
+    pub ecn: EcnTreatment,
     /// Propagation delay.
     #[serde(default)]
     pub delay: Delay,
@@ -66,6 +73,13 @@ impl PathConfig {
         }
         if let Some(queue) = self.queue {
             within("queue", queue.check())?;
+        }
+        if let Some(aqm) = &self.aqm {
+            within("aqm", aqm.check())?;
+            let has_queue = self.capacity.is_some() || self.wifi.is_some();
+            let value =
+                "a queue discipline on a path without `capacity` or `wifi`, where nothing waits,";
+            limits::require(has_queue, "aqm", value, "one of the two beside it")?;
         }
         within("delay", self.delay.check())?;
         if let Some(jitter) = &self.jitter {
@@ -126,4 +140,30 @@ pub enum LossPosition {
     Wire,
     /// Before the queue, as in dummynet and netem. A lost packet has used neither queue nor capacity.
     Queue,
+}
+
+/// What a path does to the ECN codepoints of packets that leave it, as some middleboxes do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EcnTreatment {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// All packets become Not-ECT, and marks get lost.
+    Bleach,
+    /// ECT(0) and ECT(1) are exchanged.
+    Mangle,
+}
+
+impl EcnTreatment {
+    /// The codepoint with which a packet leaves that has `ecn` behind the queue.
+    #[inline]
+    pub(super) fn leaving(self, ecn: Ecn) -> Ecn {
+        match (self, ecn) {
+            (EcnTreatment::Bleach, _) => Ecn::NotCapable,
+            (EcnTreatment::Mangle, Ecn::Ect0) => Ecn::Ect1,
+            (EcnTreatment::Mangle, Ecn::Ect1) => Ecn::Ect0,
+            (EcnTreatment::Keep | EcnTreatment::Mangle, ecn) => ecn,
+        }
+    }
 }

@@ -20,14 +20,15 @@ mod wifi;
 
 pub use capacity::Capacity;
 pub use clock::Clock;
-pub use config::{LossPosition, PathConfig};
+pub use config::{EcnTreatment, LossPosition, PathConfig};
 pub use delay::{Delay, Jitter, RampShape};
 pub use loss::Loss;
 pub use loss_trace::{LossTrace, TraceStart};
 pub use packet::{Departure, DropCause, Mark, MarkCause, Packet};
-pub use queue::QueueLimit;
+pub use queue::{Aqm, Codel, DualPi2, FqCodel, Pie, QueueLimit, Step};
 pub use wifi::{Radio, Wifi};
 
+use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
 use ahead::Room;
 use capacity::Serialiser;
@@ -35,7 +36,7 @@ use clock::ClockReadings;
 use delay::JitterSource;
 use loss::LossProcess;
 use loss_trace::TracePosition;
-use queue::DropTail;
+use queue::{Moment, Queue};
 use std::collections::VecDeque;
 use wifi::{Channel, Service};
 
@@ -66,6 +67,8 @@ enum InService<P> {
         finish: Time,
         /// Arrival of the packet before it.
         last_arrival: Time,
+        /// Codepoint with which it left the queue.
+        ecn: Ecn,
     },
 }
 
@@ -81,7 +84,9 @@ pub struct Path<P> {
     config: PathConfig,
     serialiser: Serialiser,
     channel: Option<Channel>,
-    queue: DropTail<P>,
+    queue: Queue<P>,
+    /// Index of the path in its network.
+    index: u32,
     in_service: Option<InService<P>>,
     /// Packets in flight, in order of their arrival. On a path without anything random, the packet in service is one
     /// of them.
@@ -122,7 +127,8 @@ impl<P> Path<P> {
             unobserved: config.unobserved(),
             room: config.room(),
             plain_delay: config.plain_delay(),
-            queue: DropTail::new(config.queue),
+            queue: Queue::new(config.queue, config.aqm, seed),
+            index: 0,
             config,
             in_service: None,
             wire: VecDeque::new(),
@@ -131,6 +137,11 @@ impl<P> Path<P> {
             dropped: VecDeque::new(),
             last_arrival: Time::ZERO,
         }
+    }
+
+    /// The same path with its index in a network, which its marks bear; a path alone has 0.
+    pub(crate) fn at_index(self, index: u32) -> Self {
+        Path { index, ..self }
     }
 
     /// Current configuration.
@@ -145,7 +156,8 @@ impl<P> Path<P> {
         let takes_time = capacity.is_some() || jitter.is_some() || *delay != Delay::default();
         let may_lose = loss.is_some() || !loss_steps.is_empty() || loss_trace.is_some();
         let measures = tick_ns.is_some() || wifi.is_some() || clock.is_some();
-        !(takes_time || may_lose || measures) && self.pending() == 0
+        let changes = self.config.ecn != EcnTreatment::Keep;
+        !(takes_time || may_lose || measures || changes) && self.pending() == 0
     }
 
     /// Bytes waiting in the queue, without the packet being serialised.
@@ -175,7 +187,7 @@ impl<P> Path<P> {
             (Some(channel), Some(wifi)) => channel.set(wifi),
             (channel, wifi) => *channel = wifi.map(|wifi| Channel::new(wifi, self.seed)),
         }
-        self.queue.set_limit(config.queue);
+        self.queue.set(now, config.queue, config.aqm);
         self.jitter.set(config.jitter);
         self.clock.set(config.clock);
         self.loss.set(config.loss);
@@ -202,19 +214,20 @@ impl<P> Path<P> {
         if let Some(channel) = &mut self.channel {
             channel.offer(now);
         }
+        let mut moment = Moment { now, path: self.index, dropped: &mut self.dropped };
         if self.in_service.is_none() {
-            self.serve(now, packet, Time::ZERO);
-            // Without a capacity, serialising takes no time, so the packet passes at once.
-            self.advance(now);
+            if let Some((packet, queued)) = self.queue.pass(packet, &mut moment) {
+                self.serve(now, packet, queued);
+                // Without a capacity, serialising takes no time, so the packet passes at once.
+                self.advance(now);
+            }
             return;
         }
         let rate = || match &self.channel {
             Some(channel) => channel.rate_for_queue(),
             None => self.serialiser.rate_for_queue(now),
         };
-        if let Err(packet) = self.queue.enqueue(now, packet, rate) {
-            self.dropped.push_back((now, DropCause::Queue, packet));
-        }
+        self.queue.enqueue(packet, rate, &mut moment);
     }
 
     /// Returns the next packet that has left by `now`, earliest first.
@@ -237,10 +250,21 @@ impl<P> Path<P> {
     pub fn poll_timeout(&self) -> Option<Time> {
         let arrival = self.wire.front().map_or(Time::MAX, |next| next.at);
         let drop = self.dropped.front().map_or(Time::MAX, |(at, ..)| *at);
-        Some(arrival.min(drop).min(self.earliest_served())).filter(|at| *at < Time::MAX)
+        let served = self.earliest_served().min(self.earliest_drop());
+        Some(arrival.min(drop).min(served)).filter(|at| *at < Time::MAX)
     }
 
-    /// Lower bound of when a packet that is not on the wire yet leaves or is dropped.
+    /// Lower bound of when a packet is dropped as the next one is to be served.
+    fn earliest_drop(&self) -> Time {
+        match &self.in_service {
+            Some(service) if self.queue.drops_when_served() && self.queue.len() > 0 => {
+                service.finish()
+            }
+            _ => Time::MAX,
+        }
+    }
+
+    /// Lower bound of when a packet that is not on the wire yet leaves, or is lost on its way.
     fn earliest_served(&self) -> Time {
         match &self.in_service {
             Some(InService::Ahead { .. }) if self.queue.len() == 0 => Time::MAX,
@@ -313,10 +337,12 @@ impl<P> Path<P> {
         let in_service = match self.plain_delay {
             Some(delay) if finish < Time::MAX && !served.lost => {
                 let last_arrival = self.last_arrival;
-                let Served { packet, queued, .. } = served;
+                let Served { mut packet, queued, .. } = served;
+                let ecn = packet.ecn;
+                packet.ecn = self.config.ecn.leaving(ecn);
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
                 self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
-                InService::Ahead { finish, last_arrival }
+                InService::Ahead { finish, last_arrival, ecn }
             }
             _ => InService::Here { finish, served },
         };
@@ -327,9 +353,9 @@ impl<P> Path<P> {
     fn stop_service(&mut self) -> Option<(Time, Served<P>)> {
         match self.in_service.take()? {
             InService::Here { finish, served } => Some((finish, served)),
-            InService::Ahead { finish, last_arrival } => {
-                let OnWire { queued, packet, .. } = self.wire.pop_back()?;
-                self.last_arrival = last_arrival;
+            InService::Ahead { finish, last_arrival, ecn } => {
+                let OnWire { queued, mut packet, .. } = self.wire.pop_back()?;
+                (self.last_arrival, packet.ecn) = (last_arrival, ecn);
                 Some((finish, Served { packet, queued, lost: false }))
             }
         }
@@ -353,7 +379,8 @@ impl<P> Path<P> {
                 self.leave_serialiser(finish, queued, packet);
             }
         }
-        if let Some((next, queued)) = self.queue.dequeue(finish) {
+        let mut moment = Moment { now: finish, path: self.index, dropped: &mut self.dropped };
+        if let Some((next, queued)) = self.queue.dequeue(&mut moment) {
             self.serve(finish, next, queued);
         }
     }
@@ -367,11 +394,12 @@ impl<P> Path<P> {
         }
     }
 
-    fn leave_serialiser(&mut self, now: Time, queued: Time, packet: Packet<P>) {
+    fn leave_serialiser(&mut self, now: Time, queued: Time, mut packet: Packet<P>) {
         if self.loses(now, LossPosition::Wire) {
             self.dropped.push_back((now, DropCause::Loss, packet));
             return;
         }
+        packet.ecn = self.config.ecn.leaving(packet.ecn);
         let delay = self.config.delay.at(now) + self.jitter.sample();
         let due = match self.config.tick_ns {
             None => now + self.clock.count(now, delay),

@@ -1,8 +1,10 @@
 //! Any network against a simple one that takes an event for each path that a packet leaves.
 
 use super::*;
+use crate::ecn::Ecn;
 use crate::path::{
-    Capacity, Clock, Jitter, Loss, LossPosition, LossTrace, QueueLimit, Radio, TraceStart, Wifi,
+    Aqm, Capacity, Clock, Codel, DualPi2, EcnTreatment, FqCodel, Jitter, Loss, LossPosition,
+    LossTrace, Mark, Pie, QueueLimit, Radio, Step as StepMarking, TraceStart, Wifi,
 };
 use crate::units::{Bitrate, Bytes};
 use proptest::option::weighted;
@@ -12,8 +14,17 @@ const PATHS: usize = 5;
 /// Share of the paths that have something out of the ordinary.
 const SELDOM: f64 = 0.12;
 
-/// What came out: when, the packet's number, the path on which it was dropped and why, and its queuing delay.
-type Outcome = (Time, u32, Option<(PathId, DropCause)>, Time);
+/// What came out: when, the packet's number, the path on which it was dropped and why, its queuing delay, codepoint and
+/// mark.
+type Outcome = (Time, u32, Option<(PathId, DropCause)>, (Time, Ecn, Option<Mark>));
+
+/// Number of flows; packets of a flow are sent with the same codepoint.
+const FLOWS: u32 = 3;
+
+fn numbered<P>(size: Bytes, id: u32, payload: P) -> Packet<P> {
+    let (flow, ecn) = (id % FLOWS, Ecn::from_bits((id % FLOWS) as u8));
+    Packet { flow, ecn, ..Packet::new(size, payload) }
+}
 
 /// A packet on its way: its route, which path of it, how long it was queued, and its number.
 type Travelling = (usize, usize, Time, u32);
@@ -24,13 +35,14 @@ struct Simple {
     paths: Vec<Path<Travelling>>,
     routes: Vec<Vec<usize>>,
     transparent: Vec<bool>,
-    ready: VecDeque<(Time, u32)>,
+    ready: VecDeque<(Time, u32, Ecn)>,
 }
 
 impl Simple {
     fn new(configs: &[PathConfig], routes: &[Vec<usize>]) -> Self {
-        let path =
-            |(config, index): (&PathConfig, u64)| Path::new(config.clone(), derive_seed(1, index));
+        let path = |(config, index): (&PathConfig, u64)| {
+            Path::new(config.clone(), derive_seed(1, index)).at_index(index as u32)
+        };
         let paths: Vec<_> = configs.iter().zip(0..).map(path).collect();
         let transparent = paths.iter().map(Path::is_transparent).collect();
         Simple { paths, routes: routes.to_vec(), transparent, ready: VecDeque::new() }
@@ -65,8 +77,8 @@ trait Driven {
 
 impl Driven for Simple {
     fn send(&mut self, now: Time, route: usize, size: Bytes, id: u32) {
-        if !self.enter(now, Packet::new(size, (route, 0, Time::ZERO, id))) {
-            self.ready.push_back((now, id));
+        if !self.enter(now, numbered(size, id, (route, 0, Time::ZERO, id))) {
+            self.ready.push_back((now, id, numbered(size, id, ()).ecn));
         }
     }
 
@@ -83,19 +95,28 @@ impl Driven for Simple {
                 return None;
             }
             if ready < at {
-                return self.ready.pop_front().map(|(at, id)| (at, id, None, Time::ZERO));
+                return self
+                    .ready
+                    .pop_front()
+                    .map(|(at, id, ecn)| (at, id, None, (Time::ZERO, ecn, None)));
             }
             match self.paths[index].poll(at) {
                 None => {}
                 Some(Departure::Dropped { at, cause, packet }) => {
                     let place = Some((PathId(index as u32), cause));
-                    return Some((at, packet.payload.3, place, Time::ZERO));
+                    return Some((
+                        at,
+                        packet.payload.3,
+                        place,
+                        (Time::ZERO, packet.ecn, packet.mark),
+                    ));
                 }
                 Some(Departure::Delivered { at, queued, mut packet }) => {
                     packet.payload.1 += 1;
                     packet.payload.2 += queued;
                     if !self.enter(at, packet) {
-                        return Some((at, packet.payload.3, None, packet.payload.2));
+                        let (.., queued, id) = packet.payload;
+                        return Some((at, id, None, (queued, packet.ecn, packet.mark)));
                     }
                 }
             }
@@ -115,7 +136,7 @@ impl Driven for Simple {
 impl Driven for Network<u32> {
     fn send(&mut self, now: Time, route: usize, size: Bytes, id: u32) {
         let [from, to] = [route, route + 1].map(|node| NodeId(node as u32));
-        self.handle_packet(now, from, to, Packet::new(size, id)).expect("a route");
+        self.handle_packet(now, from, to, numbered(size, id, id)).expect("a route");
     }
 
     fn change(&mut self, now: Time, path: usize, config: PathConfig) {
@@ -125,10 +146,10 @@ impl Driven for Network<u32> {
     fn next(&mut self, now: Time) -> Option<Outcome> {
         Some(match self.poll(now)? {
             NetworkEvent::Delivered { at, queued, packet, .. } => {
-                (at, packet.payload, None, queued)
+                (at, packet.payload, None, (queued, packet.ecn, packet.mark))
             }
             NetworkEvent::Dropped { at, path, cause, packet } => {
-                (at, packet.payload, Some((path, cause)), Time::ZERO)
+                (at, packet.payload, Some((path, cause)), (Time::ZERO, packet.ecn, packet.mark))
             }
         })
     }
@@ -239,6 +260,41 @@ fn queue() -> impl Strategy<Value = Option<QueueLimit>> {
     ]
 }
 
+/// Disciplines that drop and mark after some milliseconds. With two queues, packets of a flow that were marked before
+/// overtake others.
+fn aqm(reorder: bool) -> impl Strategy<Value = Aqm> {
+    let (target_ns, interval_ns, update_ns, ce_threshold_ns) = (ms(1), ms(4), ms(3), Some(ms(5)));
+    let codel = move |ecn| Codel { target_ns, interval_ns, ecn, ce_threshold_ns };
+    let fq_codel = move |flows| FqCodel {
+        flows,
+        quantum: Bytes(300),
+        target_ns,
+        interval_ns,
+        drop_batch: 2,
+        ..FqCodel::default()
+    };
+    let pie =
+        Pie { target_ns, update_ns, max_burst_ns: ms(0), alpha: 10.0, ecn: true, ..Pie::default() };
+    let dual = DualPi2 { target_ns, update_ns, alpha: 10.0, ..DualPi2::default() };
+    prop_oneof![
+        any::<bool>().prop_map(move |ecn| Aqm::Codel(codel(ecn))),
+        (1u32..9).prop_map(move |flows| Aqm::FqCodel(fq_codel(flows))),
+        Just(Aqm::Pie(pie)),
+        any::<bool>().prop_map(move |two| match reorder && two {
+            true => Aqm::DualPi2(dual),
+            false => Aqm::Step(StepMarking { threshold_ns: ms(2), only_ect1: two }),
+        }),
+    ]
+}
+
+fn treatment() -> impl Strategy<Value = EcnTreatment> {
+    prop_oneof![
+        8 => Just(EcnTreatment::Keep),
+        1 => Just(EcnTreatment::Bleach),
+        1 => Just(EcnTreatment::Mangle),
+    ]
+}
+
 fn delay() -> impl Strategy<Value = Delay> {
     let steps = vec![(ms(0), ms(3)), (ms(10), ms(1))];
     let (shape, start_ns, end_ns) = (crate::path::RampShape::Linear, ms(5), ms(25));
@@ -268,9 +324,11 @@ fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
     let random = Just(Loss::independent(0.3));
     let position = prop_oneof![Just(LossPosition::Wire), Just(LossPosition::Queue)];
     let loss = (weighted(SELDOM, random), any::<bool>(), weighted(SELDOM, trace), position);
-    let link = (capacity(), queue(), delay(), weighted(SELDOM, wifi()));
+    let queue = (queue(), weighted(0.4, aqm(reorder)), treatment());
+    let link = (capacity(), queue, delay(), weighted(SELDOM, wifi()));
     (link, loss, box_).prop_map(|(link, loss, (jitter, tick_ns, clock))| {
-        let (capacity, queue, delay, wifi) = link;
+        let (capacity, (queue, aqm, ecn), delay, wifi) = link;
+        let aqm = aqm.filter(|_| capacity.is_some() || wifi.is_some());
         let (loss, stepped, trace, loss_position) = loss;
         let later = loss.filter(|_| stepped).map(|_| (ms(20), Loss::independent(0.1)));
         PathConfig {
@@ -278,6 +336,8 @@ fn config(reorder: bool) -> impl Strategy<Value = PathConfig> {
             capacity,
             wifi,
             queue,
+            aqm,
+            ecn,
             delay,
             jitter,
             loss,
@@ -335,12 +395,14 @@ proptest! {
     }
 
     #[test]
-    fn packets_of_a_route_keep_their_order_where_no_path_reorders(
+    fn packets_of_a_flow_keep_their_order_where_no_path_reorders(
         configs in configs(false), route in vec(0..PATHS, 1..5), steps in steps(false),
     ) {
         let (out, _) = drive(network(&configs, &[route]), 1, &steps, true);
-        let delivered = out.iter().filter(|(_, _, dropped, _)| dropped.is_none());
-        prop_assert!(delivered.map(|(_, id, ..)| id).is_sorted());
+        for flow in 0..FLOWS {
+            let of_flow = out.iter().filter(|(_, id, dropped, _)| dropped.is_none() && id % FLOWS == flow);
+            prop_assert!(of_flow.map(|(_, id, ..)| id).is_sorted());
+        }
     }
 
     #[test]
