@@ -29,6 +29,9 @@ COLUMNS = {
     "dropped_ns": pl.Int64,
     "drop_path": pl.String,
     "drop_cause": pl.String,
+    "ecn": pl.String,
+    "mark_path": pl.String,
+    "mark_cause": pl.String,
     "written_ns": pl.Int64,
     "payload_type": pl.Int64,
     "size_bytes": pl.Int64,
@@ -132,6 +135,32 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         ("alice->bob", 0, 45 * MS, 8 * MS, None),
         ("alice->bob", 10 * MS, None, None, "bob.down"),
         ("alice->bob", 20 * MS, None, None, "alice.up"),
+    ]
+
+
+def test_a_relayed_packet_has_the_codepoint_of_its_sender_and_the_first_mark_on_either_leg(
+    tmp_path: Path,
+) -> None:
+    made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
+    up, down = (("alice", ALICE), ("core", TURN)), (("core", TURN), ("bob", BOB))
+    first = {"ecn": "ect1", "mark_path": "alice.up", "mark_cause": "threshold"}
+    second = {"ecn": "not-ect", "mark_path": "bob.down", "mark_cause": "classic"}
+    seen = packets(
+        *(between(*up, 10 * n, ssrc=7, seq=n, ecn="ect1") for n in (1, 2)),
+        *(between(*up, 10 * n, ssrc=7, seq=n, **first) for n in (3, 4, 5)),
+        between(*down, 35, ssrc=7, seq=1, ecn="not-ect"),
+        between(*down, 45, ssrc=7, seq=2, **second),
+        between(*down, 55, ssrc=7, seq=3, **second),
+        between(*down, 65, ssrc=7, seq=4, ecn="not-ect", dropped_ns=66 * MS, drop_cause="queue"),
+    )
+    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
+    # The fourth is dropped behind the relay, and the fifth never leaves it: neither arrives with a mark.
+    assert found.select("seq", "ecn", "mark_path", "mark_cause").rows() == [
+        (1, "ect1", None, None),
+        (2, "ect1", "bob.down", "classic"),
+        (3, "ect1", "alice.up", "threshold"),
+        (4, "ect1", None, None),
+        (5, "ect1", None, None),
     ]
 
 

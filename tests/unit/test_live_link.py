@@ -14,7 +14,7 @@ NONE = -1
 NODES = ["client", "core"]
 PROTOCOLS = ["rtp", "rtcp", "stun", "dtls", "other"]
 RTP, OTHER = 0, 4
-QUEUE, LOSS = 0, 1
+QUEUE, LOSS, AQM = 0, 1, 2
 
 
 def summary() -> dict[str, Any]:
@@ -33,9 +33,31 @@ def summary() -> dict[str, Any]:
         "from": np.zeros(count, dtype=int),
         "size_bytes": np.full(count, 1000),
         "protocol": np.array([RTP, RTP, RTP, OTHER, OTHER, OTHER, RTP, RTP]),
+        "ecn": np.array([1, 1, 2, 2, 0, 0, 1, 1]),
+        "mark_cause": np.array([NONE, 2, 0, NONE, NONE, NONE, NONE, NONE]),
     }
-    names = {"nodes": NODES, "protocols": PROTOCOLS, "drop_causes": ["queue", "loss"]}
+    names = {
+        "nodes": NODES,
+        "protocols": PROTOCOLS,
+        "drop_causes": ["queue", "loss", "aqm"],
+        "ecn": ["not-ect", "ect1", "ect0", "ce"],
+        "mark_causes": ["classic", "threshold", "coupled"],
+    }
     return {"packets": columns, "names": names}
+
+
+def test_marks_and_drops_by_a_discipline_are_counted_by_cause_and_told() -> None:
+    log = summary()
+    passed = traffic(log, np.ones(8, dtype=bool))
+    # Of the five that arrive, three went in with ECT(0) or ECT(1).
+    assert (passed["ecn_capable"], passed["marked"], passed["aqm"]) == (3, 2, 0)
+    assert passed["marks"] == {"classic": 1, "threshold": 0, "coupled": 1}
+    log["packets"]["drop_cause"][7] = AQM
+    told = summary_text({**result(), "directions": {"up": _direction(log, "up")}}).splitlines()[0]
+    assert told.startswith(
+        "rtclab link: up: 8 packets went in: 5 arrived, 1 dropped in the queue, 1 dropped by its discipline, "
+        "1 lost; 2 of 3 ECN-capable ones arrived marked (1 classic, 1 coupled); "
+    )
 
 
 def result(p99_ms: float = 1.0) -> dict[str, Any]:

@@ -58,6 +58,9 @@ def summary(**columns: list[int]) -> dict[str, Any]:
     """The emulator's record with the given columns, and -1 in all others."""
     names = ["sent_ns", "delivered_ns", "queued_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
     names += [
+        "ecn",
+        "mark_path",
+        "mark_cause",
         "from",
         "to",
         "size_bytes",
@@ -75,7 +78,9 @@ def summary(**columns: list[int]) -> dict[str, Any]:
             "nodes": ["alice", "bob", "core"],
             "paths": ["alice.up", "bob.up"],
             "protocols": ["rtp", "rtcp", "stun", "dtls", "other"],
-            "drop_causes": ["queue", "loss"],
+            "drop_causes": ["queue", "loss", "aqm"],
+            "ecn": ["not-ect", "ect1", "ect0", "ce"],
+            "mark_causes": ["classic", "threshold", "coupled"],
         },
         "lateness": {"count": 4, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "bound_ns": 5 * MS, "over_bound": 1},
         "counters": {"no_route": 0},
@@ -110,6 +115,58 @@ def test_codes_of_the_emulator_become_names_and_minus_one_becomes_null() -> None
         ("alice", "bob", "rtp", None, None, 7, True),
         ("bob", "alice", "stun", "loss", "bob.up", None, None),
     ]
+
+
+def test_codepoints_and_marks_of_the_emulator_become_names() -> None:
+    log = packet_log(
+        summary(
+            **{"from": [0, 0], "to": [1, 1]},
+            sent_ns=[5, 6],
+            size_bytes=[100, 100],
+            protocol=[0, 0],
+            ecn=[1, 2],
+            mark_path=[1, -1],
+            mark_cause=[2, -1],
+        )
+    )
+    names = ["ecn", "mark_path", "mark_cause"]
+    assert log.select(names).rows() == [("ect1", "bob.up", "coupled"), ("ect0", None, None)]
+    packets = packets_table(of_the_call(log), FLOWS, {}, SECOND)
+    assert packets.select(names).rows() == log.select(names).rows()
+
+
+def seconds_of(**columns: list[Any]) -> dict[str, Any]:
+    """The only second of a flow with these packets, of which ``sent_ns`` are sent."""
+    count = len(next(iter(columns.values())))
+    none = [None] * count
+    known = {"sent_ns": [0] * count, "delivered_ns": none, "dropped_ns": none, "drop_cause": none} | columns
+    types = {"delivered_ns": pl.Int64, "dropped_ns": pl.Int64, "drop_cause": pl.String}
+    of_all = {"flow": pl.lit("alice->bob"), "size_bytes": pl.lit(1000), "kind": pl.lit(None, pl.String)}
+    made = pl.DataFrame(known, schema_overrides=types).with_columns(**of_all)
+    return flow_seconds_table(made, there(["alice->bob"]), SECOND, set()).row(0, named=True)
+
+
+def test_seconds_count_codepoints_marks_and_drops_of_disciplines() -> None:
+    of = seconds_of(
+        ecn=["ect1", "ect1", "ect0", "not-ect", "ce", "ect1"],
+        delivered_ns=[1, 1, None, 1, 1, None],
+        dropped_ns=[None, None, 2, None, None, 2],
+        drop_cause=[None, None, "aqm", None, None, "queue"],
+        mark_path=["alice.up", None, None, None, None, None],
+    )
+    names = ["ect_packets", "ect_delivered_packets", "marked_packets", "aqm_dropped_packets"]
+    assert [of[name] for name in names] == [5, 3, 1, 1]
+
+
+def test_what_is_not_known_of_every_packet_is_null_and_zero_is_known_to_be_zero() -> None:
+    names = ["ect_packets", "ect_delivered_packets", "marked_packets", "aqm_dropped_packets"]
+    nothing = {"mark_path": pl.Series([None, None], dtype=pl.String), "delivered_ns": [1, 1]}
+    assert [seconds_of(ecn=["not-ect"] * 2, **nothing)[name] for name in names] == [0, 0, 0, 0]
+    # One packet of unknown codepoint was delivered; nothing was dropped, so nothing by a discipline.
+    assert [seconds_of(ecn=["ect1", None], **nothing)[name] for name in names] == [None, None, 0, 0]
+    # An import knows neither marks nor causes of drops.
+    unknown = seconds_of(delivered_ns=[1, None], dropped_ns=[None, 2])
+    assert [unknown[name] for name in names] == [None] * 4
 
 
 def of_the_call(log: pl.DataFrame) -> pl.DataFrame:
@@ -155,8 +212,8 @@ def test_a_packet_counts_in_the_seconds_in_which_it_is_sent_delivered_and_droppe
     table = flow_seconds_table(sent, there(FLOWS), 2 * SECOND, ())
     assert table.schema == SCHEMAS["flow_seconds"]
     assert table.filter(flow="alice->bob").drop("flow").rows() == [
-        (0, 2, 2000, 1, 1000, 0, None, None, None, None, 50.0, 50.0, 50.0),
-        (SECOND, 2, 2000, 1, 1000, 1, None, None, None, None, 100.0, 100.0, 100.0),
+        (0, 2, 2000, 1, 1000, 0, *[None] * 8, 50.0, 50.0, 50.0),
+        (SECOND, 2, 2000, 1, 1000, 1, *[None] * 8, 100.0, 100.0, 100.0),
     ]
 
 
@@ -223,8 +280,8 @@ def test_headers_tell_all_fec_of_an_unencrypted_call_from_media() -> None:
 def test_a_flow_without_packets_has_a_row_of_zeros_in_every_second() -> None:
     table = flow_seconds_table(packets((0, 25, None)), there(FLOWS), 2 * SECOND, ())
     assert table.filter(flow="bob->alice").drop("flow").rows() == [
-        (0, 0, 0, 0, 0, 0, *[None] * 7),
-        (SECOND, 0, 0, 0, 0, 0, *[None] * 7),
+        (0, *[0] * 5, *[None] * 11),
+        (SECOND, *[0] * 5, *[None] * 11),
     ]
 
 

@@ -103,8 +103,9 @@ def traces_of(source: str, call: Trace, folder: Path) -> list[Trace]:
 
 
 NOT_HERE = {
-    # FEC in RED cannot be told apart.
-    "capture": {"fec_share"},
+    # The call has no ECN-capable packets, and FEC in RED cannot be told apart.
+    "simulated": {"ce_share"},
+    "capture": {"ce_share", "fec_share"},
 }
 """Metrics that a source knows only under a condition that the call does not meet."""
 

@@ -230,6 +230,8 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "tcp_retransmissions",
         "retransmission_share",
         "fec_share",
+        "ce_share",
+        "aqm_drop_share",
     }
     # Only a delay between two clocks may be negative.
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]

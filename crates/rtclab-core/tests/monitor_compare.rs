@@ -296,6 +296,22 @@ fn a_stream_goes_to_a_relay_before_it_comes_from_there() {
     assert_eq!(results.float("streams", "one_way_delay_mean_ms"), [-5.0]);
 }
 
+/// Packets are sent with ECT(1). A queue marks every third one, and the fourth packet is lost.
+#[test]
+fn each_packet_has_its_codepoint_at_both_points() {
+    let (mut a, mut b) = one_way(9, |i| (i != 4).then_some(30 * MS));
+    const CLASS: usize = 14 + 1;
+    a.0.iter_mut().for_each(|(_, frame)| frame[CLASS] = 1);
+    for (index, (_, frame)) in b.0.iter_mut().enumerate() {
+        frame[CLASS] = if index % 3 == 0 { 3 } else { 1 };
+    }
+    let results = compared(&a, &b);
+    assert_eq!(results.text("packets", "ecn"), ["ect1"; 9]);
+    let mut arrived = results.text("packets", "delivered_ecn");
+    arrived.sort_unstable();
+    assert_eq!(arrived, ["", "ce", "ce", "ce", "ect1", "ect1", "ect1", "ect1", "ect1"]);
+}
+
 #[test]
 fn each_packet_has_a_row_with_both_times() {
     let (a, b) = one_way(10, |i| (i != 4).then_some(30 * MS));

@@ -132,6 +132,41 @@ fn a_stream_is_found_in_ipv6() {
     assert_eq!(results.int("streams", "bytes"), [10 * 208]);
 }
 
+/// Of 20 packets, 2 have Not-ECT, 4 ECT(0), 6 ECT(1) and 8 CE, all with DSCP 46.
+#[test]
+fn codepoints_are_counted_in_ipv4_and_ipv6() {
+    const NAMES: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
+    let codepoint = |index| match index {
+        0..2 => 0,
+        2..6 => 2,
+        6..12 => 1,
+        _ => 3,
+    };
+    for v6 in [false, true] {
+        let mut pcap = Pcap::new(1);
+        for index in 0..20 {
+            let class = 46 << 2 | codepoint(index);
+            let mut ip = ipv4_udp(ALICE, BOB, &audio(index).bytes());
+            ip[1] = class;
+            if v6 {
+                let datagram = ip.split_off(20);
+                ip = vec![0x60 | class >> 4, class << 4, 0, 0, 0, datagram.len() as u8, 17, 64];
+                ip.extend_from_slice(&[0x20; 32]);
+                ip.extend_from_slice(&datagram);
+            }
+            pcap.frame(at(index), &ethernet(&ip));
+        }
+        let config = MonitorConfig { packets: true, ..MonitorConfig::default() };
+        let results = watch(&pcap.bytes, config);
+        for table in ["streams", "flows"] {
+            let counts = ["not_ect", "ect0", "ect1", "ce"].map(|name| results.int(table, name));
+            assert_eq!(counts, [[2], [4], [6], [8]], "{table}");
+        }
+        let expected: Vec<&str> = (0..20).map(|index| NAMES[usize::from(codepoint(index))]).collect();
+        assert_eq!(results.text("packets", "ecn"), expected);
+    }
+}
+
 #[test]
 fn bytes_of_fragments_count_for_their_packet_in_any_order() {
     let fragment = |whole: &[u8], id: u8, from: usize, to: usize| {
@@ -363,6 +398,7 @@ fn a_call_is_found_after_more_flows_than_are_kept() {
     assert_eq!(results.note("packets of flows above the limit"), 100);
     let last = |name| *results.int("flows", name).last().unwrap();
     assert_eq!((last("packets"), last("bytes"), last("rtp")), (100, 100 * 188, 100));
+    assert_eq!((last("not_ect"), last("ce")), (100, 0));
     assert_eq!(results.text("packets", "protocol").iter().filter(|p| **p == "rtp").count(), 100);
 }
 

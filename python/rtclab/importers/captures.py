@@ -74,10 +74,13 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
         _flow("source", "destination", by_address),
         "size_bytes",
         "protocol",
+        "ecn",
         *_OF_RTP,
         pl.col("marker").cast(pl.Boolean),
     )
-    arrived = packets.with_columns(delivered_ns="sent_ns", dropped_ns=pl.lit(None, pl.Int64))
+    arrived = packets.with_columns(
+        delivered_ns="sent_ns", dropped_ns=pl.lit(None, pl.Int64), marked=_marked("ecn")
+    )
     flows = _flows(arrived)
     duration_ns = _duration_ns(flows)
     seconds = flow_seconds_table(arrived, flows, duration_ns, without_fec(arrived))
@@ -125,14 +128,16 @@ def from_two(
             _flow("source", "destination", by_address),
             "size_bytes",
             pl.lit("rtp").alias("protocol"),
+            "ecn",
             *_OF_RTP,
             pl.col("marker").cast(pl.Boolean),
+            marked=_marked("delivered_ecn"),
         )
     )
     flows = _flows(packets)
     duration_ns = _duration_ns(flows)
     tables = {
-        "packets": packets,
+        "packets": packets.drop("marked"),
         "flow_seconds": flow_seconds_table(packets, flows, duration_ns, without_fec(packets)),
         "delay_histogram": delay_histogram_table(packets, flows),
     }
@@ -144,6 +149,11 @@ def from_two(
         corrected=corrected,
     )
     return _imported(tables, flows, duration_ns, about)
+
+
+def _marked(codepoint: str) -> pl.Expr:
+    """Whether a packet that was sent ECN-capable arrived with a mark, by the codepoint of its arrival."""
+    return (pl.col(codepoint) == "ce") & (pl.col("ecn") != "not-ect")
 
 
 def _passes_twice(flows: pl.DataFrame) -> bool:

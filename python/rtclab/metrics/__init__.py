@@ -6,8 +6,8 @@ a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 """
 
 # Tables list the metrics in the order of these imports.
-from rtclab.metrics import rate, wire, delay, arrivals, loss, repair, media, audio, setup, host  # isort: skip
-from rtclab.metrics import fairness, tcp, adapting  # isort: skip
+from rtclab.metrics import rate, wire, delay, arrivals, loss, marks, repair, media, audio  # isort: skip
+from rtclab.metrics import setup, host, fairness, tcp, adapting  # isort: skip
 from rtclab.metrics.flows import media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
@@ -59,6 +59,7 @@ __all__ = [
     "host",
     "increase",
     "loss",
+    "marks",
     "mean_slope",
     "mean_within_sd",
     "media",

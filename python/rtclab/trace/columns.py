@@ -83,8 +83,8 @@ TABLES: dict[str, TableDescription] = {
             ),
             "mark_cause": _maybe(
                 _text(
-                    "Why: `classic` (in place of a drop), `threshold` (it had waited for too long) or `coupled` "
-                    "(to the drops of classic traffic)"
+                    "Why: `classic` (in place of a drop), `threshold` (it had waited for too long) or "
+                    "`coupled` (to the drops of classic traffic)"
                 )
             ),
             "flow": _text("Flow that it belongs to"),
@@ -120,7 +120,7 @@ TABLES: dict[str, TableDescription] = {
             "ect_delivered_packets": _maybe(_integer("Packets delivered that were sent ECN-capable")),
             "marked_packets": _maybe(_integer("Those of them that arrived with a mark on the way")),
             "aqm_dropped_packets": _maybe(
-                _integer("Packets dropped because a queue signalled congestion; null in captures and logs")
+                _integer("Packets dropped because a queue signalled congestion; null if causes are not known")
             ),
             "one_way_delay_min_ms": _maybe(_number("Smallest one-way delay of the delivered packets")),
             "one_way_delay_mean_ms": _maybe(_number("Mean one-way delay")),

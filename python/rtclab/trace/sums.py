@@ -45,14 +45,14 @@ def flow_seconds_table(
     of any packet is known; otherwise their columns are null. So are the columns of FEC in the flows of
     ``hides_fec``, whose FEC cannot be told from media because it is encrypted.
 
-    Columns about ECN and about drops by a discipline are null in flows that have a packet where this is not
-    known. ``packets`` may have a column ``marked``, whether a packet arrived with a mark, in place of
-    ``mark_path``.
+    Columns about ECN and about drops by a discipline are null if ``packets`` has no ``ecn``, ``mark_path`` or
+    ``drop_cause``, and in flows with a packet for which the column is null. ``marked``, whether a packet
+    arrived with a mark, may be there in place of ``mark_path``.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
     of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
     table = seconds.to_frame().join(of_flows, how="cross")
-    packets = _with_ecn(packets).join(_ends(flows), on="flow", maintain_order="left")
+    packets = _with_queues(packets).join(_ends(flows), on="flow", maintain_order="left")
     delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
     counted = {
         "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],
@@ -65,7 +65,8 @@ def flow_seconds_table(
         ],
         "dropped_ns": [pl.len().alias("dropped_packets")],
     }
-    for name, (moment, counts) in OF_QUEUES.items():
+    known = {name: of for name, of in OF_QUEUES.items() if of[1] in packets.columns}
+    for name, (moment, counts) in known.items():
         counted[moment].append(pl.col(counts).sum().alias(name))
     for name, (moment, kinds) in FIRST_TRANSMISSIONS.items():
         counted[moment].append(pl.col("kind").is_in(kinds).sum().alias(name))
@@ -80,23 +81,23 @@ def flow_seconds_table(
     table = table.with_columns(
         pl.when(~hidden).then(name).alias(name) for name in FIRST_TRANSMISSIONS if name.startswith("fec")
     )
-    for name, (moment, counts) in OF_QUEUES.items():
+    for name, (moment, counts) in known.items():
         unknown = packets.filter(pl.col(moment).is_not_null(), pl.col(counts).is_null())["flow"].unique()
-        known = ~pl.col("flow").is_in(unknown.to_list())
-        table = table.with_columns(pl.when(known).then(name).alias(name))
+        table = table.with_columns(pl.when(~pl.col("flow").is_in(unknown.to_list())).then(name).alias(name))
+    table = table.with_columns(pl.lit(None, pl.Int64).alias(name) for name in OF_QUEUES.keys() - known.keys())
     return table.select(pl.col(column).cast(dtype) for column, dtype in SCHEMAS["flow_seconds"].items())
 
 
-def _with_ecn(packets: pl.DataFrame) -> pl.DataFrame:
-    """The packets with the columns that ``OF_QUEUES`` counts, null where that is not known."""
-    text, flag = pl.lit(None, pl.String), pl.lit(None, pl.Boolean)
-    missing = [text.alias(name) for name in ("ecn", "drop_cause") if name not in packets.columns]
-    if "marked" not in packets.columns:
-        marked = pl.col("mark_path").is_not_null() if "mark_path" in packets.columns else flag
-        missing.append(marked.alias("marked"))
-    return packets.with_columns(missing).with_columns(
-        capable=pl.col("ecn") != "not-ect", by_discipline=pl.col("drop_cause") == "aqm"
-    )
+def _with_queues(packets: pl.DataFrame) -> pl.DataFrame:
+    """The packets with the columns that ``OF_QUEUES`` counts, as far as it is known."""
+    found = []
+    if "ecn" in packets.columns:
+        found.append((pl.col("ecn") != "not-ect").alias("capable"))
+    if "drop_cause" in packets.columns:
+        found.append((pl.col("drop_cause") == "aqm").alias("by_discipline"))
+    if "mark_path" in packets.columns:
+        found.append(pl.col("mark_path").is_not_null().alias("marked"))
+    return packets.with_columns(found)
 
 
 def without_fec(packets: pl.DataFrame) -> set[str]:

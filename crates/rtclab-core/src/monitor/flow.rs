@@ -68,6 +68,8 @@ pub(crate) struct Flow {
     pub(crate) last_ns: i64,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    /// Number of packets by ECN codepoint, in the order of [`Ecn::ALL`](crate::ecn::Ecn::ALL).
+    pub(crate) ecn: [u64; 4],
     pub(crate) stun: u64,
     pub(crate) dtls: u64,
     pub(crate) rtp: u64,
@@ -213,6 +215,7 @@ impl Flows {
         flow.last_ns = flow.last_ns.max(at_ns);
         flow.packets += 1;
         flow.bytes += u64::from(datagram.ip_bytes);
+        flow.ecn[datagram.ecn as usize] += 1;
         Some(index)
     }
 
@@ -240,6 +243,7 @@ impl Flows {
             last_ns: at_ns,
             packets: 0,
             bytes: 0,
+            ecn: [0; 4],
             stun: 0,
             dtls: 0,
             rtp: 0,
@@ -277,6 +281,7 @@ impl Flows {
         flow.last_ns = packets[packets.len() - 1].at_ns;
         flow.packets = packets.len() as u64;
         flow.bytes = packets.iter().map(|packet| u64::from(packet.ip_bytes)).sum();
+        packets.iter().for_each(|packet| flow.ecn[packet.ecn as usize] += 1);
         self.packets_over_limit -= flow.packets;
         Some(index)
     }

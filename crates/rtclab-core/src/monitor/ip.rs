@@ -2,9 +2,10 @@
 //!
 //! Lengths are taken from the headers, because a capture may hold only the beginning of a packet.
 //!
-//! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 768; RFC 9293, section 3.1.
+//! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 3168, section 5; RFC 768; RFC 9293, section 3.1.
 
 use super::link::LinkPacket;
+use crate::ecn::Ecn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const IPV4_HEADER_BYTES: usize = 20;
@@ -57,6 +58,8 @@ pub struct Datagram<'a> {
     /// For TCP: sequence number of the first payload byte, and whether that is the first byte of the
     /// connection.
     pub tcp: (u32, bool),
+    /// ECN codepoint.
+    pub ecn: Ecn,
     /// Hop limit, called time to live in IPv4. Every router decrements it.
     pub hop_limit: u8,
     /// Length of the payload on the wire. In the first fragment of a UDP datagram, length of the whole
@@ -94,6 +97,7 @@ pub enum IpContent<'a> {
 struct IpHeader<'a> {
     source: IpAddr,
     destination: IpAddr,
+    ecn: Ecn,
     hop_limit: u8,
     /// Protocol number of what follows the headers.
     protocol: u8,
@@ -163,6 +167,7 @@ fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
     Some(IpHeader {
         source: Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]).into(),
         destination: Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]).into(),
+        ecn: Ecn::from_bits(fixed[1]),
         hop_limit: fixed[8],
         protocol: fixed[9],
         fragment_offset: (more || offset > 0).then_some(offset),
@@ -184,6 +189,8 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
     let mut header = IpHeader {
         source: Ipv6Addr::from(*source).into(),
         destination: Ipv6Addr::from(*destination).into(),
+        // The lowest two bits of the traffic class (RFC 8200, section 7).
+        ecn: Ecn::from_bits(fixed[1] >> 4),
         hop_limit: fixed[7],
         protocol: fixed[6],
         fragment_offset: None,
@@ -243,6 +250,7 @@ fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         source: SocketAddr::new(ip.source, be16(header, 0)),
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
+        ecn: ip.ecn,
         hop_limit: ip.hop_limit,
         fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
         tcp: (0, false),
@@ -264,6 +272,7 @@ fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         source: SocketAddr::new(ip.source, be16(header, 0)),
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
+        ecn: ip.ecn,
         hop_limit: ip.hop_limit,
         fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
         tcp: (seq.wrapping_add(begins.into()), begins),

@@ -82,6 +82,7 @@ fn is_consistent(packets: &[RtpSeen]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ecn::Ecn;
     use crate::monitor::stream::extensions::Values;
 
     fn packet(seq: u16, timestamp: u32) -> RtpSeen {
@@ -94,6 +95,7 @@ mod tests {
             clock_rate: None,
             marker: false,
             ip_bytes: 100,
+            ecn: Ecn::NotCapable,
             payload_bytes: 60,
             relay: None,
             extensions: Values::default(),

@@ -4,6 +4,7 @@ use super::capture::Interface;
 use super::flow::Flow;
 use super::texts::{Columns, Texts};
 use super::watcher::{Monitor, SecondRow};
+use crate::ecn::Ecn;
 use crate::rtp::Protocol;
 use crate::table::{Column, NO_TEXT, Table};
 
@@ -51,6 +52,8 @@ impl Monitor {
             rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
         let protocols = PROTOCOLS.map(|name| texts.code(name).0);
         let protocol = rows.protocol.iter().map(|p: &Protocol| protocols[*p as usize]).collect();
+        let codepoints = Ecn::ALL.map(|ecn| texts.code(ecn.name()).0);
+        let ecn = rows.ecn.iter().map(|ecn| codepoints[*ecn as usize]).collect();
         let columns = vec![
             ("at_ns", Column::Int(rows.at_ns)),
             ("interface", interface),
@@ -59,6 +62,7 @@ impl Monitor {
             ("source", source),
             ("destination", destination),
             ("size_bytes", Column::Int(rows.size_bytes)),
+            ("ecn", Column::Text(ecn)),
             ("protocol", Column::Text(protocol)),
             ("relayed", Column::Int(rows.relayed)),
             ("content_bytes", Column::Int(rows.content_bytes)),

@@ -1,6 +1,7 @@
 //! Rows of the table `packets`, until they are taken.
 
 use super::stream::{RtpSeen, StreamUpdate};
+use crate::ecn::Ecn;
 use crate::rtp::Protocol;
 use crate::table::NO_INT;
 
@@ -12,6 +13,7 @@ pub(crate) struct PacketRows {
     pub(crate) at_ns: Vec<i64>,
     pub(crate) flow: Vec<i64>,
     pub(crate) size_bytes: Vec<i64>,
+    pub(crate) ecn: Vec<Ecn>,
     pub(crate) protocol: Vec<Protocol>,
     pub(crate) relayed: Vec<i64>,
     pub(crate) content_bytes: Vec<i64>,
@@ -32,7 +34,7 @@ impl PacketRows {
     /// framing, if that is known. Returns its row.
     pub(crate) fn push(
         &mut self,
-        (at_ns, flow): (i64, u32),
+        (at_ns, flow, ecn): (i64, u32, Ecn),
         (size, content): (u32, Option<u32>),
         protocol: Protocol,
         relayed: bool,
@@ -40,6 +42,7 @@ impl PacketRows {
         self.at_ns.push(at_ns);
         self.flow.push(flow.into());
         self.size_bytes.push(size.into());
+        self.ecn.push(ecn);
         self.protocol.push(protocol);
         self.relayed.push(relayed.into());
         self.content_bytes.push(content.map_or(NO_INT, i64::from));

@@ -11,6 +11,7 @@ use super::stream::clock::JitterFigures;
 use super::stream::extensions::LearnedId;
 use super::texts::{Columns, Tables, Texts, origin};
 use super::watcher::Monitor;
+use crate::ecn::Ecn;
 use crate::table::Table;
 
 /// Input of a row of the table `streams`.
@@ -25,6 +26,10 @@ struct StreamRow<'a> {
 
 fn id_of(learned: Option<LearnedId>) -> Option<i64> {
     learned.map(|learned| learned.id.into())
+}
+
+fn count_of(counts: &[u64; 4], ecn: Ecn) -> i64 {
+    counts[ecn as usize] as i64
 }
 
 fn origin_of(learned: Option<LearnedId>) -> Option<String> {
@@ -91,6 +96,10 @@ impl Monitor {
             .int("packets", |r| r.stream.packets as i64)
             .int("bytes", |r| r.stream.bytes as i64)
             .int("payload_bytes", |r| r.stream.payload_bytes as i64)
+            .int("not_ect", |r| count_of(&r.stream.ecn, Ecn::NotCapable))
+            .int("ect0", |r| count_of(&r.stream.ecn, Ecn::Ect0))
+            .int("ect1", |r| count_of(&r.stream.ecn, Ecn::Ect1))
+            .int("ce", |r| count_of(&r.stream.ecn, Ecn::CongestionExperienced))
             .float("rate_mean_bps", |r| r.stream.rates.mean_bps())
             .float("rate_sd_bps", |r| r.stream.rates.deviation_bps())
             .int("expected", |r| r.stream.sequence.expected() as i64)
@@ -146,6 +155,10 @@ impl Monitor {
             .int("last_ns", |(_, f)| f.last_ns)
             .int("packets", |(_, f)| f.packets as i64)
             .int("bytes", |(_, f)| f.bytes as i64)
+            .int("not_ect", |(_, f)| count_of(&f.ecn, Ecn::NotCapable))
+            .int("ect0", |(_, f)| count_of(&f.ecn, Ecn::Ect0))
+            .int("ect1", |(_, f)| count_of(&f.ecn, Ecn::Ect1))
+            .int("ce", |(_, f)| count_of(&f.ecn, Ecn::CongestionExperienced))
             .int("stun", |(_, f)| f.stun as i64)
             .int("dtls", |(_, f)| f.dtls as i64)
             .int("rtp", |(_, f)| f.rtp as i64)

@@ -17,6 +17,7 @@ use super::stream::sketch;
 use super::stream::{RtpSeen, Stream, StreamUpdate};
 use super::stun_log::StunLog;
 use super::{ip, link, rtcp_log};
+use crate::ecn::Ecn;
 use crate::rtp::extension::Elements;
 use crate::rtp::header::{FIXED_BYTES, parse_raw};
 use crate::rtp::{Protocol, RtpHeader};
@@ -69,12 +70,13 @@ pub struct Monitor {
     pub(super) rows: PacketRows,
 }
 
-/// Time, flow and interface of a datagram.
+/// Time, flow, interface and ECN codepoint of a datagram.
 #[derive(Clone, Copy)]
 struct Place {
     at_ns: i64,
     flow: u32,
     interface: u32,
+    ecn: Ecn,
 }
 
 impl Monitor {
@@ -155,7 +157,8 @@ impl Monitor {
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
         let Some(flow) = found else { return self.unlisted(frame.at_ns, point, &datagram) };
         self.flows.list[flow as usize].fragments += u64::from(fragment);
-        let place = Place { at_ns: frame.at_ns, flow, interface: frame.interface };
+        let Datagram { ecn, .. } = datagram;
+        let place = Place { at_ns: frame.at_ns, flow, interface: frame.interface, ecn };
         match datagram.transport {
             Transport::Udp => {
                 let content = demultiplex(datagram.payload, datagram.payload_bytes);
@@ -196,7 +199,7 @@ impl Monitor {
         self.flows.list[flow].framing = framing;
         self.flows.list[flow].framed += u64::from(framed);
         if !framed && self.config.packets {
-            let at = (place.at_ns, place.flow);
+            let at = (place.at_ns, place.flow, place.ecn);
             self.rows.push(at, (datagram.ip_bytes, None), Protocol::Other, false);
         }
     }
@@ -215,7 +218,7 @@ impl Monitor {
         let mut protocol = content.protocol;
         match protocol {
             Protocol::Rtcp => {
-                let Place { flow, interface, at_ns } = place;
+                let Place { flow, interface, at_ns, .. } = place;
                 let seen = rtcp_log::Seen { flow, interface, at_ns };
                 if !self.rtcp.receive(seen, content.bytes, content.wire_bytes) {
                     protocol = Protocol::Other;
@@ -235,7 +238,8 @@ impl Monitor {
         self.flows.list[place.flow as usize].count(protocol, relayed);
         if self.config.packets {
             let sizes = (ip_bytes, Some(content.wire_bytes));
-            self.rows.push((place.at_ns, place.flow), sizes, protocol, relayed);
+            let at = (place.at_ns, place.flow, place.ecn);
+            self.rows.push(at, sizes, protocol, relayed);
         }
     }
 
@@ -245,7 +249,8 @@ impl Monitor {
         let mut row = 0;
         if self.config.packets {
             let sizes = (ip_bytes, Some(content.wire_bytes));
-            row = self.rows.push((place.at_ns, place.flow), sizes, Protocol::Other, relayed);
+            let at = (place.at_ns, place.flow, place.ecn);
+            row = self.rows.push(at, sizes, Protocol::Other, relayed);
         }
         let Some(mut packet) = self.rtp_header(place, ip_bytes, content) else { return };
         packet.row = row;
@@ -266,14 +271,15 @@ impl Monitor {
             return;
         }
         let Some((header, _, header_bytes)) = parse_rtp(&content) else { return };
-        let packet = self.seen(at_ns, datagram.ip_bytes, &content, (header, header_bytes));
+        let sizes = (datagram.ip_bytes, datagram.ecn);
+        let packet = self.seen(at_ns, sizes, &content, (header, header_bytes));
         let unlisted = self.flows.unlisted(point, datagram);
         let Some(mut packets) = self.probation.receive(unlisted, &packet) else { return };
         let listed = self.flows.list_late(point, datagram, &packets, &self.config.sdp);
         let Some(flow) = listed else { return };
         for packet in packets.iter_mut().filter(|_| self.config.packets) {
             let relayed = packet.relay.is_some();
-            let place = (packet.at_ns, flow);
+            let place = (packet.at_ns, flow, packet.ecn);
             packet.row = self.rows.push(place, (packet.ip_bytes, None), Protocol::Other, relayed);
         }
         self.admit(flow, &packets);
@@ -287,7 +293,8 @@ impl Monitor {
         content: &Content<'_>,
     ) -> Option<RtpSeen> {
         let (header, elements, header_bytes) = parse_rtp(content)?;
-        let mut packet = self.seen(place.at_ns, ip_bytes, content, (header, header_bytes));
+        let mut packet =
+            self.seen(place.at_ns, (ip_bytes, place.ecn), content, (header, header_bytes));
         let flow = &mut self.flows.list[place.flow as usize];
         packet.extensions = flow.extensions.read(place.at_ns, elements);
         packet.shares_timestamp = flow.shares_timestamp(header.ssrc, header.timestamp);
@@ -298,7 +305,7 @@ impl Monitor {
     fn seen(
         &self,
         at_ns: i64,
-        ip_bytes: u32,
+        (ip_bytes, ecn): (u32, Ecn),
         content: &Content<'_>,
         (header, header_bytes): (RtpHeader, usize),
     ) -> RtpSeen {
@@ -311,6 +318,7 @@ impl Monitor {
             clock_rate: self.clock_rates[usize::from(header.payload_type & 0x7F)],
             marker: header.marker,
             ip_bytes,
+            ecn,
             payload_bytes: content.wire_bytes.saturating_sub(header_bytes as u32),
             relay: content.relay,
             extensions: Values::default(),
@@ -337,7 +345,8 @@ impl Monitor {
         let (header, ..) = parse_rtp(&content)?;
         let flow = self.flows.known(point_of(frame, &packet), &datagram)?;
         let stream = self.stream_index.get(&(flow, header.ssrc))?;
-        Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes: datagram.ip_bytes }))
+        let Datagram { ip_bytes, ecn, .. } = datagram;
+        Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes, ecn }))
     }
 
     #[inline]
@@ -400,6 +409,7 @@ pub(crate) struct Identified {
     pub(crate) at_ns: i64,
     pub(crate) header: RtpHeader,
     pub(crate) ip_bytes: u32,
+    pub(crate) ecn: Ecn,
 }
 
 fn rtp_ssrc(datagram: &Datagram<'_>) -> Option<u32> {

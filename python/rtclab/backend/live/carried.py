@@ -166,6 +166,8 @@ def _votes(packets: pl.DataFrame, known: FlowKeys) -> defaultdict[frozenset[Addr
 
 OUTCOME = ["delivered_ns", "queued_ns", "dropped_ns", "written_ns", "drop_cause", "drop_path"]
 """Columns that say what became of a packet."""
+MARK = ["mark_path", "mark_cause"]
+"""Columns that say where and why a packet was marked. The first mark on either leg counts."""
 ALIKE = ["flow", "protocol", "ssrc", "payload_type", "seq", "content_bytes"]
 """Columns that a relay leaves as they are. The size on the wire is not among them: a browser that binds no
 channel, such as Firefox, has 32 bytes more per packet on its leg (RFC 8656, sections 11 and 12)."""
@@ -175,7 +177,7 @@ LONGEST_WAY_NS = 100_000_000
 
 
 def one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
-    """Joins the two legs of relayed packets: sent on the first, delivered or dropped on either.
+    """Joins the two legs of relayed packets: sent on the first, delivered, dropped or marked on either.
 
     ``packets`` have ``leg``, which the result has not; see :func:`owned`.
 
@@ -191,7 +193,8 @@ def one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
     # It may leave before the emulator has noted that it was written, but not before it was due.
     arrived = _keyed(first.filter(pl.col("delivered_ns").is_not_null())).with_columns(due_ns="delivered_ns")
     arrived = arrived.with_row_index("nth")
-    outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", **{f"{name}_behind": name for name in OUTCOME})
+    of_behind = {f"{name}_behind": name for name in (*OUTCOME, *MARK)}
+    outcome = _keyed(behind).select(*KEYS, at_ns="sent_ns", **of_behind)
     # A relay forwards a packet at once, so a packet that leaves is a copy of the last equal one that arrived.
     passed = (
         outcome.sort("at_ns")
@@ -208,12 +211,19 @@ def one_row_each(packets: pl.DataFrame) -> pl.DataFrame:
         .unique("nth", keep="first", maintain_order=True)
         .with_columns(queued_ns_behind=pl.col("queued_ns") + pl.col("queued_ns_behind"))
         .with_columns(pl.col(f"{name}_behind").alias(name) for name in OUTCOME)
+        .with_columns(
+            pl.when(pl.col("delivered_ns").is_not_null())
+            .then(pl.coalesce(name, f"{name}_behind"))
+            .alias(name)
+            for name in MARK
+        )
     )
     lost = first.filter(pl.col("delivered_ns").is_null())
     # Packets of the handshake differ in size between the legs, because TURN frames them differently.
     swallowed = arrived.join(passed, on="nth", how="anti").filter(pl.col("protocol").is_in(["rtp", "rtcp"]))
     kept_by_relay = swallowed.with_columns(
-        pl.lit(None, pl.Int64).alias(name) for name in ("delivered_ns", "queued_ns", "written_ns")
+        pl.lit(None, packets.schema[name]).alias(name)
+        for name in ("delivered_ns", "queued_ns", "written_ns", *MARK)
     )
     rows = [direct, lost, *(part.select(packets.columns) for part in (passed, kept_by_relay))]
     return pl.concat(rows).sort("sent_ns", maintain_order=True).drop("leg")

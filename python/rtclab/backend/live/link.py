@@ -156,12 +156,17 @@ def _in_words(passed: Json) -> str:
     ends = {
         "arrived": passed["delivered"],
         "dropped in the queue": passed["queue"],
+        "dropped by its discipline": passed["aqm"],
         "lost": passed["loss"],
         "on the way at the end": passed["on_the_way"],
     }
-    # Zero of the first three is worth knowing; a link that has emptied is the rule.
-    told = ", ".join(f"{many} {end}" for end, many in ends.items() if many or end != "on the way at the end")
+    # Zero of the others is worth knowing; most queues have no discipline, and most links have emptied.
+    rare = ("dropped by its discipline", "on the way at the end")
+    told = ", ".join(f"{many} {end}" for end, many in ends.items() if many or end not in rare)
     text = f"{passed['packets']} packets went in: {told}"
+    if passed["marked"]:
+        causes = ", ".join(f"{many} {cause}" for cause, many in passed["marks"].items() if many)
+        text += f"; {passed['marked']} of {passed['ecn_capable']} ECN-capable ones arrived marked ({causes})"
     if passed["delivered_bps"] is not None:
         text += f"; {passed['delivered_bps'] / 1e3:.4g} kbit/s arrived"
     if passed["delay_p50_ms"] is not None:
@@ -282,17 +287,24 @@ def traffic(summary: Json, chosen: npt.NDArray[np.bool_]) -> Json:
     """What became of some packets in the emulator's log.
 
     ``packets`` is the number that went in. It is the sum of ``delivered``, of those dropped by each cause
-    (``queue``, ``loss``) and of those ``on_the_way`` at the end, which waited, were being sent or travelled.
-    ``bytes`` and ``delivered_bytes`` are IP total lengths. ``delivered_bps`` counts from the first packet's
-    entry to the last arrival; ``delay_p50_ms`` and ``delay_p95_ms`` count from the entry of a packet to its
-    arrival. All three are null if nothing arrived, the rate also if no time passed.
+    (``queue``, ``loss``, ``aqm``) and of those ``on_the_way`` at the end, which waited, were being sent or
+    travelled.
+    ``ecn_capable`` is the number of delivered packets that went in ECN-capable, ``marked`` of those that
+    arrived with a mark, and ``marks`` has these by cause. ``bytes`` and ``delivered_bytes`` are IP total
+    lengths. ``delivered_bps`` counts from the first packet's entry to the last arrival; ``delay_p50_ms``
+    and ``delay_p95_ms`` count from the entry of a packet to its arrival. All three are null if nothing
+    arrived, the rate also if no time passed.
     """
-    packets, causes = summary["packets"], summary["names"]["drop_causes"]
+    packets, names = summary["packets"], summary["names"]
     size, sent_ns, delivered_ns = (
         packets[name][chosen] for name in ("size_bytes", "sent_ns", "delivered_ns")
     )
     arrived = delivered_ns >= 0
-    drops = {cause: int(np.sum(packets["drop_cause"][chosen] == code)) for code, cause in enumerate(causes)}
+    drops, marks = (
+        {cause: int(np.sum(packets[column][chosen] == code)) for code, cause in enumerate(names[causes])}
+        for column, causes in (("drop_cause", "drop_causes"), ("mark_cause", "mark_causes"))
+    )
+    capable = packets["ecn"][chosen] != names["ecn"].index("not-ect")
     rate_bps, delays_ms = None, (None, None)
     if arrived.any():
         over_ns = int(delivered_ns[arrived].max() - sent_ns.min())
@@ -304,6 +316,9 @@ def traffic(summary: Json, chosen: npt.NDArray[np.bool_]) -> Json:
         "delivered": int(arrived.sum()),
         "delivered_bytes": int(size[arrived].sum()),
         **drops,
+        "ecn_capable": int((capable & arrived).sum()),
+        "marked": sum(marks.values()),
+        "marks": marks,
         "on_the_way": int(chosen.sum() - arrived.sum() - sum(drops.values())),
         "delivered_bps": rate_bps,
         "delay_p50_ms": delays_ms[0],

@@ -172,6 +172,9 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
         "protocol": summary["names"]["protocols"],
         "drop_path": summary["names"]["paths"],
         "drop_cause": summary["names"]["drop_causes"],
+        "ecn": summary["names"]["ecn"],
+        "mark_path": summary["names"]["paths"],
+        "mark_cause": summary["names"]["mark_causes"],
     }
     codes = pl.DataFrame(summary["packets"]).with_columns(pl.all().cast(pl.Int64).replace(-1, None))
     return codes.with_columns(

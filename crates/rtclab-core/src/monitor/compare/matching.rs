@@ -10,6 +10,7 @@
 
 use super::points::Side;
 use super::samples::Samples;
+use crate::ecn::Ecn;
 use crate::monitor::stream::sketch::PacketName;
 use crate::monitor::watcher::Identified;
 use std::collections::{HashMap, VecDeque};
@@ -36,6 +37,10 @@ pub(super) struct Fate {
     pub(super) first_ns: Option<i64>,
     /// Time at the second point, on its clock.
     pub(super) second_ns: Option<i64>,
+    /// ECN codepoint at the first point.
+    pub(super) first_ecn: Option<Ecn>,
+    /// ECN codepoint at the second point.
+    pub(super) second_ecn: Option<Ecn>,
 }
 
 /// What is known about a pair of streams before its packets are matched.
@@ -126,14 +131,17 @@ impl Matcher {
                 self.waiting.remove(&key);
             }
             self.waiting_packets -= 1;
-            let (first_ns, second_ns) = if counts.is_second(side) {
-                (other.at_ns, packet.at_ns)
-            } else {
-                (packet.at_ns, other.at_ns)
-            };
-            counts.matched(first_ns, second_ns);
-            let (first_ns, second_ns) = (Some(first_ns), Some(second_ns));
-            return Some(Fate { pair, packet: *packet, first_ns, second_ns });
+            let (first, second) =
+                if counts.is_second(side) { (other, *packet) } else { (*packet, other) };
+            counts.matched(first.at_ns, second.at_ns);
+            return Some(Fate {
+                pair,
+                packet: *packet,
+                first_ns: Some(first.at_ns),
+                second_ns: Some(second.at_ns),
+                first_ecn: Some(first.ecn),
+                second_ecn: Some(second.ecn),
+            });
         }
         if alike.len() < MAX_ALIKE {
             alike.push(arrived);
@@ -205,9 +213,10 @@ impl Matcher {
             self.settled_early += u64::from(may_change);
             counts.unmatched(second, packet.at_ns);
         }
-        let at_ns = Some(packet.at_ns);
+        let (at_ns, ecn) = (Some(packet.at_ns), Some(packet.ecn));
         let (first_ns, second_ns) = if second { (None, at_ns) } else { (at_ns, None) };
-        fates(Fate { pair: key.pair, packet, first_ns, second_ns });
+        let (first_ecn, second_ecn) = if second { (None, ecn) } else { (ecn, None) };
+        fates(Fate { pair: key.pair, packet, first_ns, second_ns, first_ecn, second_ecn });
         true
     }
 

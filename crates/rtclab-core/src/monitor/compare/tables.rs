@@ -166,6 +166,8 @@ impl Comparison {
             .int("size_bytes", |fate| i64::from(fate.packet.ip_bytes))
             .int("sent_ns", |fate| fate.first_ns)
             .int("delivered_ns", |fate| fate.second_ns)
+            .text("ecn", texts, |fate| fate.first_ecn.map(|ecn| ecn.name().to_owned()))
+            .text("delivered_ecn", texts, |fate| fate.second_ecn.map(|ecn| ecn.name().to_owned()))
             .float("one_way_delay_ms", delay_ms)
             .table()
     }

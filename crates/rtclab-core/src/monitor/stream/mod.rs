@@ -9,6 +9,7 @@ pub(crate) mod sketch;
 
 use super::demux::Relay;
 use super::sdp::{Kind, Sdp};
+use crate::ecn::Ecn;
 use clock::Clock;
 use extensions::Values;
 use rate::{Second, SecondRates};
@@ -32,6 +33,7 @@ pub(crate) struct RtpSeen {
     pub(crate) marker: bool,
     /// IP total length.
     pub(crate) ip_bytes: u32,
+    pub(crate) ecn: Ecn,
     /// Length after the RTP header, including the SRTP authentication tag.
     pub(crate) payload_bytes: u32,
     pub(crate) relay: Option<Relay>,
@@ -52,6 +54,8 @@ pub(crate) struct Stream {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) payload_bytes: u64,
+    /// Number of packets by ECN codepoint, in the order of [`Ecn::ALL`].
+    pub(crate) ecn: [u64; 4],
     pub(crate) markers: u64,
     pub(crate) frames: u64,
     pub(crate) sequence: Sequence,
@@ -97,6 +101,7 @@ impl Stream {
             packets: 0,
             bytes: 0,
             payload_bytes: 0,
+            ecn: [0; 4],
             markers: 0,
             frames: 0,
             sequence: Sequence::starting_at(first.seq, first.at_ns),
@@ -142,6 +147,7 @@ impl Stream {
         self.packets += 1;
         self.bytes += u64::from(packet.ip_bytes);
         self.payload_bytes += u64::from(packet.payload_bytes);
+        self.ecn[packet.ecn as usize] += 1;
         self.markers += u64::from(packet.marker);
         self.shared_timestamps += u64::from(packet.shares_timestamp);
         self.relay = packet.relay.or(self.relay);

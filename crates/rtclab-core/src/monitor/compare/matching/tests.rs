@@ -14,7 +14,7 @@ fn packet(index: i64, at_ns: i64) -> Identified {
         ssrc: 1,
         ..RtpHeader::default()
     };
-    Identified { at_ns, header, ip_bytes: 100 }
+    Identified { at_ns, header, ip_bytes: 100, ecn: Ecn::Ect1 }
 }
 
 fn way(first_span: (i64, i64), second_span: (i64, i64)) -> Way {
