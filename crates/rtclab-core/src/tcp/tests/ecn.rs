@@ -295,7 +295,8 @@ fn however_many_marks_newreno_halves_and_cubic_takes_seven_tenths_once_per_round
     }
 }
 
-/// Every thousandth segment. In a cycle, NewReno grows from w/2 to w in w/2 round trips, which are 3/8 w^2 segments.
+/// Every thousandth segment. NewReno counts each acknowledged segment, so delayed acknowledgements do not slow its growth
+/// (b = 1 in the usual formula). In a cycle, NewReno grows from w/2 to w in w/2 round trips, which are 3/8 w^2 segments.
 /// Then it shrinks for one round trip with 3/4 w. So 3/8 w^2 + 3/4 w = 1000 and w = 50.6, in 26.3 round trips: 38.0 a
 /// round trip. That is 1.20/sqrt(p). Delayed acknowledgements lengthen the round trip by up to a 38th.
 #[test]
