@@ -87,8 +87,8 @@ impl SenderEcn {
             EcnUse::Accurate(_) => {
                 let counted = ack.ecn.marks_since(self.ace);
                 self.ace = ack.ecn;
-                // If so many acknowledgements were lost that the counter has gone round, these are too few. Linux finds
-                // the number in the option.
+                // If so many acknowledgements were lost that the counter has gone round, these are too few. Linux counts
+                // in this way with `tcp_ecn_unsafe_cep`, which the authors of Prague advise.
                 counted.min(delivered)
             }
         }
