@@ -27,7 +27,7 @@ fn marking(mut marks: impl FnMut(Time) -> bool + 'static) -> Box<dyn FnMut(Ecn, 
 }
 
 /// Marks each segment with probability `p`.
-fn random(p: f64) -> Box<dyn FnMut(Ecn, Time) -> Ecn> {
+pub(super) fn random(p: f64) -> Box<dyn FnMut(Ecn, Time) -> Ecn> {
     let mut rng = Pcg64Mcg::seed_from_u64(5);
     marking(move |_| rng.random::<f64>() < p)
 }
