@@ -211,8 +211,8 @@ def test_the_kernels_cubic_with_ecn_fills_a_queue_that_marks_and_loses_nothing(t
     data = arrived.filter(pl.col("payload") > 0)
     assert set(data["ecn"]) == {2, 3}
     assert len(sent) == len(arrived)
-    # The window of 10 Mbit/s, 40 ms and 5 ms is 37 segments. From .7 of it, CUBIC takes some 20 round trips as
-    # Reno, a second; marks last for a round trip or two. Each echo ends with one CWR.
+    # The window of 10 Mbit/s, 40 ms and 5 ms is 37 segments. From .7 of it, CUBIC takes some 20 round trips
+    # (as Reno), a second. Marks last for a round trip or two. Each echo ends with one CWR.
     marks = (data["ecn"] == 3).sum()
     reductions = sent.filter(pl.col("syn") == 0)["cwr"].sum()
     assert 3 <= reductions <= 40

@@ -233,8 +233,8 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         ),
         (
             '[traffic.tcp]\nsender = "alice"\nreceiver = "bob"\nstop = "9 s"',
-            "traffic.tcp.stop: unknown key; expected sender, receiver, protocol, congestion_control, rate, "
-            "packet_size, flows, start, end or objects\n  hint: it is called `end`",
+            "traffic.tcp.stop: unknown key; expected sender, receiver, protocol, congestion_control, ecn, "
+            "rate, packet_size, flows, start, end or objects\n  hint: it is called `end`",
         ),
         (
             '[traffic.tcp]\nsender = "alice"\nreceiver = "bob"\nstart = "9 s"\nend = "9 s"',

@@ -111,7 +111,8 @@ fn ecn_is_a_choice_of_newreno_and_cubic_alone() {
     {
         let own = format!(r#"{}, "ecn": true"#, long(congestion_control));
         let error = with_traffic(&own, LINK, 1, false).check().err().map(|error| error.to_string());
-        let expected = "traffic.0.ecn: true is not possible; expected false, or TCP with newreno or cubic";
+        let expected =
+            "traffic.0.ecn: true is not possible; expected false, or TCP with newreno or cubic";
         assert_eq!(error.as_deref(), (!is_fine).then_some(expected), "{congestion_control}");
     }
 }

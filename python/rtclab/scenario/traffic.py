@@ -72,8 +72,10 @@ class Traffic(Table):
     congestion_control: Literal["newreno", "cubic", "bbr", "dctcp", "prague"] | None = "cubic"
     """TCP's congestion control; UDP has none."""
     ecn: bool = False
-    """TCP with ``newreno`` or ``cubic``: whether queues may mark its packets instead of dropping them (classic
-    ECN, RFC 3168). ``dctcp`` and ``prague`` always use ECN, ``bbr`` never does."""
+    """TCP with ``newreno`` or ``cubic``: whether queues may mark packets instead of dropping them (RFC 3168).
+
+    ``dctcp`` and ``prague`` always use ECN, ``bbr`` never does.
+    """
     rate: Bitrate | None = None
     """UDP: rate of each connection, which counts whole IP packets; required for UDP."""
     packet_size: Size | None = None

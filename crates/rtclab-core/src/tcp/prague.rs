@@ -3,6 +3,7 @@
 //! Left out: the detection of queues with classic ECN, in which Prague starves classic flows; the change to Not-ECT on
 //! a path that bleaches; smaller segments at low rates; and the delay of the reduced RTT dependence by 500 round trips,
 //! which udp_prague does not have either. On a path that bleaches, only losses are left, so it behaves like NewReno.
+//! The window is reduced at once; there, it follows by a segment per acknowledgement.
 
 use super::alpha::{Alpha, Round};
 use super::congestion_control::{Ack, CongestionControl, Marks, Phase, Signal, Totals, Window};
@@ -23,8 +24,8 @@ const SHORTEST_RTT: Time = Time::from_micros(1);
 #[derive(Clone, Debug)]
 pub struct Prague {
     alpha: Alpha,
-    /// How much larger the window is than its whole number of segments.
-    fraction: f64,
+    /// How much smaller the window is than its whole number of segments: less than one.
+    missing: f64,
     /// The round in which marks do not reduce the window again.
     reduced: Option<Round>,
     pacing_rate: Option<f64>,
@@ -33,19 +34,19 @@ pub struct Prague {
 impl Default for Prague {
     fn default() -> Self {
         let alpha = Alpha::new(VIRTUAL_RTT, true);
-        Prague { alpha, fraction: 0.0, reduced: None, pacing_rate: None }
+        Prague { alpha, missing: 0.0, reduced: None, pacing_rate: None }
     }
 }
 
 impl Prague {
     fn set(&mut self, window: &mut Window, segments: f64) {
         let segments = segments.clamp(f64::from(MIN_SSTHRESH), f64::from(u32::MAX));
-        window.segments = segments as u32;
-        self.fraction = segments - f64::from(window.segments);
+        window.segments = segments.ceil() as u32;
+        self.missing = f64::from(window.segments) - segments;
     }
 
     fn segments(&self, window: &Window) -> f64 {
-        f64::from(window.segments) + self.fraction
+        f64::from(window.segments) - self.missing
     }
 
     /// Reduces the window once per virtual round trip.
@@ -112,7 +113,7 @@ impl CongestionControl for Prague {
     }
 
     fn on_timeout(&mut self, _timeout: &Totals) {
-        self.fraction = 0.0;
+        self.missing = 0.0;
     }
 
     fn owns_window(&self) -> bool {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_halves_the_window_and_a_timeout_leaves_no_fraction() {
+    fn a_loss_halves_the_window_and_after_a_timeout_it_is_a_whole_number() {
         let (mut prague, mut window) = (Prague::default(), steady(10));
         prague.on_ack(&ack(0, 1, 0, 50), &mut window);
         assert!((prague.segments(&window) - 10.1).abs() < 1e-9);

@@ -408,8 +408,9 @@ fn the_echo_gives_the_round_trip_of_a_retransmission_and_ends_the_backoff() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn everything_arrives_complete_and_in_order_whatever_is_lost(
+    fn everything_arrives_complete_and_in_order_whatever_is_lost_or_marked(
         kept in 0.6f64..1.0,
+        marked in 0.0f64..1.0,
         size in 1u64..150_000,
         which in 0..Algorithm::ALL.len(),
         queue in 2u64..40,
@@ -418,6 +419,7 @@ proptest! {
         let loss = Loss { p: 0.0, r: 1.0, h: kept, k: kept };
         let forward = PathConfig { loss: Some(loss), ..link(Some(2_000_000), queue, HALF) };
         let mut pair = Pair::new(algorithm, Some(size), forward, HALF);
+        pair.remark = ecn::random(marked);
         pair.run(Time::from_secs(100_000));
         prop_assert!(pair.sender.is_finished());
         prop_assert_eq!(pair.receiver.delivered(), Bytes(size));

@@ -34,8 +34,12 @@ def request_ecn(node: str) -> None:
     call_in_node(node, lambda: Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1"))
 
 
-def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, duration_s: float) -> Json:
+def kernel_tcp(
+    up: Json, down: Json, congestion_control: str, flows: int, duration_s: float, *, ecn: bool = False
+) -> Json:
     """Runs bulk transfers by iperf3 over ``up``, with acknowledgements over ``down``.
+
+    With ``ecn`` its connections ask for classic ECN.
 
     Returns:
         ``sent_ns``, ``delivered_ns`` (-1: dropped) and ``size_bytes`` of the packets on ``up``;
@@ -47,12 +51,14 @@ def kernel_tcp(up: Json, down: Json, congestion_control: str, flows: int, durati
     network = link_network(up, down, seed=1)
     command = ["--congestion", KERNEL_NAMES[congestion_control], "--parallel", str(flows)]
     command += ["--time", f"{duration_s:g}"]
-    return run_in_lab(SESSION, {"network": network, "options": command})
+    return run_in_lab(SESSION, {"network": network, "options": command, "ecn": ecn})
 
 
 def tcp_session(argument: Json, _emit: Emit) -> Json:
     """The part of :func:`kernel_tcp` that runs in the lab."""
     ports = [node.port() for node in create_nodes(ADDRESSES)]
+    if argument["ecn"]:
+        request_ecn(CLIENT)
     emulator = _native.Emulator(json.dumps({**argument["network"], "ports": ports}))
     emulator.start()
     server = subprocess.Popen(node_command(CORE, SERVER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

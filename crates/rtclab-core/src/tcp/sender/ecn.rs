@@ -87,13 +87,9 @@ impl SenderEcn {
             EcnUse::Accurate(_) => {
                 let counted = ack.ecn.marks_since(self.ace);
                 self.ace = ack.ecn;
-                // RFC 9768, A.2.1: after eight segments the counter may have gone round, if acknowledgements were lost.
-                // Then the largest number is assumed that the field allows.
-                if delivered < 8 {
-                    counted.min(delivered)
-                } else {
-                    delivered - (delivered - counted) % 8
-                }
+                // If so many acknowledgements were lost that the counter has gone round, these are too few. Linux counts
+                // in this way with `tcp_ecn_unsafe_cep`, which the authors of Prague advise.
+                counted.min(delivered)
             }
         }
     }
@@ -129,11 +125,9 @@ mod tests {
             // Nothing has arrived: it may be old.
             (3, 0, 0),
             (1, 2, 2),
-            // Eight segments and a field that did not move: none or eight.
-            (1, 8, 8),
-            // Of 20, the largest number that is 3 mod 8.
-            (4, 20, 19),
-            (4, 15, 8),
+            // Of 20, 3, 11 or 19: the smallest number.
+            (4, 20, 3),
+            (4, 15, 0),
         ];
         for (index, (bits, delivered, marks)) in acks.into_iter().enumerate() {
             assert_eq!(ecn.marks(&ack(bits), delivered), marks, "acknowledgement {index}");

@@ -27,7 +27,7 @@ fn marking(mut marks: impl FnMut(Time) -> bool + 'static) -> Box<dyn FnMut(Ecn, 
 }
 
 /// Marks each segment with probability `p`.
-fn random(p: f64) -> Box<dyn FnMut(Ecn, Time) -> Ecn> {
+pub(super) fn random(p: f64) -> Box<dyn FnMut(Ecn, Time) -> Ecn> {
     let mut rng = Pcg64Mcg::seed_from_u64(5);
     marking(move |_| rng.random::<f64>() < p)
 }
@@ -295,7 +295,8 @@ fn however_many_marks_newreno_halves_and_cubic_takes_seven_tenths_once_per_round
     }
 }
 
-/// Every thousandth segment. In a cycle, NewReno grows from w/2 to w in w/2 round trips, which are 3/8 w^2 segments.
+/// Every thousandth segment. NewReno counts each acknowledged segment, so delayed acknowledgements do not slow its growth
+/// (b = 1 in the usual formula). In a cycle, NewReno grows from w/2 to w in w/2 round trips, which are 3/8 w^2 segments.
 /// Then it shrinks for one round trip with 3/4 w. So 3/8 w^2 + 3/4 w = 1000 and w = 50.6, in 26.3 round trips: 38.0 a
 /// round trip. That is 1.20/sqrt(p). Delayed acknowledgements lengthen the round trip by up to a 38th.
 #[test]
@@ -320,7 +321,7 @@ fn newreno_has_the_window_that_follows_from_the_share_of_marks() {
 /// x marks per window of W = x/p. After a reduction by alpha W/2 = x/2 segments, Prague ignores marks for a round trip,
 /// and then waits 1/x of one for the next mark; meanwhile it grows by 1 - p segments per round trip. So x/2 = (1 - p)(1 +
 /// 1/x): x = c + sqrt(c^2 + 2c) with c = 1 - p. It would be 2 if it reacted to every mark. Bursts and delayed
-/// acknowledgements lengthen the round trip by up to two of W segments.
+/// acknowledgements lengthen the round trip by up to two of W segments. The mean has a standard deviation below 1 %.
 #[test]
 fn prague_has_between_two_and_three_marks_per_round_trip_whatever_their_share() {
     for p in [0.02, 0.05] {
@@ -328,8 +329,8 @@ fn prague_has_between_two_and_three_marks_per_round_trip_whatever_their_share() 
         pair.remark = random(p);
         let marks = mean_window(&mut pair) * p;
         let expected = 1.0 - p + libm::sqrt((1.0 - p) * (3.0 - p));
-        let least = expected * (1.0 - 2.0 * p / expected) * 0.97;
-        assert!((least..=expected * 1.03).contains(&marks), "{p}: {marks}, not {expected}");
+        let least = (expected - 2.0 * p) * 0.99;
+        assert!((least..=expected * 1.01).contains(&marks), "{p}: {marks}, not {expected}");
         assert_eq!(pair.sender.retransmissions(), 0);
     }
 }
@@ -379,11 +380,12 @@ fn at_a_step_the_share_of_marks_is_between_the_even_one_and_the_one_of_whole_rou
             let (segments, marks, waited) = seen.get();
             let what = format!("{algorithm:?} {} Mbit/s", bps / 1e6);
             let used = segments * 12_000.0 / 30.0 / bps;
-            assert!((0.97..=1.001).contains(&used), "{what}: {used}");
             assert!(waited / segments < threshold_ms, "{what}: {}", waited / segments);
             // A window fills the path and the queue up to the threshold.
             let window = bps / 12_000.0 * (rtt_ms + threshold_ms) / 1000.0;
             let (share, even, whole) = (marks / segments, 1.8 / window, libm::sqrt(2.0 / window));
+            // A sawtooth of this depth without any queue would leave half of it unused.
+            assert!((1.0 - whole / 4.0..=1.001).contains(&used), "{what}: {used}");
             assert!(even < share && share < whole, "{what}: {even} < {share} < {whole}");
             assert_eq!(pair.sender.retransmissions(), 0, "{what}");
         }
