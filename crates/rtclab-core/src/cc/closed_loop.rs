@@ -111,9 +111,14 @@ pub(super) struct Loop {
     pub(super) totals: Totals,
     /// Whether the control hears of ECN and of how long packets were held, as with RFC 8888.
     pub(super) rfc8888: bool,
+    /// Whether packets wait for the control's window and pacing rate.
+    pub(super) is_paced: bool,
     rng: Pcg64Mcg,
-    /// What may be sent now, in units of a byte for a gigasecond.
+    /// Bits that were produced, and bits that the pacer may send, times nanoseconds of a second.
     budget: u64,
+    pacing: u64,
+    /// Packets in the pacer.
+    pub(super) backlog: u64,
     budget_at: Option<Time>,
     next_seq: i64,
     queue: VecDeque<SentPacket>,
@@ -138,8 +143,11 @@ impl Loop {
             now: Time::ZERO,
             totals: Totals::default(),
             rfc8888: true,
+            is_paced: false,
             rng: Pcg64Mcg::seed_from_u64(1),
             budget: 0,
+            pacing: 0,
+            backlog: 0,
             budget_at: None,
             next_seq: 0,
             queue: VecDeque::new(),
@@ -198,6 +206,7 @@ impl Loop {
     fn run_timeouts(&mut self, control: &mut dyn Controller) {
         if control.poll_timeout().is_some_and(|due| due <= self.now) {
             let state = SenderState {
+                queued: Bytes(self.backlog * self.packet.0),
                 in_flight: self.in_flight(),
                 media_rate: control.decision().target,
                 ..SenderState::default()
@@ -213,14 +222,25 @@ impl Loop {
 
     fn send(&mut self, control: &mut dyn Controller, rate: Bitrate) -> bool {
         let cost = self.packet.0 * BYTE;
-        self.budget = match self.budget_at.replace(self.now) {
-            Some(at) => self.budget + rate.0 * (self.now - at).0,
-            None => cost,
-        };
-        if self.budget < cost {
+        let decision = control.decision();
+        let pacing = decision.pacing_rate.unwrap_or(decision.target);
+        let elapsed = self.budget_at.replace(self.now).map(|at| (self.now - at).0);
+        self.budget = elapsed.map_or(cost, |elapsed| self.budget + rate.0 * elapsed);
+        self.pacing = elapsed.map_or(cost, |elapsed| self.pacing + pacing.0 * elapsed);
+        if self.budget >= cost {
+            self.budget -= cost;
+            self.backlog += 1;
+        }
+        let is_held = self.is_paced
+            && (self.pacing < cost
+                || decision.window.is_some_and(|window| self.in_flight() >= window));
+        if self.backlog == 0 || is_held {
+            // A pacer saves nothing but a packet.
+            self.pacing = self.pacing.min(cost);
             return false;
         }
-        self.budget -= cost;
+        self.pacing = self.pacing.saturating_sub(cost);
+        self.backlog -= 1;
         let mut sent = SentPacket {
             transport_seq: self.next_seq,
             at: self.now,
@@ -228,7 +248,7 @@ impl Loop {
             kind: Kind::Video,
             probe: None,
             in_flight: Bytes::ZERO,
-            ecn: control.decision().ecn,
+            ecn: decision.ecn,
         };
         self.next_seq += 1;
         self.open.push_back(Open { sent, lost: false });

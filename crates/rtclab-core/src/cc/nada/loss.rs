@@ -38,15 +38,19 @@ impl LossIntervals {
         self.open = 1.0;
     }
 
-    /// Average loss interval, with or without the one that has not ended, whichever is longer; `None` before a loss.
+    /// Average loss interval, with the open one in place of the oldest or without it, whichever is longer; `None` before a
+    /// loss.
     pub(super) fn average(&self) -> Option<f64> {
         self.event?;
-        let closed = weighted(self.closed.iter().copied());
-        let with_open = weighted(std::iter::once(self.open).chain(self.closed.iter().copied()));
-        Some(closed.max(with_open))
+        let closed = self.closed.iter().copied();
+        let with_open = std::iter::once(self.open).chain(closed.clone()).take(closed.len());
+        Some(weighted(closed).max(weighted(with_open)))
     }
 
     /// How much of a loss still matters: all of it for `multiple` average intervals, less and less during another one.
+    ///
+    /// The open interval is part of the average, with a sixth of the weight at least. So a loss is never forgotten with a
+    /// multiple of 6 or more, RFC 8698's 7 included. The published simulations (cisco/ns3-rmcat adb3f8e) are no different.
     pub(super) fn memory(&self, multiple: f64) -> f64 {
         match self.average() {
             Some(average) => (multiple + 1.0 - self.since_loss / average).clamp(0.0, 1.0),
