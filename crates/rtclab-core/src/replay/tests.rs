@@ -70,8 +70,8 @@ impl Log {
         Log { tables }
     }
 
-    /// The same with RFC 8888 feedback in place of the transport-wide numbers and feedback. A report is made 50 ms before it
-    /// arrives, when a packet of 20 ms before has been there for 0 ms, and the two before it for 20 and 40 ms.
+    /// The same with RFC 8888 feedback in place of transport-wide numbers and feedback. A report is made when its third packet
+    /// arrives; the others have been held for 40 and 20 ms.
     fn by_stream(self) -> Log {
         let log = self.read();
         let source = |name, column: &str| -> Vec<i64> {

@@ -259,7 +259,7 @@ mod tests {
         note(&mut log, 5, 0, false, Ce);
         let audio = RtpHeader { ssrc: 3, seq: 9, marker: true, ..RtpHeader::default() };
         log.note(at(10), &audio, NotCapable);
-        let arrival = |ecn, units| {
+        let arrival = |ecn, units: u64| {
             let offset = ArrivalOffset::from_time(Time(units * 976_563));
             Some(CcfbArrival { ecn, offset })
         };
