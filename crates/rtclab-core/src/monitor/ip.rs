@@ -5,6 +5,7 @@
 //! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 768; RFC 9293, section 3.1.
 
 use super::link::LinkPacket;
+use crate::ecn::Ecn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const IPV4_HEADER_BYTES: usize = 20;
@@ -59,6 +60,8 @@ pub struct Datagram<'a> {
     pub tcp: (u32, bool),
     /// Hop limit, called time to live in IPv4. Every router decrements it.
     pub hop_limit: u8,
+    /// Whether the packet is ECN-capable, and whether it was marked (RFC 3168, section 5).
+    pub ecn: Ecn,
     /// Length of the payload on the wire. In the first fragment of a UDP datagram, length of the whole
     /// payload.
     pub payload_bytes: u32,
@@ -95,6 +98,7 @@ struct IpHeader<'a> {
     source: IpAddr,
     destination: IpAddr,
     hop_limit: u8,
+    ecn: Ecn,
     /// Protocol number of what follows the headers.
     protocol: u8,
     /// Fragment offset in units of 8 bytes; `None` if the packet is not fragmented.
@@ -164,6 +168,7 @@ fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
         source: Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]).into(),
         destination: Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]).into(),
         hop_limit: fixed[8],
+        ecn: Ecn::from_bits(fixed[1]),
         protocol: fixed[9],
         fragment_offset: (more || offset > 0).then_some(offset),
         id: be16(fixed, 4).into(),
@@ -185,6 +190,7 @@ fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
         source: Ipv6Addr::from(*source).into(),
         destination: Ipv6Addr::from(*destination).into(),
         hop_limit: fixed[7],
+        ecn: Ecn::from_bits(fixed[1] >> 4),
         protocol: fixed[6],
         fragment_offset: None,
         id: 0,
@@ -244,6 +250,7 @@ fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
         hop_limit: ip.hop_limit,
+        ecn: ip.ecn,
         fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
         tcp: (0, false),
         payload_bytes,
@@ -265,6 +272,7 @@ fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Dat
         destination: SocketAddr::new(ip.destination, be16(header, 2)),
         ip_bytes,
         hop_limit: ip.hop_limit,
+        ecn: ip.ecn,
         fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
         tcp: (seq.wrapping_add(begins.into()), begins),
         payload_bytes: transport_bytes.saturating_sub(header_bytes as u32),

@@ -11,6 +11,9 @@ use crate::table::{Column, NO_TEXT, Table};
 /// stripped.
 const PROTOCOLS: [&str; 6] = ["stun", "dtls", "turn", "rtp", "rtcp", "other"];
 
+/// Names of [`Ecn`](crate::ecn::Ecn) in the order of its bits.
+const CODEPOINTS: [&str; 4] = ["not-ect", "ect1", "ect0", "ce"];
+
 impl Monitor {
     pub(super) fn second_table(&self) -> Table {
         let begin_ns = self.begin_ns.unwrap_or_default();
@@ -51,6 +54,8 @@ impl Monitor {
             rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();
         let protocols = PROTOCOLS.map(|name| texts.code(name).0);
         let protocol = rows.protocol.iter().map(|p: &Protocol| protocols[*p as usize]).collect();
+        let codepoints = CODEPOINTS.map(|name| texts.code(name).0);
+        let ecn = rows.ecn.iter().map(|ecn| codepoints[usize::from(ecn.bits())]).collect();
         let columns = vec![
             ("at_ns", Column::Int(rows.at_ns)),
             ("interface", interface),
@@ -59,6 +64,7 @@ impl Monitor {
             ("source", source),
             ("destination", destination),
             ("size_bytes", Column::Int(rows.size_bytes)),
+            ("ecn", Column::Text(ecn)),
             ("protocol", Column::Text(protocol)),
             ("relayed", Column::Int(rows.relayed)),
             ("content_bytes", Column::Int(rows.content_bytes)),

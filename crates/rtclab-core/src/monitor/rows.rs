@@ -1,6 +1,7 @@
 //! Rows of the table `packets`, until they are taken.
 
 use super::stream::{RtpSeen, StreamUpdate};
+use crate::ecn::Ecn;
 use crate::rtp::Protocol;
 use crate::table::NO_INT;
 
@@ -9,9 +10,12 @@ use crate::table::NO_INT;
 pub(crate) struct PacketRows {
     /// Number of rows taken before the first one here.
     pub(crate) base: usize,
+    /// The codepoint of the packet that is being watched.
+    pub(crate) current_ecn: Ecn,
     pub(crate) at_ns: Vec<i64>,
     pub(crate) flow: Vec<i64>,
     pub(crate) size_bytes: Vec<i64>,
+    pub(crate) ecn: Vec<Ecn>,
     pub(crate) protocol: Vec<Protocol>,
     pub(crate) relayed: Vec<i64>,
     pub(crate) content_bytes: Vec<i64>,
@@ -40,6 +44,7 @@ impl PacketRows {
         self.at_ns.push(at_ns);
         self.flow.push(flow.into());
         self.size_bytes.push(size.into());
+        self.ecn.push(self.current_ecn);
         self.protocol.push(protocol);
         self.relayed.push(relayed.into());
         self.content_bytes.push(content.map_or(NO_INT, i64::from));

@@ -152,6 +152,7 @@ impl Monitor {
             datagram.ip_bytes = datagram.ip_bytes.saturating_add(earlier_bytes);
         }
         let row = self.rows.next();
+        self.rows.current_ecn = datagram.ecn;
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
         let Some(flow) = found else { return self.unlisted(frame.at_ns, point, &datagram) };
         self.flows.list[flow as usize].fragments += u64::from(fragment);

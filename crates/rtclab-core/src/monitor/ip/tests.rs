@@ -54,6 +54,21 @@ fn a_udp_datagram_is_found_after_ipv4_options_and_link_padding_is_removed() {
     assert_eq!((found.payload, found.payload_bytes, found.ip_bytes), (&b"media"[..], 5, 41));
 }
 
+/// The two lowest bits of the type of service (RFC 3168, section 5) and of the traffic class (RFC 8200, section 3), beside
+/// bits of the DSCP and of the flow label that are all set.
+#[test]
+fn the_codepoint_is_read_beside_the_dscp() {
+    for ecn in [Ecn::NotCapable, Ecn::Ect1, Ecn::Ect0, Ecn::CongestionExperienced] {
+        let mut four = ipv4(&[], [0, 0], 17, &udp(b"media"));
+        four[1] = 0b1111_1100 | ecn.bits();
+        assert_eq!(datagram(&four).ecn, ecn);
+        let mut six = ipv6(17, &udp(b"media"));
+        six[0] |= 0b1111;
+        six[1] = 0b1100_1111 | ecn.bits() << 4;
+        assert_eq!(datagram(&six).ecn, ecn);
+    }
+}
+
 #[test]
 fn ipv6_extension_headers_are_skipped() {
     // Hop-by-hop options and destination options of 8 bytes each.
