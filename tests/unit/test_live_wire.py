@@ -11,7 +11,7 @@ from captures import BEGIN_NS, IP_AND_UDP_BYTES, MS, RTP_BYTES, rtp, udp
 from test_live_tables import of_the_call, summary
 
 from rtclab.backend.live.tables import packet_log, packets_table
-from rtclab.backend.live.wire import SEEN, described, entered
+from rtclab.backend.live.wire import SEEN, described, entered, watched
 
 NODES = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
 SIZE = 160 + RTP_BYTES + IP_AND_UDP_BYTES
@@ -43,7 +43,7 @@ def seen(tmp_path: Path) -> pl.DataFrame:
     frames = [(5 + 20 * index, IN, udp(rtp(7 + index, 160 * index))) for index in range(3)]
     frames.append((55, OUT, frames[0][2]))
     capture = write_pcapng(tmp_path / "a.pcapng", [(at * MS, way, frame) for at, way, frame in frames])
-    return entered(capture, NODES, BEGIN_NS + 2 * MS)
+    return entered(watched(capture), NODES, BEGIN_NS + 2 * MS)
 
 
 def log(*sent_ms: int) -> pl.DataFrame:
@@ -91,4 +91,4 @@ def test_kinds_from_a_session_description_take_precedence_over_inferred_ones(see
     assert packets_table(of_the_call(inferred), ["alice->bob"], {}, 10**9)["kind"].to_list() == ["audio"] * 2
     said = packets_table(of_the_call(inferred), ["alice->bob"], {("alice->bob", 0): "rtx"}, 10**9)
     assert said["kind"].to_list() == ["rtx"] * 2
-    assert set(SEEN) - {"content_bytes"} <= set(said.columns)
+    assert set(SEEN) - {"content_bytes", "ecn"} <= set(said.columns)

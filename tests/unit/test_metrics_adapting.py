@@ -36,8 +36,9 @@ def of_rates(kbps: list[float]) -> Trace:
 
 
 def test_a_first_order_step_converges_when_its_exponential_is_within_the_band() -> None:
-    # r(t) = L (1 - e^(-t/T)) has the mean L (1 - T (1 - e^(-1/T)) e^(-k/T)) in the second from k on. It differs
-    # from L by a fifth of L at k = T ln(5 T (1 - e^(-1/T))): 7.56 with T = 5, so second 8 is the first.
+    # r(t) = L (1 - e^(-t/T)) has the mean L (1 - T (1 - e^(-1/T)) e^(-k/T)) in the second from k on. It
+    # differs from L by a fifth of L at k = T ln(5 T (1 - e^(-1/T))), which is 7.56 with T = 5. So second 8 is
+    # the first.
     tau = 5.0
     deviation = [tau * (1 - exp(-1 / tau)) * exp(-k / tau) for k in range(60)]
     rise = of_rates([1000 * (1 - one) for one in deviation])

@@ -17,7 +17,7 @@ from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import read_event_log
 from rtclab.report import words
 from rtclab.report.runs import write_comparison, write_report
-from rtclab.trace import Run
+from rtclab.trace import Run, Used
 
 LOG = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
 SCREAM = "WebRTC-Bwe-ScreamV2/Enabled/"
@@ -27,7 +27,11 @@ STATES_OF_SCREAM = {"target_bps": 5e5, "ref_window_bytes": 2e4, "l4s_marked_rati
 
 
 def run_of(
-    out: Path, backend: str, browser: dict[str, Any] | None = None, **recorded: dict[str, float]
+    out: Path,
+    backend: str,
+    browser: dict[str, Any] | None = None,
+    manifest: dict[str, Any] | None = None,
+    **recorded: dict[str, float],
 ) -> Run:
     """A run in which each participant's control recorded these values, twice."""
     values = [
@@ -41,7 +45,7 @@ def run_of(
         "outbound_rtp": frame("outbound_rtp", [report(1, participant=who) for who in recorded]),
         "flow_seconds": frame("flow_seconds", [second(0, 100)]),
     }
-    run = write_run(out, [tables])
+    run = write_run(out, [tables], **(manifest or {}))
     scenario = {**run.scenario} | ({} if browser is None else {"browser": browser})
     return replace(run, backend=backend, scenario=scenario)
 
@@ -73,6 +77,83 @@ def test_participants_with_different_controls_are_told_apart(tmp_path: Path) -> 
     silent = facts(run_of(tmp_path, "live", alice=GOOG_CC, bob={}))
     assert silent["Congestion control"] == "goog-cc (alice), not recorded (bob)"
     assert "Feedback" not in facts(run_of(tmp_path, "live", alice={}, bob={}))
+
+
+RFC_8888_TRIAL = "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/"
+
+
+def used(control: str | None, *feedback: str, **ecn: int) -> Used:
+    return Used(control=control, feedback=feedback, ecn=ecn)
+
+
+def test_a_live_run_names_what_was_on_the_wire_and_the_trials_with_which_browsers_were_started(
+    tmp_path: Path,
+) -> None:
+    seen = {
+        "alice->bob": used("scream", "rfc8888", ect1=3000, ce=1000),
+        "bob->alice": used("scream", "rfc8888"),
+    }
+    trials = {"alice": SCREAM + RFC_8888_TRIAL, "bob": RFC_8888_TRIAL}
+    about = {"used": seen, "field_trials": trials}
+    run = run_of(tmp_path, "live", None, about, alice=STATES_OF_SCREAM, bob=STATES_OF_SCREAM)
+    assert facts(run) == {
+        "Congestion control": "SCReAM",
+        "Feedback": "RFC 8888",
+        "ECN sent": "75 % of the RTP packets with ECT(1) and 25 % of the RTP packets with CE (alice)",
+        "ECN": "95 % of the packets arrived with ECT(1), 2.50 % with CE",
+        "Field trials": f"{SCREAM}{RFC_8888_TRIAL} (alice); {RFC_8888_TRIAL} (bob) as given; "
+        "Chromium ignores unknown names",
+    }
+
+
+def test_of_a_relayed_flow_the_event_log_tells_the_feedback(tmp_path: Path) -> None:
+    about = {"used": {"alice->bob": used("goog-cc")}}
+    run = run_of(tmp_path, "live", None, about, alice=GOOG_CC)
+    assert facts(run)["Feedback"] == "transport-wide"
+
+
+CCFB = {"name": "goog-cc", "stack": "chrome-156-ccfb"}
+OTHER_FEEDBACK = "feedback of kind transport-wide, though the scenario asks for RFC 8888"
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen", "warning"),
+    [
+        ({"name": "scream"}, used("scream", "rfc8888"), ""),
+        ({"name": "scream"}, used(None), ""),
+        ({"name": "scream"}, used("goog-cc", "rfc8888"), "goog-cc, though the scenario asks for SCReAM"),
+        ({"name": "scream"}, used("scream", "transport-wide"), OTHER_FEEDBACK),
+        (
+            {"name": "scream"},
+            used("goog-cc", "transport-wide"),
+            f"goog-cc, though the scenario asks for SCReAM, and {OTHER_FEEDBACK}",
+        ),
+        ({"name": "goog-cc"}, used("goog-cc", "transport-wide"), ""),
+        ({"name": "goog-cc"}, used("scream"), "SCReAM, though the scenario asks for goog-cc"),
+        (CCFB, used("goog-cc", "rfc8888"), ""),
+        (CCFB, used("goog-cc", "transport-wide"), OTHER_FEEDBACK),
+        ({"name": "remb"}, used("goog-cc", "remb"), ""),
+        (
+            {"name": "remb"},
+            used("goog-cc", "transport-wide"),
+            "feedback of kind transport-wide, though the scenario asks for REMB",
+        ),
+    ],
+)
+def test_a_page_warns_if_a_live_call_used_something_else_than_the_scenario_asks_for(
+    tmp_path: Path, asked: dict[str, Any], seen: Used, warning: str
+) -> None:
+    run = run_of(tmp_path, "live", None, {"used": {"alice->bob": seen}}, alice=GOOG_CC)
+    run = replace(run, scenario={**run.scenario, "congestion_control": asked})
+    assert words.cautions(run) == ([f"alice → bob used {warning}."] if warning else [])
+    assert (warning in write_report(run).read_text()) or not warning
+
+
+def test_a_page_of_the_users_own_chooses_its_feedback_itself(tmp_path: Path) -> None:
+    about = {"used": {"alice->bob": used("goog-cc", "remb")}}
+    run = run_of(tmp_path, "live", None, about, alice=GOOG_CC)
+    people = {"alice": {"page": "http://app/"}, "bob": {}}
+    assert words.cautions(replace(run, scenario={**run.scenario, "participants": people})) == []
 
 
 @pytest.mark.parametrize(

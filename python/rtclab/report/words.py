@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isnan
 from typing import Any
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from rtclab.metrics import media_flows
 from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words
-from rtclab.trace import NS_PER_MS, Machine, Run, Trace
+from rtclab.trace import NS_PER_MS, Machine, Run, Trace, Used
 
 MISSING = "–"
 SIM, LIVE = "sim", "live"
@@ -19,6 +19,14 @@ LOGGED_BY = {"SCReAM": {"ref_window_bytes"}, "goog-cc": {"delay_based_bps", "los
 """By congestion control of a browser, values that its event log has only if it ran."""
 FEEDBACK = {"transport-wide": "transport_wide_packets", "RFC 8888": "rfc8888_packets"}
 """By kind of feedback, the value that counts the packets in it."""
+KINDS = {"transport-wide": "transport-wide", "rfc8888": "RFC 8888", "remb": "REMB"}
+"""Names for readers of the kinds of feedback that a manifest has."""
+CODEPOINTS = {"ect1": "ECT(1)", "ect0": "ECT(0)", "ce": "CE"}
+"""Names for readers of the codepoints of ECN-capable packets."""
+ASKED = {"scream": "SCReAM", "goog-cc": "goog-cc"}
+"""Controls of scenarios that an event log of a browser tells apart, with their names for readers."""
+WANTED = {"goog-cc": "transport-wide", "remb": "remb"}
+"""The feedback of a control in live calls, unless its stack has another one."""
 MEDIA = ("video", "audio")
 IMPORTED = ("log", "capture")
 """Backends whose runs have no scenario that says what ran."""
@@ -236,20 +244,92 @@ def controls(run: Run) -> list[tuple[str, str]]:
             for name, participant in scenario.get("participants", {}).items()
         }
         return [("Congestion control", _of_each({name: of or "" for name, of in configured.items()}))]
-    recorded = _recorded_values(run.traces)
-    trials = "; ".join(f"{given} ({_names(names)})" for given, names in field_trials(run.scenario).items())
+    recorded, wire = _recorded_values(run.traces), _wire(run.traces)
+    trials = "; ".join(f"{given} ({_names(names)})" for given, names in _trials(run).items())
     ecn = {name: _ecn(values) for name, values in recorded.items() if "rfc8888_packets" in values}
     used = {name: _control(values) for name, values in recorded.items()}
     unknown = "not recorded" if run.backend == LIVE else ""
+    # The wire shows what the receiver sent; of a relayed flow only the event log of the sender knows it.
+    feedback = {name: _feedback(values) for name, values in recorded.items()}
+    feedback |= {name: seen for name, (kinds, _) in wire.items() if (seen := _kinds(kinds))}
     return [
         ("Congestion control", _of_each({name: control or unknown for name, control in used.items()})),
-        ("Feedback", _of_each({name: _feedback(values) for name, values in recorded.items()})),
+        ("Feedback", _of_each(feedback)),
+        ("ECN sent", _of_each({name: _sent_with(sent) for name, (_, sent) in wire.items()})),
         ("ECN", _of_each(ecn)),
         (
             "Field trials",
             f"{trials} as given; Chromium ignores unknown names" if trials else "",
         ),
     ]
+
+
+def _trials(run: Run) -> dict[str, list[str]]:
+    """The field trials of browsers, each with its participants: as they were started, or as given."""
+    started: dict[str, list[str]] = {}
+    for trace in run.traces:
+        for name, trials in trace.manifest.field_trials.items():
+            if name not in started.setdefault(trials, []):
+                started[trials].append(name)
+    return started or field_trials(run.scenario)
+
+
+def _wire(traces: Sequence[Trace]) -> dict[str, tuple[set[str], Counter[str]]]:
+    """By sender, the kinds of feedback on its flows, and its RTP packets by codepoint, in live calls."""
+    found: dict[str, tuple[set[str], Counter[str]]] = {}
+    for trace in traces:
+        for flow, used in trace.manifest.used.items():
+            kinds, sent = found.setdefault(trace.manifest.flows[flow].sender, (set(), Counter()))
+            kinds.update(used.feedback)
+            sent.update(used.ecn)
+    return found
+
+
+def _kinds(feedback: Collection[str]) -> str:
+    return " and ".join(name for kind, name in KINDS.items() if kind in feedback)
+
+
+def _sent_with(sent: Mapping[str, int]) -> str:
+    """The shares of RTP packets that left ECN-capable; empty if none did."""
+    total = sum(sent.values())
+    shares = [
+        f"{number(100 * sent[codepoint] / total)} % of the RTP packets with {name}"
+        for codepoint, name in CODEPOINTS.items()
+        if sent.get(codepoint)
+    ]
+    return " and ".join(shares)
+
+
+def used_caution(run: Run) -> str:
+    """A sentence on the flows of a live run that did not use what the scenario asks for; otherwise empty."""
+    differences: dict[str, list[str]] = {}
+    for trace in run.traces:
+        for flow, used in trace.manifest.used.items():
+            if said := _difference(run.scenario, trace.manifest.flows[flow].sender, used):
+                of = differences.setdefault(said, [])
+                of += [] if flow in of else [flow]
+    return " ".join(
+        f"{_names([flow_in_words(flow) for flow in flows])} used {said}."
+        for said, flows in differences.items()
+    )
+
+
+def _difference(scenario: Mapping[str, Any], sender: str, used: Used) -> str:
+    """What a sender's flow used in place of what the scenario asks for; empty if there is no difference."""
+    about = scenario.get("participants", {}).get(sender)
+    if about is None or about.get("page"):
+        return ""
+    asked = about.get("congestion_control") or scenario.get("congestion_control") or {}
+    name = asked.get("name", "goog-cc")
+    wanted = "rfc8888" if name == "scream" or asked.get("stack") else WANTED.get(name)
+    parts = []
+    if used.control is not None and used.control != name and name in ASKED:
+        parts.append(f"{ASKED[used.control]}, though the scenario asks for {ASKED[name]}")
+    if wanted is not None and used.feedback and set(used.feedback) != {wanted}:
+        parts.append(
+            f"feedback of kind {_kinds(used.feedback)}, though the scenario asks for {KINDS[wanted]}"
+        )
+    return ", and ".join(parts)
 
 
 def _recorded_values(traces: Sequence[Trace]) -> dict[str, dict[str, float]]:
@@ -298,7 +378,8 @@ def _of_each(values: Mapping[str, str]) -> str:
 def cautions(run: Run) -> list[str]:
     """What a reader must know of a run's results, each in a sentence or two; empty if nothing."""
     janus = janus_caution(run.scenario) if run.backend == LIVE else ""
-    return [text for text in (late_warning(run.traces), janus, trials_caution(run)) if text]
+    used = used_caution(run) if run.backend == LIVE else ""
+    return [text for text in (late_warning(run.traces), used, janus, trials_caution(run)) if text]
 
 
 def trials_caution(run: Run) -> str:

@@ -22,6 +22,7 @@ from rtclab.trace.manifest import (
     RunManifest,
     Status,
     TraceManifest,
+    Used,
     read_manifest,
 )
 from rtclab.trace.run import Run
@@ -56,6 +57,7 @@ __all__ = [
     "Status",
     "Trace",
     "TraceManifest",
+    "Used",
     "delay_histogram_table",
     "flattened",
     "flow_seconds_table",

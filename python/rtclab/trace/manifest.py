@@ -108,6 +108,17 @@ class NotConnected(_Entry):
         return f"{self.a} and {self.b} did not connect within {self.within_ns / NS_PER_S:.0f} s"
 
 
+class Used(_Entry):
+    """What a flow of a live call really used, as seen on the wire and in its sender's event log."""
+
+    control: str | None = None
+    """Congestion control whose values the event log has, named as in scenarios; null if it is not known."""
+    feedback: tuple[str, ...] = ()
+    """Kinds of feedback that its receiver sent: `rfc8888`, `transport-wide` or `remb`."""
+    ecn: dict[str, int] = {}
+    """RTP packets that its sender sent with each codepoint: `not-ect`, `ect0`, `ect1` or `ce`."""
+
+
 class Lateness(_Entry):
     """How late the emulator wrote frames, relative to its model, and the share later than ``bound_ns``."""
 
@@ -216,6 +227,10 @@ class TraceManifest(_Manifest):
     """Why the repeat failed; null if it did not."""
     browser: str | None = None
     """Version of the browser in live calls."""
+    field_trials: dict[str, str] = {}
+    """By participant, the field trials that the browser was started with in live calls."""
+    used: dict[str, Used] = {}
+    """By flow, the congestion control, feedback and ECN that live calls really used."""
     lateness: Lateness | None = None
     """How late the emulator was in live calls."""
     emulator: dict[str, int] | None = None

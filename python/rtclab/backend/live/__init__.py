@@ -13,6 +13,7 @@ from typing import Any
 from rtclab.backend import Watch, manifest, paths_table, unwatched
 from rtclab.backend.live.cgroup import limited
 from rtclab.backend.live.checks import check_media, check_mixer
+from rtclab.backend.live.controls import check_control
 from rtclab.backend.live.internet import user_space_nat
 from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
 from rtclab.backend.live.media import camera_of
@@ -158,6 +159,11 @@ class LiveBackend:
         planned = manifest(
             scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None
         ).as_json()
+        planned["field_trials"] = {
+            name: trials
+            for name, one in started.items()
+            if (trials := one["start"]["options"]["field_trials"])
+        }
         argument = {
             "call": scenario.native(seed=seed),
             "calls": planned["calls"],
@@ -273,13 +279,14 @@ def check_participant(scenario: Scenario, participant: str) -> None:
     if own.page is not None:
         check_size(field, camera_of(scenario, participant))
         return
-    control = scenario.congestion_control_of(participant)
-    if control.name not in ("goog-cc", "remb"):
+    if own.pause is not None:
         raise UnsupportedScenario(
-            field("congestion_control", "name"),
-            f"browsers have their own congestion control, not `{control.name}`; expected `goog-cc` or `remb`",
-            hint="run it simulated: --backend sim",
+            f"participants.{participant}.pause",
+            "the pages of live calls do not pause their media; expected none",
+            hint="leave it out, or run it simulated: --backend sim",
         )
+    control = scenario.congestion_control_of(participant)
+    check_control(scenario, participant, field("congestion_control", "name").removesuffix(".name"))
     over_sfu = any(call.kind == "sfu" and participant in call.participants for call in scenario.calls)
     if control.name == "remb" and over_sfu:
         raise UnsupportedScenario(
@@ -293,17 +300,6 @@ def check_participant(scenario: Scenario, participant: str) -> None:
             field("congestion_control", "name"),
             "the MCU of live calls knows no transport-wide feedback; got `goog-cc`, expected `remb`",
             hint="run it simulated: --backend sim",
-        )
-    if control.stack is not None:
-        raise UnsupportedScenario(
-            field("congestion_control", "stack"),
-            f"browsers have their own stack, not `{control.stack}`; expected no stack",
-            hint="run it simulated: --backend sim",
-        )
-    if control.options:
-        raise UnsupportedScenario(
-            field("congestion_control", "options"),
-            f"the congestion control of browsers takes no options; got `{', '.join(control.options)}`",
         )
     audio = scenario.audio_of(participant)
     if audio is not None and audio.frame.ns != OPUS_FRAME_MS * 10**6:

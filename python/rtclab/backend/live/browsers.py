@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rtclab.backend.live.controls import trials_of
 from rtclab.backend.live.doctor import find_chromium, find_firefox
 from rtclab.backend.live.media import prepare
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable
@@ -43,6 +44,6 @@ def _browser(scenario: Scenario, participant: str) -> dict[str, Any]:
             "executable": executable,
             "clip": clip,
             "sound": sound,
-            "options": options.model_dump(mode="json"),
+            "options": options.model_dump(mode="json") | {"field_trials": trials_of(scenario, participant)},
         },
     }

@@ -13,7 +13,8 @@ from rtclab.backend.live.forwarded import since_originals
 from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.own_flows import OwnFlows
 from rtclab.backend.live.recorder import Recorder
-from rtclab.backend.live.wire import described, entered
+from rtclab.backend.live.used import feedback_of, used
+from rtclab.backend.live.wire import described, entered, watched
 from rtclab.importers.logs.live import controller_rows
 from rtclab.trace import (
     SCHEMAS,
@@ -64,7 +65,8 @@ def write_trace(
         ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
     call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
-    log = described(packet_log(summary), entered(capture, nodes, summary["epoch_ns"]))
+    wire = watched(capture)
+    log = described(packet_log(summary), entered(wire, nodes, summary["epoch_ns"]))
     over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
     known = FlowKeys(recorder.connections, recorder.ends, nodes, recorder.ssrcs, claimed, over_tcp)
     mine = owned(log, known)
@@ -75,6 +77,7 @@ def write_trace(
         planned = planned.model_copy(
             update={"flows": {**planned.flows, **own.flows}, "calls": (*planned.calls, own.call())}
         )
+    seen = packets
     carried = packets_table(packets, planned.flows, recorder.payload_kinds, planned.duration_ns)
     packets = since_originals(with_fec(carried, recorder.red), recorder.connections.values())
     flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
@@ -90,6 +93,7 @@ def write_trace(
         tables["packets"] = packets
     outcome = {
         "flows": flows,
+        "used": used(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
         "failure": failure,
         "not_connected": tuple(not_connected),
         "notes": tuple(notes),
@@ -164,7 +168,7 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     """The emulator's packet log, with names for codes, nulls for -1, and columns of nulls.
 
-    These are ``kind`` and ``content_bytes``.
+    These are ``kind``, ``ecn`` and ``content_bytes``.
     """
     names = {
         "from": summary["names"]["nodes"],
@@ -183,6 +187,7 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     ).with_columns(
         pl.col("marker").cast(pl.Boolean),
         kind=pl.lit(None, pl.String),
+        ecn=pl.lit(None, pl.String),
         content_bytes=pl.lit(None, pl.Int64),
     )
 

@@ -16,21 +16,26 @@ from rtclab import monitor
 OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
 """Columns that identify a packet in both log and capture. ``nth`` numbers packets that are alike."""
 
-SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker", "content_bytes"]
+SEEN = ["ecn", "protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker", "content_bytes"]
 
 
-def entered(capture: Path, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:
+def watched(capture: Path) -> monitor.Tables:
+    """The monitor's tables of the emulator's capture."""
+    return monitor.watch(capture, packets=True)
+
+
+def entered(tables: monitor.Tables, addresses: Mapping[str, str], epoch_ns: int) -> pl.DataFrame:
     """The packets that entered the emulator, according to the monitor.
 
     Args:
-        capture: the emulator's capture.
+        tables: see :func:`watched`.
         addresses: name of the node by IP address.
         epoch_ns: time zero of the run on the clock of the capture.
 
     Returns ``from``, ``to``, ``sent_ns``, ``size_bytes``, ``from_port``, ``to_port`` and the monitor's
     description of each packet.
     """
-    packets = monitor.watch(capture, packets=True)["packets"].filter(pl.col("direction") == "inbound")
+    packets = tables["packets"].filter(pl.col("direction") == "inbound")
     return packets.select(
         _node("source", addresses).alias("from"),
         _node("destination", addresses).alias("to"),
