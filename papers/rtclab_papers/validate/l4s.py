@@ -100,7 +100,7 @@ class Cell:
         if tcp:
             sender, receiver = FLOW.split("->")
             flow = {"sender": sender, "receiver": receiver, "congestion_control": tcp}
-            data["traffic"] = [flow | ({"ecn": True} if tcp == "cubic" else {})]
+            data["traffic"] = {"tcp": flow | ({"ecn": True} if tcp == "cubic" else {})}
         return Scenario.read(data, self.name)
 
 
