@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::monitor::{CaptureReader, Direction};
-use rtclab_core::path::{Capacity, Delay, Jitter, Loss, PathConfig, QueueLimit};
+use rtclab_core::path::{
+    Aqm, Capacity, Codel, Delay, DualPi2, FqCodel, Jitter, Loss, PathConfig, Pie, QueueLimit, Step,
+};
 use rtclab_core::record::{Column, NO_INT, Table};
 use rtclab_core::sim::{
     Executor, Sequential, SimConfig, SimResult, Simulation, simulate, simulate_captured,

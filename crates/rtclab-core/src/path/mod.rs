@@ -216,8 +216,8 @@ impl<P> Path<P> {
         }
         let mut moment = Moment { now, path: self.index, dropped: &mut self.dropped };
         if self.in_service.is_none() {
-            if let Some((packet, queued)) = self.queue.pass(packet, &mut moment) {
-                self.serve(now, packet, queued);
+            if let Some(packet) = self.queue.pass(packet, &mut moment) {
+                self.serve(now, packet, Time::ZERO);
                 // Without a capacity, serialising takes no time, so the packet passes at once.
                 self.advance(now);
             }

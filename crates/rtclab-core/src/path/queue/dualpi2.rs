@@ -229,9 +229,7 @@ impl<P> DualPi2Queue<P> {
     }
 
     pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
-        let DualPi2Queue { low_latency, classic, .. } = self;
-        let low_latency = std::iter::from_fn(|| low_latency.pop());
-        low_latency.chain(std::iter::from_fn(|| classic.pop())).collect()
+        [self.low_latency.drain(), self.classic.drain()].into_iter().flatten().collect()
     }
 
     /// Makes the updates by `now`, with the waiting time of the packet that waits longest.

@@ -59,6 +59,12 @@ impl<P> Fifo<P> {
         self.bytes -= first.packet.size;
         Some(first)
     }
+
+    /// Removes all packets, in order.
+    pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
+        self.bytes = Bytes::ZERO;
+        self.waiting.drain(..).collect()
+    }
 }
 
 /// A moment at which a queue is touched, and where packets go that it drops then.

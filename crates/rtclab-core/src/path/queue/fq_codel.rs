@@ -140,8 +140,7 @@ impl<P> FqCodelQueue<P> {
 
     /// Removes all packets, those of each flow in order.
     pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
-        let flows = self.flows.iter_mut();
-        flows.flat_map(|flow| std::iter::from_fn(|| flow.fifo.pop())).collect()
+        self.flows.iter_mut().flat_map(|flow| flow.fifo.drain()).collect()
     }
 
     /// Which queue a flow has.

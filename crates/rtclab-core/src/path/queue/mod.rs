@@ -72,88 +72,126 @@ impl Aqm {
     }
 }
 
+/// Queues that drop or mark before they are full.
+enum Managed<P> {
+    Codel(CodelQueue<P>),
+    FqCodel(FqCodelQueue<P>),
+    Pie(PieQueue<P>),
+    Step(StepQueue<P>),
+    DualPi2(DualPi2Queue<P>),
+}
+
+impl<P> Managed<P> {
+    fn new(now: Time, aqm: Aqm, seed: u64) -> Self {
+        match aqm {
+            Aqm::Codel(rules) => Managed::Codel(CodelQueue::new(rules)),
+            Aqm::FqCodel(rules) => Managed::FqCodel(FqCodelQueue::new(rules, seed)),
+            Aqm::Pie(rules) => Managed::Pie(PieQueue::new(now, rules, seed)),
+            Aqm::Step(rules) => Managed::Step(StepQueue::new(rules)),
+            Aqm::DualPi2(rules) => Managed::DualPi2(DualPi2Queue::new(now, rules)),
+        }
+    }
+
+    /// Replaces the rules from `now` on; returns whether the discipline is still the same.
+    fn set(&mut self, now: Time, aqm: Aqm) -> bool {
+        match (self, aqm) {
+            (Managed::Codel(queue), Aqm::Codel(rules)) => queue.rules = rules,
+            (Managed::FqCodel(queue), Aqm::FqCodel(rules)) if queue.flows() == rules.flows => {
+                queue.set(rules);
+            }
+            (Managed::Pie(queue), Aqm::Pie(rules)) => queue.set(now, rules),
+            (Managed::Step(queue), Aqm::Step(rules)) => queue.rules = rules,
+            (Managed::DualPi2(queue), Aqm::DualPi2(rules)) => queue.set(now, rules),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Removes all packets, those of each flow in order.
+    fn drain(&mut self) -> Vec<Waiting<P>> {
+        match self {
+            Managed::Codel(queue) => queue.fifo.drain(),
+            Managed::FqCodel(queue) => queue.drain(),
+            Managed::Pie(queue) => queue.fifo.drain(),
+            Managed::Step(queue) => queue.fifo.drain(),
+            Managed::DualPi2(queue) => queue.drain(),
+        }
+    }
+
+    /// Puts a packet at its place, whatever the rules say about it.
+    fn insert(&mut self, waiting: Waiting<P>) {
+        match self {
+            Managed::Codel(queue) => queue.fifo.push(waiting),
+            Managed::FqCodel(queue) => queue.enqueue(waiting),
+            Managed::Pie(queue) => queue.fifo.push(waiting),
+            Managed::Step(queue) => queue.fifo.push(waiting),
+            Managed::DualPi2(queue) => queue.insert(waiting),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Managed::Codel(queue) => queue.fifo.len(),
+            Managed::FqCodel(queue) => queue.len(),
+            Managed::Pie(queue) => queue.fifo.len(),
+            Managed::Step(queue) => queue.fifo.len(),
+            Managed::DualPi2(queue) => queue.len(),
+        }
+    }
+
+    fn bytes(&self) -> Bytes {
+        match self {
+            Managed::Codel(queue) => queue.fifo.bytes(),
+            Managed::FqCodel(queue) => queue.bytes(),
+            Managed::Pie(queue) => queue.fifo.bytes(),
+            Managed::Step(queue) => queue.fifo.bytes(),
+            Managed::DualPi2(queue) => queue.bytes(),
+        }
+    }
+
+    /// Takes a packet that arrives; `fits` says whether the limit lets it wait.
+    #[inline(never)]
+    fn enqueue(&mut self, packet: Packet<P>, fits: bool, moment: &mut Moment<P>) {
+        let waiting = Waiting { entered: moment.now, packet };
+        match self {
+            Managed::FqCodel(queue) => {
+                queue.enqueue(waiting);
+                if !fits {
+                    queue.shed(moment);
+                }
+            }
+            _ if !fits => moment.drop(DropCause::Queue, waiting.packet),
+            Managed::Codel(queue) => queue.fifo.push(waiting),
+            Managed::Pie(queue) => queue.enqueue(waiting, moment),
+            Managed::Step(queue) => queue.fifo.push(waiting),
+            Managed::DualPi2(queue) => queue.enqueue(waiting),
+        }
+    }
+
+    #[inline(never)]
+    fn dequeue(&mut self, moment: &mut Moment<P>) -> Option<(Packet<P>, Time)> {
+        match self {
+            Managed::Codel(queue) => queue.dequeue(moment),
+            Managed::FqCodel(queue) => queue.dequeue(moment),
+            Managed::Pie(queue) => queue.dequeue(moment),
+            Managed::Step(queue) => queue.dequeue(moment),
+            Managed::DualPi2(queue) => queue.dequeue(moment),
+        }
+    }
+}
+
 /// How packets wait.
 enum Discipline<P> {
     /// First in, first out; a packet that does not fit is dropped.
     DropTail(Fifo<P>),
-    Codel(Box<CodelQueue<P>>),
-    FqCodel(Box<FqCodelQueue<P>>),
-    Pie(Box<PieQueue<P>>),
-    Step(Box<StepQueue<P>>),
-    DualPi2(Box<DualPi2Queue<P>>),
+    Managed(Box<Managed<P>>),
 }
 
 impl<P> Discipline<P> {
     fn new(now: Time, aqm: Option<Aqm>, seed: u64) -> Self {
         match aqm {
             None => Discipline::DropTail(Fifo::default()),
-            Some(Aqm::Codel(rules)) => Discipline::Codel(Box::new(CodelQueue::new(rules))),
-            Some(Aqm::FqCodel(rules)) => {
-                Discipline::FqCodel(Box::new(FqCodelQueue::new(rules, seed)))
-            }
-            Some(Aqm::Pie(rules)) => Discipline::Pie(Box::new(PieQueue::new(now, rules, seed))),
-            Some(Aqm::Step(rules)) => Discipline::Step(Box::new(StepQueue::new(rules))),
-            Some(Aqm::DualPi2(rules)) => {
-                Discipline::DualPi2(Box::new(DualPi2Queue::new(now, rules)))
-            }
-        }
-    }
-
-    /// Replaces the rules from `now` on; returns whether the discipline is still the same.
-    fn set(&mut self, now: Time, aqm: Option<Aqm>) -> bool {
-        match (self, aqm) {
-            (Discipline::DropTail(_), None) => {}
-            (Discipline::Codel(queue), Some(Aqm::Codel(rules))) => queue.rules = rules,
-            (Discipline::FqCodel(queue), Some(Aqm::FqCodel(rules)))
-                if queue.flows() == rules.flows =>
-            {
-                queue.set(rules);
-            }
-            (Discipline::Pie(queue), Some(Aqm::Pie(rules))) => queue.set(now, rules),
-            (Discipline::Step(queue), Some(Aqm::Step(rules))) => queue.rules = rules,
-            (Discipline::DualPi2(queue), Some(Aqm::DualPi2(rules))) => queue.set(now, rules),
-            _ => return false,
-        }
-        true
-    }
-
-    /// Removes all packets, in the order in which they entered.
-    fn drain(&mut self) -> Vec<Waiting<P>> {
-        let in_order = |fifo: &mut Fifo<P>| std::iter::from_fn(|| fifo.pop()).collect();
-        let mut waiting: Vec<_> = match self {
-            Discipline::DropTail(fifo) => in_order(fifo),
-            Discipline::Codel(queue) => in_order(&mut queue.fifo),
-            Discipline::FqCodel(queue) => queue.drain(),
-            Discipline::Pie(queue) => in_order(&mut queue.fifo),
-            Discipline::Step(queue) => in_order(&mut queue.fifo),
-            Discipline::DualPi2(queue) => queue.drain(),
-        };
-        waiting.sort_by_key(|one| one.entered);
-        waiting
-    }
-
-    /// Puts a packet at its place, whatever the rules say about it.
-    fn insert(&mut self, waiting: Waiting<P>) {
-        match self {
-            Discipline::DropTail(fifo) => fifo.push(waiting),
-            Discipline::Codel(queue) => queue.fifo.push(waiting),
-            Discipline::FqCodel(queue) => queue.enqueue(waiting),
-            Discipline::Pie(queue) => queue.fifo.push(waiting),
-            Discipline::Step(queue) => queue.fifo.push(waiting),
-            Discipline::DualPi2(queue) => queue.insert(waiting),
-        }
-    }
-
-    /// Lets a packet enter for which there is room, at the moment at which it waits from.
-    #[inline]
-    fn enqueue(&mut self, waiting: Waiting<P>, moment: &mut Moment<P>) {
-        match self {
-            Discipline::DropTail(fifo) => fifo.push(waiting),
-            Discipline::Codel(queue) => queue.fifo.push(waiting),
-            Discipline::FqCodel(queue) => queue.enqueue(waiting),
-            Discipline::Pie(queue) => queue.enqueue(waiting, moment),
-            Discipline::Step(queue) => queue.fifo.push(waiting),
-            Discipline::DualPi2(queue) => queue.enqueue(waiting),
+            Some(aqm) => Discipline::Managed(Box::new(Managed::new(now, aqm, seed))),
         }
     }
 }
@@ -179,10 +217,23 @@ impl<P> Queue<P> {
     /// state, another one begins anew.
     pub(super) fn set(&mut self, now: Time, limit: Option<QueueLimit>, aqm: Option<Aqm>) {
         self.limit = limit.or_else(|| aqm?.default_limit());
-        if !self.discipline.set(now, aqm) {
-            let waiting = self.discipline.drain();
-            self.discipline = Discipline::new(now, aqm, self.seed);
-            waiting.into_iter().for_each(|one| self.discipline.insert(one));
+        let mut waiting = match &mut self.discipline {
+            Discipline::DropTail(_) if aqm.is_none() => return,
+            Discipline::DropTail(fifo) => fifo.drain(),
+            Discipline::Managed(queue) => {
+                if aqm.is_some_and(|aqm| queue.set(now, aqm)) {
+                    return;
+                }
+                queue.drain()
+            }
+        };
+        waiting.sort_by_key(|one| one.entered);
+        self.discipline = Discipline::new(now, aqm, self.seed);
+        for one in waiting {
+            match &mut self.discipline {
+                Discipline::DropTail(fifo) => fifo.push(one),
+                Discipline::Managed(queue) => queue.insert(one),
+            }
         }
     }
 
@@ -191,11 +242,7 @@ impl<P> Queue<P> {
     pub(super) fn len(&self) -> usize {
         match &self.discipline {
             Discipline::DropTail(fifo) => fifo.len(),
-            Discipline::Codel(queue) => queue.fifo.len(),
-            Discipline::FqCodel(queue) => queue.len(),
-            Discipline::Pie(queue) => queue.fifo.len(),
-            Discipline::Step(queue) => queue.fifo.len(),
-            Discipline::DualPi2(queue) => queue.len(),
+            Discipline::Managed(queue) => queue.len(),
         }
     }
 
@@ -204,20 +251,16 @@ impl<P> Queue<P> {
     pub(super) fn bytes(&self) -> Bytes {
         match &self.discipline {
             Discipline::DropTail(fifo) => fifo.bytes(),
-            Discipline::Codel(queue) => queue.fifo.bytes(),
-            Discipline::FqCodel(queue) => queue.bytes(),
-            Discipline::Pie(queue) => queue.fifo.bytes(),
-            Discipline::Step(queue) => queue.fifo.bytes(),
-            Discipline::DualPi2(queue) => queue.bytes(),
+            Discipline::Managed(queue) => queue.bytes(),
         }
     }
 
     /// Whether packets that wait may be dropped when the next one is to be served.
     #[inline]
     pub(super) fn drops_when_served(&self) -> bool {
-        match self.discipline {
-            Discipline::DropTail(_) | Discipline::Pie(_) | Discipline::Step(_) => false,
-            Discipline::Codel(_) | Discipline::FqCodel(_) | Discipline::DualPi2(_) => true,
+        match &self.discipline {
+            Discipline::DropTail(_) => false,
+            Discipline::Managed(queue) => !matches!(**queue, Managed::Pie(_) | Managed::Step(_)),
         }
     }
 
@@ -231,29 +274,25 @@ impl<P> Queue<P> {
     ) {
         let (len, bytes) = (self.len() + 1, self.bytes() + packet.size);
         let fits = self.limit.is_none_or(|limit| limit.holds(len, bytes, rate));
-        let waiting = Waiting { entered: moment.now, packet };
         match &mut self.discipline {
-            Discipline::FqCodel(queue) if !fits => {
-                queue.enqueue(waiting);
-                queue.shed(moment);
+            Discipline::DropTail(fifo) if fits => {
+                fifo.push(Waiting { entered: moment.now, packet })
             }
-            _ if !fits => moment.drop(DropCause::Queue, waiting.packet),
-            discipline => discipline.enqueue(waiting, moment),
+            Discipline::DropTail(_) => moment.drop(DropCause::Queue, packet),
+            Discipline::Managed(queue) => queue.enqueue(packet, fits, moment),
         }
     }
 
     /// Takes a packet that arrives while nothing waits or is served, and returns it unless it is dropped.
     #[inline]
-    pub(super) fn pass(
-        &mut self,
-        packet: Packet<P>,
-        moment: &mut Moment<P>,
-    ) -> Option<(Packet<P>, Time)> {
-        if let Discipline::DropTail(_) = self.discipline {
-            return Some((packet, Time::ZERO));
+    pub(super) fn pass(&mut self, packet: Packet<P>, moment: &mut Moment<P>) -> Option<Packet<P>> {
+        match &mut self.discipline {
+            Discipline::DropTail(_) => Some(packet),
+            Discipline::Managed(queue) => {
+                queue.enqueue(packet, true, moment);
+                queue.dequeue(moment).map(|(packet, _)| packet)
+            }
         }
-        self.discipline.enqueue(Waiting { entered: moment.now, packet }, moment);
-        self.dequeue(moment)
     }
 
     /// Removes the packet that is served next, and returns it with how long it has waited.
@@ -261,11 +300,7 @@ impl<P> Queue<P> {
     pub(super) fn dequeue(&mut self, moment: &mut Moment<P>) -> Option<(Packet<P>, Time)> {
         match &mut self.discipline {
             Discipline::DropTail(fifo) => Some(moment.served(fifo.pop()?)),
-            Discipline::Codel(queue) => queue.dequeue(moment),
-            Discipline::FqCodel(queue) => queue.dequeue(moment),
-            Discipline::Pie(queue) => queue.dequeue(moment),
-            Discipline::Step(queue) => queue.dequeue(moment),
-            Discipline::DualPi2(queue) => queue.dequeue(moment),
+            Discipline::Managed(queue) => queue.dequeue(moment),
         }
     }
 }
