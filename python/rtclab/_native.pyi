@@ -118,8 +118,9 @@ class Emulator:
         """Stops the emulator. Packets in flight are not delivered.
 
         Returns ``packets`` (column -> array, -1 for null, one row per packet), ``names`` (the meaning of the
-        codes in ``from``, ``to``, ``drop_path``, ``protocol`` and ``drop_cause``: ``nodes``, ``paths``,
-        ``protocols``, ``drop_causes``), ``lateness`` (real minus logical departure), ``counters``,
+        codes in ``from``, ``to``, ``drop_path``, ``mark_path``, ``protocol``, ``drop_cause``, ``ecn`` and
+        ``mark_cause``: ``nodes``, ``paths``, ``protocols``, ``drop_causes``, ``ecn``, ``mark_causes``),
+        ``lateness`` (real minus logical departure), ``counters``,
         ``epoch_ns`` (time zero on the clock of the capture file, in ns since 1970), ``port_failures`` and
         ``failure``. ``port_failures`` lists when a port could not be read although the others went on, oldest
         first: ``interface``, ``at_ns`` and ``reason``. ``failure`` is the exception that ended the emulator
@@ -152,14 +153,15 @@ def monitor(
       destination, relay? (``channel 0x4000``, ``indication``), peer?, ssrc, payload_type (the most
       frequent), payload_types, codec?, kind? (``video``, ``audio``, ``rtx``, ``fec``), kind_origin?,
       clock_rate?, clock_rate_origin?, first_ns, last_ns, packets, bytes (IP total length), payload_bytes,
-      rate_mean_bps?, rate_sd_bps? (over whole seconds), expected, lost (numbers never seen), duplicates,
-      reordered, restarts, jitter_ms?, jitter_mean_ms?, jitter_max_ms? (RFC 3550), markers, frames (timestamp
-      changes), frames_per_second?, abs_send_time_id?, abs_send_time_origin?, transport_seq_id?,
-      transport_seq_origin?, delay_above_min_mean_ms?, delay_above_min_max_ms? (by abs-send-time, this
-      capture alone)
+      not_ect, ect0, ect1, ce (packets by ECN codepoint), rate_mean_bps?, rate_sd_bps? (over whole
+      seconds), expected, lost (numbers never seen), duplicates, reordered, restarts, jitter_ms?,
+      jitter_mean_ms?, jitter_max_ms? (RFC 3550), markers, frames (timestamp changes), frames_per_second?,
+      abs_send_time_id?, abs_send_time_origin?, transport_seq_id?, transport_seq_origin?,
+      delay_above_min_mean_ms?, delay_above_min_max_ms? (by abs-send-time, this capture alone)
     - ``flows``: flow, interface, direction?, transport (``udp``, ``tcp``), source, destination, first_ns,
-      last_ns, packets, bytes, stun, dtls, rtp, rtcp, other, relayed (of these, in TURN framing), fragments,
-      streams, stun_rtt_count, stun_rtt_min_ms?, stun_rtt_mean_ms?, stun_rtt_max_ms?
+      last_ns, packets, bytes, not_ect, ect0, ect1, ce, stun, dtls, rtp, rtcp, other, relayed (of these,
+      in TURN framing), fragments, streams, stun_rtt_count, stun_rtt_min_ms?, stun_rtt_mean_ms?,
+      stun_rtt_max_ms?
     - ``rtcp``: flow, ssrc (sender), type (``SR``, ``TWCC``, …), packets, encrypted, bytes (of datagrams that
       begin with it), items (report blocks, or packets covered by feedback), lost (of these), remb_bps?
     - ``reports``: flow, reporter_ssrc, ssrc, reports, packets_lost (cumulative, float for its sign),
@@ -168,10 +170,10 @@ def monitor(
     - ``notes``: note, count? (packets skipped, limits reached, faults of the file)
     - ``seconds`` on request: at_ns, stream, packets, bytes, lost (cumulative), jitter_ms?
     - ``packets`` on request (130 bytes of memory each): at_ns, interface, direction?, flow, source,
-      destination, size_bytes (IP total length), protocol (``rtp``, ``rtcp``, ``stun``, ``dtls``, ``other``),
-      relayed (0, 1), stream?, kind?, ssrc?, payload_type?, seq?, seq_extended? (wraps counted from 1),
-      rtp_timestamp?, marker?, transport_seq?, abs_send_time? (24 bits), relative_delay_ms? (relative to
-      the stream's first packet)
+      destination, size_bytes (IP total length), ecn (``not-ect``, ``ect0``, ``ect1``, ``ce``), protocol
+      (``rtp``, ``rtcp``, ``stun``, ``dtls``, ``other``), relayed (0, 1), stream?, kind?, ssrc?,
+      payload_type?, seq?, seq_extended? (wraps counted from 1), rtp_timestamp?, marker?, transport_seq?,
+      abs_send_time? (24 bits), relative_delay_ms? (relative to the stream's first packet)
 
     Raises:
         OSError: the file cannot be read.

@@ -495,9 +495,10 @@ def link(
 
     Returns the command's exit ``status``, its ``directions``, the emulator's ``lateness`` in ns and its
     ``counters``. For ``up`` and ``down``, ``directions`` has the ``packets`` that went in, which are
-    ``delivered``, dropped (``queue``, ``loss``) or ``on_the_way`` at the end, with their ``bytes``, the rate
-    that arrived in bit/s and the delay in ms; ``protocols`` has the same by
-    protocol.
+    ``delivered``, dropped (``queue``, ``loss``, ``aqm``) or ``on_the_way`` at the end, with their ``bytes``,
+    the rate that arrived in bit/s and the delay in ms. Of the delivered ones, ``ecn_capable`` went in
+    ECN-capable and ``marked`` arrived with a mark; ``marks`` counts these by cause. ``protocols`` has the
+    same by protocol.
 
     Args:
         command: program and arguments. The environment variables ``RTCLAB_CLIENT`` and ``RTCLAB_SERVER`` have

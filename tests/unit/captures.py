@@ -48,6 +48,16 @@ def speech(count: int, *, first_seq: int = 100, at_ms: float = 0.0, **options: i
     ]
 
 
+def coded(frames: Iterable[Frame], codepoint: int, every: int = 1) -> list[Frame]:
+    """The frames, of which the first and then every so many have this ECN codepoint."""
+    at = 14 + 1  # the byte after the first one of the IP header
+
+    def one(index: int, frame: bytes) -> bytes:
+        return frame if index % every else frame[:at] + bytes([codepoint]) + frame[at + 1 :]
+
+    return [(at_ns, one(index, frame)) for index, (at_ns, frame) in enumerate(frames)]
+
+
 def later(frames: Iterable[Frame], by_ms: float) -> list[Frame]:
     """The same frames, seen later."""
     return [(at_ns + round(by_ms * MS), frame) for at_ns, frame in frames]

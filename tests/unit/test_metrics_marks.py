@@ -6,15 +6,13 @@ from math import isnan
 from pathlib import Path
 
 import pytest
-from captures import MS, later, speech, write_pcap
+from captures import MS, coded, later, speech, write_pcap
 from synthetic_run import second, trace
 
 from rtclab import Trace
 from rtclab.metrics import marks
 
 FLOW = "alice->bob"
-CLASS = 14 + 1
-"""Place of the traffic class in a frame."""
 
 
 def ecn(sent: int, arrived: int, marked: int, dropped: int) -> dict[str, int]:
@@ -45,15 +43,6 @@ def test_zero_is_known_to_be_zero_and_unknown_has_no_value() -> None:
     unknown = trace(flow_seconds=[second(0, packets=100)])
     assert isnan(marks.ce_share(unknown, FLOW))
     assert isnan(marks.aqm_drop_share(unknown, FLOW))
-
-
-def coded(frames: list[tuple[int, bytes]], codepoint: int, every: int = 1) -> list[tuple[int, bytes]]:
-    """The frames, of which every so many have this codepoint."""
-
-    def one(index: int, frame: bytes) -> bytes:
-        return frame if index % every else frame[:CLASS] + bytes([codepoint]) + frame[CLASS + 1 :]
-
-    return [(at_ns, one(index, frame)) for index, (at_ns, frame) in enumerate(frames)]
 
 
 def test_captures_know_marks_by_the_codepoints_and_no_drops_of_disciplines(tmp_path: Path) -> None:

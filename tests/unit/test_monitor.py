@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from captures import (
     IP_AND_UDP_BYTES,
     MS,
     RTP_BYTES,
+    coded,
     later,
     rtp,
     speech,
@@ -197,6 +199,35 @@ def test_a_terminal_of_80_columns_shows_the_figures_of_the_streams_first(
     first = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()[0]
     assert {"#", "SSRC", "kind", "packets", "kbit/s", "lost", "%"} <= set(first.split())
     assert "stream" not in first
+
+
+def feedback(kind: int, *words: int) -> bytes:
+    """A packet of transport-layer feedback (RTCP 205) of this kind from SSRC 7."""
+    body = struct.pack(f"!{1 + len(words)}I", 7, *words)
+    return struct.pack("!BBH", 0x80 | kind, 205, len(body) // 4) + body
+
+
+def test_codepoints_and_the_kind_of_feedback_are_printed(
+    call: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of 60 packets with ECT(1) every fourth is marked. The report of RFC 8888 is about one stream and no
+    # packet, the transport-wide one about two packets that arrived.
+    back = [feedback(11, 0x1234, 0, 0), feedback(15, 0x1234, 2, 0, 0x20020404)]
+    reports = [(90 * MS + index, udp(packet, BOB, ALICE)) for index, packet in enumerate(back)]
+    frames = sorted([*coded(coded(speech(60), 1), 3, every=4), *reports])
+    capture = write_pcap(tmp_path / "ecn.pcap", frames)
+    seen = monitor.watch(capture)
+    codepoints = ["not_ect", "ect0", "ect1", "ce"]
+    assert seen["streams"].select(codepoints).rows() == [(0, 0, 45, 15)]
+    assert seen["flows"].select(codepoints).rows() == [(0, 0, 45, 15), (2, 0, 0, 0)]
+    assert command(capture) == 0
+    said = capsys.readouterr().out
+    streams, rtcp = said.splitlines()[0], said[said.index("RTCP in flow") :]
+    assert [word for word in streams.split() if "E" in word] == ["Not-ECT", "ECT(0)", "ECT(1)", "CE"]
+    assert {"CCFB (RFC 8888)", "TWCC (transport-wide)"} == set(re.findall(r"(?:CCFB|TWCC) \(.*?\)", rtcp))
+    # Without ECN-capable packets there is nothing to say about them.
+    assert command(call) == 0
+    assert "ECT" not in capsys.readouterr().out
 
 
 def test_json_has_the_tables(call: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,10 @@ from rtclab.trace import NS_PER_S
 INFERRED = "?"
 """Marks a kind of media that is inferred because there is no SDP."""
 COUNTS_LOSSES = {"NACK", "TWCC", "CCFB"}
+FEEDBACK = {"TWCC": "TWCC (transport-wide)", "CCFB": "CCFB (RFC 8888)"}
+"""What kind of feedback on single packets a type of RTCP is."""
+CODEPOINTS = {"not_ect": "Not-ECT", "ect0": "ECT(0)", "ect1": "ECT(1)", "ce": "CE"}
+"""Headings of the numbers of packets by ECN codepoint."""
 MOST_ROWS = 100
 """Maximum number of rows of a printed table; --json, --csv and --parquet have all rows."""
 
@@ -94,9 +98,10 @@ def in_parts(table: Table) -> list[Table]:
 def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
     """The streams in the order of their first packets; times are in seconds since ``begin_ns``."""
     counts = ("packets", "bytes", "kbit/s", "sd", "lost", "%", "dup", "reord")
+    codepoints = codepoints_of(streams)
     table = new_table(
         *whole("stream", "SSRC", "PT", "kind"),
-        *right(*counts, "jitter ms", "from s", "to s"),
+        *right(*counts, "jitter ms", *codepoints.values(), "from s", "to s"),
         tight=True,
     )
     for row in _largest(streams).sort("first_ns", "stream").iter_rows(named=True):
@@ -114,6 +119,7 @@ def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
             str(row["duplicates"]),
             str(row["reordered"]),
             number(row["jitter_ms"]),
+            *(str(row[name]) for name in codepoints),
             f"{(row['first_ns'] - begin_ns) / NS_PER_S:.3f}",
             f"{(row['last_ns'] - begin_ns) / NS_PER_S:.3f}",
         )
@@ -123,14 +129,21 @@ def streams_table(streams: pl.DataFrame, begin_ns: int) -> Table:
 def flows_table(flows: pl.DataFrame) -> Table:
     """The number of packets of every flow, by protocol."""
     names = ("stun", "dtls", "rtp", "rtcp", "other")
-    headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN", "STUN RTT ms")
-    table = new_table(*whole("flow", ""), *right(*headings))
+    headings = ("packets", "bytes", "STUN", "DTLS", "RTP", "RTCP", "other", "in TURN")
+    codepoints = codepoints_of(flows)
+    table = new_table(*whole("flow", ""), *right(*headings, *codepoints.values(), "STUN RTT ms"))
     # Flows of calls have priority, because a capture may contain many other flows.
     of_calls = pl.sum_horizontal("rtp", "rtcp", "stun", "dtls") > 0
     for row in _largest(flows, of_calls).sort("flow").iter_rows(named=True):
-        counts = (str(row[name]) for name in ("packets", "bytes", *names, "relayed"))
+        counts = (str(row[name]) for name in ("packets", "bytes", *names, "relayed", *codepoints))
         table.add_row(_way(row), row["transport"], *counts, number(row["stun_rtt_mean_ms"]))
     return table
+
+
+def codepoints_of(table: pl.DataFrame) -> dict[str, str]:
+    """The columns of ECN codepoints to show, with their headings: none if no packet is ECN-capable."""
+    capable = table.select(pl.sum_horizontal("ect0", "ect1", "ce").sum()).item()
+    return CODEPOINTS if capable else {}
 
 
 def rtcp_table(seen: Tables) -> Table:
@@ -142,7 +155,8 @@ def rtcp_table(seen: Tables) -> Table:
         counts = (str(row[name]) for name in ("packets", "encrypted", "bytes"))
         lost = str(row["lost"]) if row["items"] and row["type"] in COUNTS_LOSSES else ""
         sender = f"{row['ssrc']:#010x}"
-        table.add_row(ways.get(row["flow"], ""), sender, row["type"], *counts, lost, _kbps(row["remb_bps"]))
+        of_type = FEEDBACK.get(row["type"], row["type"])
+        table.add_row(ways.get(row["flow"], ""), sender, of_type, *counts, lost, _kbps(row["remb_bps"]))
     return table
 
 
