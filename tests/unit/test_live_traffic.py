@@ -1,5 +1,7 @@
 """Cross traffic of live calls: what is planned and what is refused, without a lab."""
 
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -41,10 +43,18 @@ def _a_kernel_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic.shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
-def planned(tmp_path: Path) -> LiveTraffic:
+class Started(Exception):
+    """A program would have been started."""
+
+
+def start(*_: object, **__: object) -> None:
+    raise Started
+
+
+def planned(tmp_path: Path, *changes: str) -> LiveTraffic:
     addresses = {"core": "10.77.0.1", "alice": "10.77.0.2", "bob": "10.77.0.3"}
-    config = scenario(tmp_path, base=CALL).native(seed=1)["traffic"]
-    return LiveTraffic(config, addresses, spawn=pytest.fail, home=tmp_path, fail=pytest.fail)
+    config = scenario(tmp_path, "", *changes, base=CALL).native(seed=1)["traffic"]
+    return LiveTraffic(config, addresses, spawn=start, home=tmp_path, fail=pytest.fail)
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_refused_by_name(
@@ -73,6 +83,24 @@ def test_all_tcp_of_a_sender_uses_ecn_or_none(tmp_path: Path) -> None:
         check_traffic(scenario(tmp_path, "", *both, base=CALL))
     refused = "traffic.web.ecn: live, all TCP from `alice` uses ECN or none; traffic.download.ecn is false"
     assert refused in str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "asking"), [([], []), (["traffic.web.ecn=true"], ["alice"])])
+def test_senders_ask_for_ecn_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: list[str], asking: list[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(traffic, "request_ecn", asked.append)
+    with pytest.raises(Started):
+        asyncio.run(planned(tmp_path, *changes).prepare())
+    assert asked == asking
+
+
+def test_both_ends_of_objects_have_the_congestion_control(tmp_path: Path) -> None:
+    changed = planned(tmp_path, "traffic.web.congestion_control=dctcp")
+    web = next(plan for plan in changed.plans if plan.flow == "web")
+    assert web.server.command[-1] == "dctcp"
+    assert json.loads(web.client.command[-1])["congestion_control"] == "dctcp"
 
 
 def test_iperf3_is_needed_only_for_transfers_and_udp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
