@@ -148,6 +148,56 @@ fn goog_cc_converges_on_every_link() {
     converges("goog-cc", &[], 0.85, &CAPACITIES_KBPS[1..]);
 }
 
+/// Virtual marks between 30 and 60 ms of queue swing around 20 ms; a packet takes up to 38 ms on the slowest link. Each
+/// of them takes at most a quarter of the window, and a drain halves the rate for some round trips every 20 s.
+#[test]
+fn scream_converges_on_every_link() {
+    for kbps in CAPACITIES_KBPS {
+        for delay_ms in DELAYS_MS {
+            let figures = run("scream", &[], kbps, delay_ms);
+            let (least, most) = if kbps == 5_000 { SHARE_OF_FASTEST } else { (0.8, 1.0) };
+            let case = format!("{kbps} kbit/s, {delay_ms} ms: {figures:?}");
+            assert!((least..most).contains(&figures.share), "{case}");
+            assert!(figures.worst_share > least / 2.0 && figures.dropped == 0, "{case}");
+            assert!((0.0..40.0).contains(&figures.queue_ms), "{case}");
+        }
+    }
+}
+
+/// In equilibrium the queue is 10 ms times RMAX over the capacity, beside up to 1.2 kB on the link; frames of varying size
+/// wait for each other. RMAX is the encoders' maximum, headers included, so a call on the fastest link stays below it.
+#[test]
+fn nada_converges_on_every_link() {
+    for kbps in CAPACITIES_KBPS {
+        for delay_ms in DELAYS_MS {
+            let figures = run("nada", &[], kbps, delay_ms);
+            let case = format!("{kbps} kbit/s, {delay_ms} ms: {figures:?}");
+            let (least, most) = if kbps == 5_000 { (0.35, 0.41) } else { (0.88, 1.0) };
+            assert!((least..most).contains(&figures.share), "{case}");
+            assert!(figures.worst_share > least / 2.0 && figures.dropped == 0, "{case}");
+            let level = (10.0 * ENCODER_KBPS as f64 + 1_200.0 * 8.0) / kbps as f64;
+            if kbps < 5_000 {
+                assert!((0.8..1.6).contains(&(figures.queue_ms / level)), "{case}, {level} ms");
+            }
+        }
+    }
+}
+
+/// The target of the queue is 100 ms. More than a second of the rate in the pacer, which a key frame can be on a slow link,
+/// takes the whole rate of the media for some seconds, as RFC 8298 prints its rule.
+#[test]
+fn scream_rfc8298_converges_on_every_link_but_for_some_seconds() {
+    for kbps in CAPACITIES_KBPS {
+        for delay_ms in DELAYS_MS {
+            let figures = run("scream-rfc8298", &[], kbps, delay_ms);
+            let case = format!("{kbps} kbit/s, {delay_ms} ms: {figures:?}");
+            let (least, most) = if kbps == 5_000 { (0.35, 0.41) } else { (0.7, 1.0) };
+            assert!((least..most).contains(&figures.share) && figures.dropped == 0, "{case}");
+            assert!((0.0..120.0).contains(&figures.queue_ms), "{case}");
+        }
+    }
+}
+
 /// The same rate control at the receiver, with headers and audio on top of its rate.
 #[test]
 fn remb_converges_on_every_link() {
@@ -297,10 +347,9 @@ fn every_option_changes_the_result() {
         }
         seconds(&config)
     };
-    // Those of `goog-cc` have a test of their own, with the loops that they need.
-    for algorithm in
-        Catalogue::ours().algorithms().iter().filter(|algorithm| algorithm.name != "goog-cc")
-    {
+    // Those of controls with feedback on packets have tests of their own, with the loops that they need.
+    let has_own = |name| ["goog-cc", "scream", "scream-rfc8298", "nada"].contains(&name);
+    for algorithm in Catalogue::ours().algorithms().iter().filter(|known| !has_own(known.name)) {
         for option in algorithm.options {
             let [least, most] = [option.bounds.0, option.bounds.1]
                 .map(|value| run(algorithm.name, option.name, value));

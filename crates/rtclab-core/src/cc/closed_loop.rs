@@ -13,8 +13,6 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
 const STEP: Time = Time::from_millis(1);
-/// What the far end's clock shows when the call begins.
-const REMOTE_START: Time = Time::from_secs(77);
 /// How long the sender remembers packets that were lost.
 const REMEMBERED: Time = Time::from_secs(2);
 
@@ -111,6 +109,8 @@ pub(super) struct Loop {
     pub(super) totals: Totals,
     /// Whether the control hears of ECN and of how long packets were held, as with RFC 8888.
     pub(super) rfc8888: bool,
+    /// What the far end's clock shows when the call begins.
+    pub(super) remote_start: Time,
     /// Whether packets wait for the control's window and pacing rate.
     pub(super) is_paced: bool,
     rng: Pcg64Mcg,
@@ -143,6 +143,7 @@ impl Loop {
             now: Time::ZERO,
             totals: Totals::default(),
             rfc8888: true,
+            remote_start: Time::from_secs(77),
             is_paced: false,
             rng: Pcg64Mcg::seed_from_u64(1),
             budget: 0,
@@ -343,7 +344,7 @@ impl Loop {
             let Some(open) = self.open.remove(at) else { continue };
             self.reports.push(PacketReport {
                 sent: packet.sent,
-                received: Some(RemoteTime(packet.arrives + REMOTE_START)),
+                received: Some(RemoteTime(packet.arrives + self.remote_start)),
                 ecn: self.rfc8888.then_some(packet.ecn),
                 held: self.rfc8888.then(|| now - packet.arrives - delay),
                 lost_before: open.lost,

@@ -14,6 +14,8 @@ mod fixed;
 pub(crate) mod gcc_2016;
 pub(crate) mod goog_cc;
 mod guarded;
+#[cfg(test)]
+mod laws;
 mod loss_based;
 pub(crate) mod nada;
 mod options;

@@ -291,3 +291,17 @@ fn with_ect0_marks_keep_the_queue_short() {
     road.run(&mut deaf, Bitrate::from_kbps(150), Time::from_secs(20), |_, _| ());
     assert_eq!(road.totals.marked, 0);
 }
+
+/// A far end that claims that all packets arrived at once fills the window, and no more than its bound.
+#[test]
+fn packets_that_all_arrived_at_once_are_not_kept_without_end() {
+    let mut history = History::default();
+    for _ in 0..100_000 {
+        let delay = Some(0.0);
+        history.add(Entry { at: 0.0, bytes: 1.0, delay, is_marked: true }, WINDOW);
+    }
+    assert_eq!(history.len(), 65_536);
+    assert_eq!(history.received_rate(WINDOW), 65_536.0 / WINDOW);
+    history.clear();
+    assert_eq!((history.len(), history.received_rate(WINDOW)), (0, 0.0));
+}

@@ -109,7 +109,7 @@ impl Delay {
     }
 
     /// Takes a one-way delay into account, with whatever offset the clocks have.
-    pub(super) fn update(&mut self, now: f64, one_way: f64, loss_event_rate: f64) {
+    pub(super) fn update(&mut self, now: f64, one_way: f64) {
         self.queue = one_way - self.base.update(now, one_way);
         let fraction = self.queue / self.target;
         self.average = (1.0 - WEIGHT) * self.average + WEIGHT * fraction;
@@ -119,7 +119,6 @@ impl Delay {
             self.follow_trend();
         }
         self.levels.push(self.queue / self.targets.low, VARIANCE_SAMPLES);
-        self.follow_target(loss_event_rate);
     }
 
     fn follow_trend(&mut self) {
@@ -130,8 +129,8 @@ impl Delay {
         self.trend_memory = (0.99 * self.trend_memory).max(self.trend);
     }
 
-    /// Raises the target while other flows keep the queue full.
-    fn follow_target(&mut self, loss_event_rate: f64) {
+    /// Raises the target while the queue stays full, as other flows may keep it.
+    pub(super) fn follow_target(&mut self, loss_event_rate: f64) {
         let Targets { low, high } = self.targets;
         let variance = self.levels.covariance(0) / self.levels.0.len().max(1) as f64;
         let level = low * (self.levels.mean(MEAN_SAMPLES) + variance.sqrt());
@@ -186,13 +185,13 @@ mod tests {
     fn a_rising_delay_has_a_trend_of_its_autocorrelation_times_its_average() {
         let mut rising = delay();
         for n in 0..20 {
-            rising.update(f64::from(n) * 50.0 * MS, f64::from(n) * 5.0 * MS, 0.0);
+            rising.update(f64::from(n) * 50.0 * MS, f64::from(n) * 5.0 * MS);
         }
         let average = (0..20).fold(0.0, |average, n| 0.9 * average + 0.1 * f64::from(n) * 0.05);
         assert!((rising.trend() - 0.85 * average).abs() < 1e-9, "{}", rising.trend());
         let mut alternating = delay();
         for n in 0..20 {
-            alternating.update(f64::from(n) * 50.0 * MS, f64::from(n % 2) * 80.0 * MS, 0.0);
+            alternating.update(f64::from(n) * 50.0 * MS, f64::from(n % 2) * 80.0 * MS);
         }
         assert_eq!(alternating.trend(), 0.0);
     }
@@ -203,7 +202,7 @@ mod tests {
         delay.set(0.0, 100.0 * MS, 0.0, 0.5);
         // Without queue there is no trend. Three samples.
         for n in 0..3 {
-            delay.update(f64::from(n) * 50.0 * MS, 7.0, 0.0);
+            delay.update(f64::from(n) * 50.0 * MS, 7.0);
         }
         assert!((delay.trend_memory() - 0.5 * 0.99 * 0.99 * 0.99).abs() < 1e-12);
     }
@@ -213,26 +212,29 @@ mod tests {
     #[test]
     fn the_target_follows_a_standing_queue_of_others_up_to_its_bound() {
         let mut delay = delay();
-        delay.update(0.0, 0.0, 0.0);
-        for n in 1..=201 {
-            delay.update(f64::from(n) * 50.0 * MS, 250.0 * MS, 0.0);
-        }
-        assert!((delay.target() - 250.0 * MS).abs() < 1.0, "{}", delay.target());
-        delay.update(12.0 * SECOND, 250.0 * MS, 0.003);
-        assert!((delay.target() - 375.0 * MS).abs() < 1.0, "{}", delay.target());
-        (0..200).for_each(|n| delay.update(12.0 * SECOND + f64::from(n), 800.0 * MS, 0.0));
-        assert_eq!(delay.target(), 400.0 * MS);
+        let mut update = |at: f64, one_way_ms: f64, loss_event_rate: f64| {
+            delay.update(at, one_way_ms * MS);
+            delay.follow_target(loss_event_rate);
+            delay.target() / MS
+        };
+        update(0.0, 0.0, 0.0);
+        let steady = (1..=201).map(|n| update(f64::from(n) * 50.0 * MS, 250.0, 0.0)).last();
+        assert!((steady.expect("a target") - 250.0).abs() < 1e-3, "{steady:?}");
+        let lossy = update(12.0 * SECOND, 250.0, 0.003);
+        assert!((lossy - 375.0).abs() < 1e-3, "{lossy}");
+        let high = (0..200).map(|n| update(12.0 * SECOND + f64::from(n), 800.0, 0.0)).last();
+        assert_eq!(high, Some(400.0));
     }
 
     /// Within ten minutes the smallest delay is the base, and then it is forgotten.
     #[test]
     fn the_base_delay_is_that_of_ten_minutes() {
         let mut delay = delay();
-        delay.update(0.0, 20.0 * MS, 0.0);
+        delay.update(0.0, 20.0 * MS);
         let minute = 60.0 * SECOND;
-        (1..10).for_each(|n| delay.update(f64::from(n) * minute, 50.0 * MS, 0.0));
+        (1..10).for_each(|n| delay.update(f64::from(n) * minute, 50.0 * MS));
         assert_eq!(delay.queue(), 30.0 * MS);
-        delay.update(10.0 * minute, 50.0 * MS, 0.0);
+        delay.update(10.0 * minute, 50.0 * MS);
         assert_eq!(delay.queue(), 0.0);
     }
 }

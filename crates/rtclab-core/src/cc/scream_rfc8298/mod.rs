@@ -35,6 +35,8 @@ struct Config {
     guard: f64,
     /// TX_QUEUE_SIZE_FACTOR.
     queue_factor: f64,
+    /// Whether the target of the delay rises beside other flows (section 4.1.2.4).
+    compensates: bool,
     ect0: bool,
 }
 
@@ -50,6 +52,7 @@ impl Default for Config {
             ramp_up: 200.0 * KBPS,
             guard: 0.1,
             queue_factor: 1.0,
+            compensates: true,
             ect0: true,
         }
     }
@@ -106,6 +109,10 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         (0.0, 1.0),
     ),
     number("queue_factor", "weight of the pacer's queue, TX_QUEUE_SIZE_FACTOR (1)", (0.0, 2.0)),
+    switch(
+        "competing_flows",
+        "the target of the delay rises while the queue stays full, as other flows may keep it (1)",
+    ),
     switch("ect0", "packets leave as ECT(0), and marks count (1)"),
 ];
 
@@ -132,6 +139,7 @@ impl Config {
             ramp_up: options.get("ramp_up_kbps").map_or(rfc.ramp_up, |kbps| kbps * KBPS),
             guard: get("guard", rfc.guard),
             queue_factor: get("queue_factor", rfc.queue_factor),
+            compensates: options.get("competing_flows").map_or(rfc.compensates, |on| on != 0.0),
             ect0: options.get("ect0").map_or(rfc.ect0, |on| on != 0.0),
         }
     }
@@ -274,10 +282,13 @@ impl ScreamV1 {
         let rtt = (now - sent - held).max(0.0);
         self.rtt = if self.rtt == 0.0 { rtt } else { self.rtt + RTT_GAIN * (rtt - self.rtt) };
         let one_way = newest.received.map_or(0.0, remote_micros) - sent;
-        self.delay.update(now, one_way, self.loss_event_rate);
+        self.delay.update(now, one_way);
         let acked = self.acknowledge(newest.sent.transport_seq, reports);
         if !self.react(now, lost, marked) {
             self.adapt_window(now, acked);
+            if self.config.compensates {
+                self.delay.follow_target(self.loss_event_rate);
+            }
         }
     }
 

@@ -219,33 +219,44 @@ fn run(config: Config, link: Link) -> (f64, f64, f64) {
     (road.totals.marked_share(), road.totals.mean_wait_ms(), mean)
 }
 
+fn fixed_target() -> Config {
+    Config { compensates: false, ..Config::default() }
+}
+
+/// Where the delay is the target the window neither grows nor shrinks.
 #[test]
-fn print() {
-    let fixed =
-        Config { targets: Targets { low: 100.0 * MS, high: 100.0 * MS }, ..Config::default() };
+fn alone_on_a_link_the_queue_settles_at_its_target() {
     for kbps in [500, 1_000, 2_000] {
-        for config in [Config::default(), fixed] {
-            let mut control = with(config, 300, 3_000);
-            let mut road = Loop::new(Link::new(Some(kbps), 25), 1_000);
-            road.is_paced = true;
-            let mut next = 0;
-            road.run(&mut control, Bitrate::from_kbps(300), Time::from_secs(100), |road, c| {
-                if road.now.as_secs_f64() > next as f64 {
-                    next += 5;
-                    eprintln!(
-                        "{} {:.0} q {:.0} qt {:.0} w {:.0} tr {:.2} f {} back {}",
-                        road.now,
-                        shown(c, "target_bps") / 1e3,
-                        shown(c, "queue_delay_ms"),
-                        shown(c, "queue_target_ms"),
-                        shown(c, "window_bytes"),
-                        shown(c, "trend"),
-                        shown(c, "in_fast_increase"),
-                        road.backlog
-                    );
-                }
-            });
-            eprintln!("{:?}", run(config, Link::new(Some(kbps), 25)));
-        }
+        let (_, wait, rate) = run(fixed_target(), Link::new(Some(kbps), 25));
+        assert!((90.0..105.0).contains(&wait), "{kbps} kbit/s: {wait} ms");
+        assert!((0.97..1.03).contains(&(rate / kbps as f64)), "{kbps} kbit/s: {rate}");
+    }
+}
+
+/// The RFC warns of it: a steady queue of one's own looks like one of others, so the target follows it up, as far as
+/// 400 ms.
+#[test]
+fn alone_on_a_link_the_target_follows_the_own_queue_up() {
+    for kbps in [500, 1_000, 2_000] {
+        let (_, wait, rate) = run(Config::default(), Link::new(Some(kbps), 25));
+        assert!((150.0..400.0).contains(&wait), "{kbps} kbit/s: {wait} ms");
+        assert!((0.97..1.03).contains(&(rate / kbps as f64)), "{kbps} kbit/s: {rate}");
+    }
+}
+
+/// Marks above 20 ms, or a queue that holds 50 ms, keep the queue below these, at nine tenths of the link and more.
+#[test]
+fn marks_and_loss_keep_the_queue_shorter_than_its_target() {
+    for kbps in [500, 1_000, 2_000] {
+        let link = || Link::new(Some(kbps), 25);
+        let marks = Link { marker: Marker::Step(ms(20)), ..link() };
+        let (marked, wait, rate) = run(Config::default(), marks.clone());
+        assert!(marked > 0.01 && wait < 20.0 && rate > 0.9 * kbps as f64, "{marked} {wait} {rate}");
+        let (_, wait, rate) = run(Config::default(), Link { longest_wait: ms(50), ..link() });
+        assert!(wait < 50.0 && rate > 0.9 * kbps as f64, "{kbps}: {wait} {rate}");
+        // Without ECN nothing is marked.
+        let deaf = Config { ect0: false, ..fixed_target() };
+        let (marked, wait, _) = run(deaf, marks);
+        assert!(marked == 0.0 && wait > 90.0, "{marked} {wait}");
     }
 }
