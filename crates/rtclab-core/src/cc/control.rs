@@ -10,7 +10,7 @@ use std::fmt;
 /// A packet that left, as the congestion control sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SentPacket {
-    /// Transport-wide sequence number, unwrapped.
+    /// Transport-wide sequence number, unwrapped. Packets are counted so also where it is not on the wire.
     pub transport_seq: i64,
     /// When it left the pacer.
     pub at: Time,
@@ -31,7 +31,8 @@ pub struct SentPacket {
 pub struct PacketReport {
     /// The packet.
     pub sent: SentPacket,
-    /// Arrival time on the far end's clock; `None` if it had not arrived when the report was sent.
+    /// Arrival time on the far end's clock, or on a clock that differs from it by a constant; `None` if it had not arrived
+    /// when the report was sent.
     pub received: Option<RemoteTime>,
     /// ECN codepoint on arrival; `None` if the feedback format has no field for it.
     pub ecn: Option<Ecn>,
@@ -113,7 +114,8 @@ pub struct Decision {
     pub padding_rate: Bitrate,
     /// Fraction of frames that the encoder should drop, 0 to 1 (congestion window push-back).
     pub drop_ratio: f64,
-    /// ECN codepoint for RTP packets.
+    /// ECN codepoint for RTP packets, which promises to answer marks. The sender follows it until RFC 8888 feedback shows
+    /// that the path takes codepoints away. Before the first such feedback it sends ECT(1) where this is Not-ECT.
     pub ecn: Ecn,
 }
 

@@ -180,7 +180,7 @@ impl TransportHistory {
         let (Some(&(first, _)), Some(&(last, _))) = (entries.first(), entries.last()) else {
             return;
         };
-        while let Some(packet) = self.flight.pop_front_if(|p| p.sent.transport_seq <= last) {
+        while let Some(packet) = pop_if(&mut self.flight, |p| p.sent.transport_seq <= last) {
             self.flight_bytes -= packet.sent.size.0;
             self.missing.push_back(Missing { packet, reported: false });
         }
@@ -321,14 +321,19 @@ impl TransportHistory {
 
     fn forget(&mut self, now: Time) {
         let old = |packet: &Flying| packet.sent.at.saturating_add(WINDOW) < now;
-        while let Some(missing) = self.missing.pop_front_if(|missing| old(&missing.packet)) {
+        while let Some(missing) = pop_if(&mut self.missing, |missing| old(&missing.packet)) {
             self.unlist(&missing.packet);
         }
-        while let Some(packet) = self.flight.pop_front_if(|packet| old(packet)) {
+        while let Some(packet) = pop_if(&mut self.flight, old) {
             self.flight_bytes -= packet.sent.size.0;
             self.unlist(&packet);
         }
     }
+}
+
+/// Takes the first item if it is like this.
+fn pop_if<T>(items: &mut VecDeque<T>, is_like: impl Fn(&T) -> bool) -> Option<T> {
+    items.front().is_some_and(is_like).then(|| items.pop_front()).flatten()
 }
 
 #[cfg(test)]

@@ -298,7 +298,7 @@ fn a_sender_goes_on_whatever_feedback_says() {
         pair.run(now);
         let arrival = |index: usize| {
             let ecn = Ecn::from_bits(index as u8);
-            (index % 4 > 0).then(|| CcfbArrival { ecn, offset: unknown[index % 3] })
+            (!index.is_multiple_of(4)).then(|| CcfbArrival { ecn, offset: unknown[index % 3] })
         };
         let stream = |ssrc: u32| StreamArrivals {
             ssrc,
