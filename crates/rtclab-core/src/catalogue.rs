@@ -64,7 +64,7 @@ impl Algorithm {
 }
 
 /// Stack of the controls that were made for the feedback of RFC 8888.
-const RFC_8888_STACK: &str = "chrome-156";
+const RFC_8888_STACK: &str = "chrome-156-ccfb";
 
 /// The congestion controls of rtclab.
 static OURS: LazyLock<Catalogue> = LazyLock::new(|| {
