@@ -190,8 +190,9 @@ def _shares(trace: Trace, flows: list[str], length_s: int, window: Window | None
         count = int((end_s - from_s) // length_s)
         there = [samples_in_window(rate, (from_s, from_s + count * length_s)).values for rate in rates]
         means.append(np.stack([one.reshape(count, length_s).mean(axis=1) for one in there], axis=1))
-    received: Array = np.concatenate(means)
-    return received[received.sum(axis=1) > 0]
+    joined = np.concatenate(means)
+    received: Array = joined[joined.sum(axis=1) > 0]
+    return received
 
 
 def _balance(trace: Trace, length_s: int, window: Window | None) -> float:
