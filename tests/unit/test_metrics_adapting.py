@@ -176,6 +176,8 @@ def test_flows_that_share_no_path_of_limited_capacity_have_no_balance() -> None:
 def test_a_flow_that_gets_nothing_has_a_balance_of_zero_and_a_short_time_none_of_20_s() -> None:
     starved = two_flows([1000.0] * 60, [0.0] * 60, 0, paths=paths((0, 1_500_000)))
     assert balances(starved)[:2] == [0, 0]
+    silent = two_flows([0.0] * 60, [0.0] * 60, 0, paths=paths((0, 1_500_000)))
+    assert all(map(isnan, balances(silent)))
     short = two_flows([1000.0] * 38, [500.0] * 38, 0, paths=paths((0, 1_500_000)))
     assert balances(short)[:2] == [0.5, 0.5]
     assert isnan(balances(short)[2])

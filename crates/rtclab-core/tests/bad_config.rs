@@ -84,6 +84,12 @@ fn a_value_that_would_hang_wrap_or_panic_is_refused_with_its_field() {
     let cases = [
         ("", "/duration_ns", json!(u64::MAX), "duration_ns: "),
         (alice, "/leave_ns", json!(long), "participants.alice.leave_ns: "),
+        (
+            alice,
+            "/pause",
+            json!({"start_ns": 5, "end_ns": 5}),
+            "participants.alice.pause.end_ns: 5 ns ",
+        ),
         (alice, "/name", json!("bob"), "participants: `bob` "),
         (alice, "/audio/frame_ns", json!(0), "participants.alice.audio.frame_ns: 0 ns "),
         (alice, "/audio/frame_ns", json!(long), "participants.alice.audio.frame_ns: "),

@@ -179,15 +179,20 @@ def _shares(trace: Trace, flows: list[str], length_s: int, window: Window | None
     """Receiving rates in kbit/s in windows of ``length_s``, by window and flow.
 
     The windows are in the second halves of the times in which all flows are there and nothing changes.
+    Windows in which none of them receives anything are left out.
     """
     rates = [received_kbps(trace, flow) for flow in flows]
-    windows = [
-        (from_s, from_s + length_s)
-        for begin_s, end_s in _periods(trace, flows, window)
-        for from_s in np.arange(np.ceil((begin_s + end_s) / 2), end_s - length_s + 1e-9, length_s)
-    ]
-    means = [[samples_in_window(rate, one).mean() for rate in rates] for one in windows]
-    return np.array(means).reshape(-1, len(flows))
+    means: list[Array] = [np.empty((0, len(flows)))]
+    if not all(rate.values.size for rate in rates):
+        return means[0]
+    for begin_s, end_s in _periods(trace, flows, window):
+        from_s = np.ceil((begin_s + end_s) / 2)
+        count = int((end_s - from_s) // length_s)
+        there = [samples_in_window(rate, (from_s, from_s + count * length_s)).values for rate in rates]
+        means.append(np.stack([one.reshape(count, length_s).mean(axis=1) for one in there], axis=1))
+    joined = np.concatenate(means)
+    received: Array = joined[joined.sum(axis=1) > 0]
+    return received
 
 
 def _balance(trace: Trace, length_s: int, window: Window | None) -> float:
@@ -199,7 +204,7 @@ def _balance(trace: Trace, length_s: int, window: Window | None) -> float:
         if len(flows) > 1
     ]
     ratios = [rates.min(axis=1) / rates.max(axis=1) for rates in found if rates.size]
-    return float(np.nanmean(np.concatenate(ratios))) if ratios else nan
+    return float(np.concatenate(ratios).mean()) if ratios else nan
 
 
 def _against_tcp(trace: Trace, flow: str, length_s: int, window: Window | None) -> float:

@@ -31,8 +31,7 @@ use setup::{Setup, Step};
 use std::collections::VecDeque;
 
 pub use config::{
-    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Pause, Session,
-    StreamConfig,
+    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Pause, Session, StreamConfig,
 };
 pub use event::EndpointEvent;
 pub use fan_out::{FanOut, Forwarded};

@@ -210,7 +210,8 @@ fn in_a_pause_nothing_is_sent_and_then_a_key_frame_without_a_gap_in_the_numbers(
         let (last, first) = (sent[split - 1].0, sent[split].0);
         assert!(last < pause.start_ns + Time::from_secs_f64(longest), "{kind:?}: {last:?}");
         assert!(first < pause.end_ns + Time::from_secs_f64(longest), "{kind:?}: {first:?}");
-        let timestamps = sent[split].1.header.timestamp.wrapping_sub(sent[split - 1].1.header.timestamp);
+        let timestamps =
+            sent[split].1.header.timestamp.wrapping_sub(sent[split - 1].1.header.timestamp);
         let clock = if kind == Kind::Video { 90_000.0 } else { 48_000.0 };
         let passed = f64::from(timestamps) / clock;
         assert!((0.9..1.1).contains(&passed), "{kind:?}: {passed} s");
