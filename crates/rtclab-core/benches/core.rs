@@ -81,7 +81,9 @@ fn queues(c: &mut Criterion) {
                     let now = Time::from_micros(970 * burst);
                     for id in 0..10 {
                         let ecn = if id < 5 { Ecn::Ect1 } else { Ecn::NotCapable };
-                        let packet = Packet { ecn, flow: id % 4, ..Packet::new(Bytes(1200), id) };
+                        let payload = u64::from(id);
+                        let packet =
+                            Packet { ecn, flow: id % 4, ..Packet::new(Bytes(1200), payload) };
                         path.handle_packet(now, packet);
                     }
                     while let Some(departure) = path.poll(now) {

@@ -214,20 +214,30 @@ impl<P> Path<P> {
         if let Some(channel) = &mut self.channel {
             channel.offer(now);
         }
-        let mut moment = Moment { now, path: self.index, dropped: &mut self.dropped };
         if self.in_service.is_none() {
-            if let Some(packet) = self.queue.pass(packet, &mut moment) {
-                self.serve(now, packet, Time::ZERO);
-                // Without a capacity, serialising takes no time, so the packet passes at once.
-                self.advance(now);
+            if self.queue.is_managed() {
+                return self.pass(now, packet);
             }
+            self.serve(now, packet, Time::ZERO);
+            // Without a capacity, serialising takes no time, so the packet passes at once.
+            self.advance(now);
             return;
         }
         let rate = || match &self.channel {
             Some(channel) => channel.rate_for_queue(),
             None => self.serialiser.rate_for_queue(now),
         };
+        let mut moment = Moment { now, path: self.index, dropped: &mut self.dropped };
         self.queue.enqueue(packet, rate, &mut moment);
+    }
+
+    /// Takes a packet that arrives while nothing is served, where the discipline of the queue has to know about it.
+    fn pass(&mut self, now: Time, packet: Packet<P>) {
+        let mut moment = Moment { now, path: self.index, dropped: &mut self.dropped };
+        if let Some(packet) = self.queue.pass(packet, &mut moment) {
+            self.serve(now, packet, Time::ZERO);
+            self.advance(now);
+        }
     }
 
     /// Returns the next packet that has left by `now`, earliest first.
@@ -333,13 +343,13 @@ impl<P> Path<P> {
 
     /// Occupies the serialiser until `finish`.
     #[inline]
-    fn begin_service(&mut self, finish: Time, served: Served<P>) {
+    fn begin_service(&mut self, finish: Time, mut served: Served<P>) {
         let in_service = match self.plain_delay {
             Some(delay) if finish < Time::MAX && !served.lost => {
                 let last_arrival = self.last_arrival;
-                let Served { mut packet, queued, .. } = served;
-                let ecn = packet.ecn;
-                packet.ecn = self.config.ecn.leaving(ecn);
+                let ecn = served.packet.ecn;
+                served.packet.ecn = self.config.ecn.leaving(ecn);
+                let Served { packet, queued, .. } = served;
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
                 self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
                 InService::Ahead { finish, last_arrival, ecn }

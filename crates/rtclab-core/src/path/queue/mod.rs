@@ -26,10 +26,11 @@ use crate::units::{Bitrate, Bytes, Time};
 use codel::CodelQueue;
 use dualpi2::DualPi2Queue;
 pub(super) use fifo::Moment;
-use fifo::{Fifo, Waiting};
+use fifo::Waiting;
 use fq_codel::FqCodelQueue;
 use pie::PieQueue;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use step::StepQueue;
 
 /// Active queue management: a discipline that drops or marks packets before the queue is full.
@@ -183,14 +184,14 @@ impl<P> Managed<P> {
 /// How packets wait.
 enum Discipline<P> {
     /// First in, first out; a packet that does not fit is dropped.
-    DropTail(Fifo<P>),
+    DropTail(VecDeque<Waiting<P>>),
     Managed(Box<Managed<P>>),
 }
 
 impl<P> Discipline<P> {
     fn new(now: Time, aqm: Option<Aqm>, seed: u64) -> Self {
         match aqm {
-            None => Discipline::DropTail(Fifo::default()),
+            None => Discipline::DropTail(VecDeque::new()),
             Some(aqm) => Discipline::Managed(Box::new(Managed::new(now, aqm, seed))),
         }
     }
@@ -201,6 +202,10 @@ pub(super) struct Queue<P> {
     limit: Option<QueueLimit>,
     discipline: Discipline<P>,
     seed: u64,
+    /// Number of packets waiting.
+    len: usize,
+    /// Bytes waiting.
+    bytes: Bytes,
 }
 
 impl<P> Queue<P> {
@@ -210,7 +215,8 @@ impl<P> Queue<P> {
         // A separate random stream, as for jitter.
         let seed = seed ^ 0x6171_6d00;
         let limit = limit.or_else(|| aqm?.default_limit());
-        Queue { limit, discipline: Discipline::new(Time::ZERO, aqm, seed), seed }
+        let discipline = Discipline::new(Time::ZERO, aqm, seed);
+        Queue { limit, discipline, seed, len: 0, bytes: Bytes::ZERO }
     }
 
     /// Replaces limit and discipline at `now`. Packets in the queue stay there. A discipline of the same kind keeps its
@@ -219,7 +225,7 @@ impl<P> Queue<P> {
         self.limit = limit.or_else(|| aqm?.default_limit());
         let mut waiting = match &mut self.discipline {
             Discipline::DropTail(_) if aqm.is_none() => return,
-            Discipline::DropTail(fifo) => fifo.drain(),
+            Discipline::DropTail(fifo) => fifo.drain(..).collect(),
             Discipline::Managed(queue) => {
                 if aqm.is_some_and(|aqm| queue.set(now, aqm)) {
                     return;
@@ -231,7 +237,7 @@ impl<P> Queue<P> {
         self.discipline = Discipline::new(now, aqm, self.seed);
         for one in waiting {
             match &mut self.discipline {
-                Discipline::DropTail(fifo) => fifo.push(one),
+                Discipline::DropTail(fifo) => fifo.push_back(one),
                 Discipline::Managed(queue) => queue.insert(one),
             }
         }
@@ -240,19 +246,19 @@ impl<P> Queue<P> {
     /// Number of packets waiting.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        match &self.discipline {
-            Discipline::DropTail(fifo) => fifo.len(),
-            Discipline::Managed(queue) => queue.len(),
-        }
+        self.len
     }
 
     /// Bytes waiting.
     #[inline]
     pub(super) fn bytes(&self) -> Bytes {
-        match &self.discipline {
-            Discipline::DropTail(fifo) => fifo.bytes(),
-            Discipline::Managed(queue) => queue.bytes(),
-        }
+        self.bytes
+    }
+
+    /// Whether a discipline has to know about every packet.
+    #[inline]
+    pub(super) fn is_managed(&self) -> bool {
+        matches!(self.discipline, Discipline::Managed(_))
     }
 
     /// Whether packets that wait may be dropped when the next one is to be served.
@@ -272,35 +278,43 @@ impl<P> Queue<P> {
         rate: impl FnOnce() -> Bitrate,
         moment: &mut Moment<P>,
     ) {
-        let (len, bytes) = (self.len() + 1, self.bytes() + packet.size);
+        let (len, bytes) = (self.len + 1, self.bytes + packet.size);
         let fits = self.limit.is_none_or(|limit| limit.holds(len, bytes, rate));
         match &mut self.discipline {
             Discipline::DropTail(fifo) if fits => {
-                fifo.push(Waiting { entered: moment.now, packet })
+                (self.len, self.bytes) = (len, bytes);
+                fifo.push_back(Waiting { entered: moment.now, packet });
             }
             Discipline::DropTail(_) => moment.drop(DropCause::Queue, packet),
-            Discipline::Managed(queue) => queue.enqueue(packet, fits, moment),
+            Discipline::Managed(queue) => {
+                queue.enqueue(packet, fits, moment);
+                (self.len, self.bytes) = (queue.len(), queue.bytes());
+            }
         }
     }
 
     /// Takes a packet that arrives while nothing waits or is served, and returns it unless it is dropped.
-    #[inline]
     pub(super) fn pass(&mut self, packet: Packet<P>, moment: &mut Moment<P>) -> Option<Packet<P>> {
-        match &mut self.discipline {
-            Discipline::DropTail(_) => Some(packet),
-            Discipline::Managed(queue) => {
-                queue.enqueue(packet, true, moment);
-                queue.dequeue(moment).map(|(packet, _)| packet)
-            }
-        }
+        let Discipline::Managed(queue) = &mut self.discipline else { return Some(packet) };
+        queue.enqueue(packet, true, moment);
+        queue.dequeue(moment).map(|(packet, _)| packet)
     }
 
     /// Removes the packet that is served next, and returns it with how long it has waited.
     #[inline]
     pub(super) fn dequeue(&mut self, moment: &mut Moment<P>) -> Option<(Packet<P>, Time)> {
         match &mut self.discipline {
-            Discipline::DropTail(fifo) => Some(moment.served(fifo.pop()?)),
-            Discipline::Managed(queue) => queue.dequeue(moment),
+            Discipline::DropTail(fifo) => {
+                let first = fifo.pop_front()?;
+                self.len -= 1;
+                self.bytes -= first.packet.size;
+                Some(moment.served(first))
+            }
+            Discipline::Managed(queue) => {
+                let next = queue.dequeue(moment);
+                (self.len, self.bytes) = (queue.len(), queue.bytes());
+                next
+            }
         }
     }
 }

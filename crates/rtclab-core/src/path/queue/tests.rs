@@ -470,6 +470,23 @@ fn in_overload_dualpi2_drops_a_third_of_1_5_times_the_capacity_of_any_codepoint(
 }
 
 #[test]
+fn unresponsive_ecn_capable_traffic_is_dropped_where_marks_end_so_that_the_target_is_kept() {
+    // What is too much is less than the probability up to which it is only marked, 10 % and 25 %: at 1.08 times the
+    // capacity 7.4 %, at 1.2 times 16.7 %. So the probability goes to and fro around that limit.
+    let pie = Aqm::Pie(Pie { ecn: true, ..Pie::default() });
+    for (aqm, ecn, load) in
+        [(pie, Ecn::Ect0, 1.08), (dualpi2(), Ecn::Ect0, 1.2), (dualpi2(), Ecn::Ect1, 1.2)]
+    {
+        let outs = run(link(10, aqm), steady(0, ecn, load * 10e6, 1_250, Time::from_secs(90)));
+        let from = Time::from_secs(30);
+        near(aqm_share(&outs, from), 1.0 - 1.0 / load, 0.005, "drops");
+        near(mean_queued(&outs, from), 15.0, 5.0, "delay");
+        let marked = outs.iter().filter(|out| out.sent > from && out.mark.is_some()).count();
+        assert!(marked > 1_000, "{aqm:?} {marked}");
+    }
+}
+
+#[test]
 fn in_overload_both_queues_of_dualpi2_lose_the_same_share() {
     let both = [(0, Ecn::NotCapable), (1, Ecn::Ect1)];
     let load =
