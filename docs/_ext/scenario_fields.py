@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, MinLen
+from annotated_types import Ge, Le, MinLen
 from markdown import code, one_line, paragraphs, table
 from pydantic import Tag
 from pydantic.fields import FieldInfo
@@ -170,12 +170,9 @@ def _values(annotation: Any, metadata: list[Any]) -> str:
 def _bounds(metadata: list[Any]) -> str:
     metadata = [part for about in metadata for part in getattr(about, "metadata", [about])]
     least = next((about.ge for about in metadata if isinstance(about, Ge)), None)
-    above = next((about.gt for about in metadata if isinstance(about, Gt)), None)
     most = next((about.le for about in metadata if isinstance(about, Le)), None)
     if most is not None:
         return f", {least} to {most}"
-    if above is not None:
-        return f", above {above}"
     return "" if least is None else f", {least} or more"
 
 

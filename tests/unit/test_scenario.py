@@ -277,12 +277,19 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
                 ('codel", interval = "0 ms"', "interval: must be positive; got `0 s`"),
                 ('codel", target = 5', "target: no unit in `5`; expected ns, us, ms, s or min"),
                 ('codel", ecn = "yes"', "ecn: expected true or false; got `yes`"),
-                ('fq_codel", quantum = "0 B"', "quantum: must be positive; got `0 B`"),
+                ('fq_codel", quantum = "255 B"', "quantum: `255 B` is too small; expected 256 B or more"),
+                (
+                    'codel", target = "101 ms"',
+                    "target: `101 ms` is above interval = `100 ms`\n"
+                    "  hint: a target is 5 to 10 % of the interval (RFC 8289, section 3.2)",
+                ),
+                ('pie", alpha = -0.1', "alpha: should be greater than or equal to 0; got `-0.1`"),
+                ('pie", beta = 1001', "beta: should be less than or equal to 1000; got `1001`"),
                 ('fq_codel", flows = 65537', "flows: should be less than or equal to 65536; got `65537`"),
                 ('fq_codel", drop_batch = 0', "drop_batch: should be greater than or equal to 1; got `0`"),
                 ('pie", update = "0 s"', "update: must be positive; got `0 s`"),
                 ('pie", mark_below = 1.5', "mark_below: `1.5` is not a probability; expected 0 to 1"),
-                ('dualpi2", coupling = 0', "coupling: should be greater than 0; got `0`"),
+                ('dualpi2", coupling = 256', "coupling: should be less than or equal to 255; got `256`"),
                 ('dualpi2", c_share = "101 %"', "c_share: `101 %` is more than 100 %"),
                 (
                     'dualpi2", step_min = "2 ms"',

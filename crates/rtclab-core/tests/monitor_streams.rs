@@ -162,7 +162,8 @@ fn codepoints_are_counted_in_ipv4_and_ipv6() {
             let counts = ["not_ect", "ect0", "ect1", "ce"].map(|name| results.int(table, name));
             assert_eq!(counts, [[2], [4], [6], [8]], "{table}");
         }
-        let expected: Vec<&str> = (0..20).map(|index| NAMES[usize::from(codepoint(index))]).collect();
+        let expected: Vec<&str> =
+            (0..20).map(|index| NAMES[usize::from(codepoint(index))]).collect();
         assert_eq!(results.text("packets", "ecn"), expected);
     }
 }

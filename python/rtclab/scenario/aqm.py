@@ -22,8 +22,12 @@ from rtclab.scenario.units import Duration, Probability, QueueLimit, Size
 # The largest number of queues of Linux' fq_codel.
 MOST_FLOWS = 65_536
 
-Gain = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(strict=True, ge=1)]
+# The smallest quantum of Linux' fq_codel.
+LEAST_QUANTUM = Size(256)
+
+Gain = Annotated[float, Field(strict=True, ge=0, le=1000)]
+Coupling = Annotated[float, Field(strict=True, ge=0, le=255)]
+Count = Annotated[int, Field(strict=True, ge=1, le=2**32 - 1)]
 Switch = Annotated[bool, Field(strict=True)]
 
 
@@ -55,7 +59,7 @@ class Codel(Table):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        _check_positive(self, "target", "interval")
+        _check_times(self)
         return self
 
 
@@ -84,9 +88,13 @@ class FqCodel(Table):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        _check_positive(self, "target", "interval")
-        if not self.quantum.bytes:
-            raise FieldError(f"must be positive; got `{self.quantum}`", key="quantum")
+        _check_times(self)
+        if self.quantum < LEAST_QUANTUM:
+            raise FieldError(
+                f"`{self.quantum}` is too small; expected {LEAST_QUANTUM} or more",
+                hint="the usual one is `1514 B`, a packet in its frame",
+                key="quantum",
+            )
         return self
 
 
@@ -153,7 +161,7 @@ class DualPi2(Table):
     """Change of the base probability for each second by which the delay is above the target, per update."""
     beta: Gain = 3.2
     """Change of the base probability for each second by which the delay has grown, per update."""
-    coupling: Gain = 2.0
+    coupling: Coupling = 2.0
     """Probability of a coupled mark, divided by the base probability. Classic traffic is dropped or marked
     with the square of the base probability."""
     step_min: Duration = Duration(800_000)
@@ -258,6 +266,16 @@ def native_aqm(queue: QueueLimit | Discipline | None) -> dict[str, object] | Non
         elif name not in ("aqm", "limit"):
             parameters[name] = value
     return parameters
+
+
+def _check_times(table: Codel | FqCodel) -> None:
+    _check_positive(table, "target", "interval")
+    if table.target > table.interval:
+        raise FieldError(
+            f"`{table.target}` is above interval = `{table.interval}`",
+            hint="a target is 5 to 10 % of the interval (RFC 8289, section 3.2)",
+            key="target",
+        )
 
 
 def _check_positive(table: Table, *keys: str) -> None:
