@@ -88,24 +88,6 @@ static OURS: LazyLock<Catalogue> = LazyLock::new(|| {
             |bounds, _| (Box::new(Fixed::new(bounds.with_audio().max)), None),
         ),
         Algorithm::ours(
-            ("scream", RFC_8888_STACK),
-            "SCReAM v2 as in Chromium of 2026: a window that follows L4S marks, loss and queuing delay",
-            cc::scream::OPTIONS,
-            cc::scream::create,
-        ),
-        Algorithm::ours(
-            ("scream-rfc8298", RFC_8888_STACK),
-            "SCReAM as in RFC 8298: a window for a queuing delay of 100 ms, and a rate for media beside it",
-            cc::scream_rfc8298::OPTIONS,
-            cc::scream_rfc8298::create,
-        ),
-        Algorithm::ours(
-            ("nada", RFC_8888_STACK),
-            "NADA (RFC 8698) at the sender: one congestion level from queuing delay, loss and marks",
-            cc::nada::OPTIONS,
-            cc::nada::create,
-        ),
-        Algorithm::ours(
             ("rrtcc-2013", "chrome-27"),
             "Chrome 27: two-state Kalman filter, threshold of 25 ms, REMB with reports; loss rules with a TFRC floor",
             cc::rrtcc_2013::OPTIONS,
@@ -128,6 +110,24 @@ static OURS: LazyLock<Catalogue> = LazyLock::new(|| {
             "Chrome 45: over-use lowers the rate to 0.9 of what arrives, or to 0.95 near a known maximum",
             cc::dynamic_alpha::OPTIONS_FIXED,
             cc::dynamic_alpha::create_fixed,
+        ),
+        Algorithm::ours(
+            ("scream", RFC_8888_STACK),
+            "SCReAM v2 as in Chromium of 2026: a window that follows L4S marks, loss and queuing delay",
+            cc::scream::OPTIONS,
+            cc::scream::create,
+        ),
+        Algorithm::ours(
+            ("scream-rfc8298", RFC_8888_STACK),
+            "SCReAM as in RFC 8298: a window for a queuing delay of 100 ms, and a rate for media beside it",
+            cc::scream_rfc8298::OPTIONS,
+            cc::scream_rfc8298::create,
+        ),
+        Algorithm::ours(
+            ("nada", RFC_8888_STACK),
+            "NADA (RFC 8698) at the sender: one congestion level from queuing delay, loss and marks",
+            cc::nada::OPTIONS,
+            cc::nada::create,
         ),
     ];
     Catalogue { algorithms: algorithms.into_iter().flatten().collect() }

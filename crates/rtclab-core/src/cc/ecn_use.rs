@@ -7,7 +7,7 @@ use crate::ecn::Ecn;
 ///
 /// libwebrtc f3ae3eb62e (`call/rtp_transport_controller_send.cc`) stops for good when one packet arrives as
 /// Not-ECT, because something on the path clears the field. Feedback without a field for ECN is no different: whoever
-/// does not hear marks must not ask for them (RFC 9331, section 4.1).
+/// does not hear marks must not ask for them (RFC 9331, section 4.2).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EcnUse(Ecn);
 

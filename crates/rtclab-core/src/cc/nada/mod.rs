@@ -88,22 +88,22 @@ const WINDOW: f64 = 500.0 * MS;
 const ALPHA: f64 = 0.1;
 /// FPS: frames a second that the shaping buffer is measured by.
 const FPS: f64 = 30.0;
-/// Share of the rate that the shaping buffer may change (section 5.2.2).
+/// Share of the rate that the shaping buffer may change (section 5.2).
 const SHAPING: f64 = 0.05;
-/// Samples of the filter that takes the smallest (section 5.1.1).
+/// Samples of the filter that takes the smallest (section 5.1).
 const TAPS: usize = 15;
 /// Packets in the window from which on a ratio of losses counts (ns3-rmcat).
 const FEWEST: usize = 5;
 /// Largest congestion level, in microseconds (ns3-rmcat; the field of the RFC's report ends at 3.3 s).
 const LARGEST_LEVEL: f64 = 500.0 * MS;
-/// The base delay is the smallest of one or two of these intervals, in microseconds: "tens of minutes" (section 5.1.1).
+/// The base delay is the smallest of one or two of these intervals, in microseconds: "tens of minutes" (section 5.1).
 const BASE_INTERVAL: f64 = 600.0 * SECOND;
 /// The RFC has no rule for missing feedback. Here the rate is halved after every such time without any, in microseconds.
 const SILENCE: f64 = SECOND;
 
 /// Options of `nada`.
 pub(crate) const OPTIONS: &[OptionSpec] = &[
-    switch("ect0", "packets leave as ECT(0), and marks count (RFC 8698, 5.1.1: 0)"),
+    switch("ect0", "packets leave as ECT(0), and marks count (0)"),
     number("priority", "weight among flows, PRIO (1)", (0.1, 10.0)),
     number("reference_ms", "congestion level at the highest rate, in ms, XREF (10)", (1.0, 1e3)),
     number("kappa", "gain of gradual updates, KAPPA (0.5)", (0.01, 10.0)),
@@ -269,7 +269,7 @@ impl Nada {
         self.ecn.on_reports(reports);
         let now_us = micros(now);
         self.silent_since = (in_flight > Bytes::ZERO).then_some(now_us);
-        // A packet that arrives after it was reported as lost stays lost: out of order is lost (section 5.1.3).
+        // A packet that arrives after it was reported as lost stays lost: out of order is lost (section 5.1).
         let news = || reports.iter().filter(|report| !report.lost_before);
         news().for_each(|report| self.add(report));
         let newest = news().rfind(|report| report.received.is_some());
@@ -362,7 +362,7 @@ impl Nada {
         -kappa * (elapsed.min(tau) / tau * offset / tau + eta * change / tau)
     }
 
-    /// Bits a second that the queue in the pacer is worth, at most a twentieth of the rate (section 5.2.2).
+    /// Bits a second that the queue in the pacer is worth, at most a twentieth of the rate (section 5.2).
     fn shaped(&self, beta: f64) -> f64 {
         (beta * 8.0 * self.queued * FPS).min(SHAPING * self.rate)
     }

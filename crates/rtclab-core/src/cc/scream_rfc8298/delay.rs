@@ -1,4 +1,4 @@
-//! Queuing delay, its trend and its target (RFC 8298, sections 4.1.2.1 and 4.1.2.4).
+//! Queuing delay, its trend and its target (RFC 8298, sections 4.1.2 and 4.1.2.3).
 
 use crate::cc::reals::{MS, SECOND, between};
 use std::collections::VecDeque;

@@ -35,7 +35,7 @@ struct Config {
     guard: f64,
     /// TX_QUEUE_SIZE_FACTOR.
     queue_factor: f64,
-    /// Whether the target of the delay rises beside other flows (section 4.1.2.4).
+    /// Whether the target of the delay rises beside other flows (section 4.1.2.3).
     compensates: bool,
     ect0: bool,
 }
@@ -311,7 +311,7 @@ impl ScreamV1 {
         }
     }
 
-    /// Lowers window and rate on loss or a mark, and returns whether it did (sections 4.1.2.2 and 4.1.3).
+    /// Lowers window and rate on loss or a mark, and returns whether it did (sections 4.1.2.1 and 4.1.3).
     fn react(&mut self, now: f64, lost: bool, marked: bool) -> bool {
         let event = match (lost, marked) {
             (true, _) => Event::Loss,
@@ -411,7 +411,7 @@ impl ScreamV1 {
         self.target = between(self.target.min(limit), self.min, self.max);
     }
 
-    /// The window for the pacer: one packet more while the delay is below its target (section 4.1.2.3).
+    /// The window for the pacer: one packet more while the delay is below its target (section 4.1.2.5).
     fn send_window(&self) -> f64 {
         let spare = if self.delay.queue() <= self.delay.target() { MSS } else { 0.0 };
         self.window + spare
