@@ -128,6 +128,29 @@ def test_over_tcp_the_loss_of_one_leg_becomes_delay() -> None:
     assert 100 < tcp_ms < 250
 
 
+@pytest.mark.parametrize(("nat", "keeps"), [("none", True), ("udp-blocked", False)])
+def test_a_relay_keeps_the_codepoints_of_udp_and_tcp_loses_them(
+    tmp_path: Path, nat: str, keeps: bool
+) -> None:
+    """With RFC 8888 feedback goog-cc sends ECT(1) until the first report."""
+    more = """
+        calls = [{relay = "core"}]
+        congestion_control = {name = "goog-cc", stack = "chrome-156-ccfb"}
+    """
+    trace = simulated(pair(tmp_path, nat, "none", more))
+
+    def most(table: str, column: str) -> dict[str, int]:
+        return dict(trace.table(table).group_by("flow").agg(pl.col(column).max()).iter_rows())
+
+    sent = most("outbound_rtp", "packetsSentWithEct1")
+    assert sent.keys() == {"alice->bob", "bob->alice"}
+    # A round trip is 100 ms, in which the first frame and the first probes leave.
+    assert all(2 <= packets < 60 for packets in sent.values())
+    assert most("inbound_rtp", "packetsReceivedWithEct1") == (sent if keeps else dict.fromkeys(sent, 0))
+    bleached = most("remote_inbound_rtp", "packetsWithBleachedEct1Marking")
+    assert bleached == (dict.fromkeys(sent, 0) if keeps else sent)
+
+
 @pytest.mark.parametrize(
     ("name", "failed"), [("nat-direct", 0), ("nat-mesh", 100 / 3), ("nat-relay-over-tcp", 0)]
 )

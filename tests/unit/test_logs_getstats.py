@@ -69,7 +69,11 @@ def sample(second: int) -> dict[str, dict[str, Any]]:
             "bytesSent": 60_000 * second,
             "availableOutgoingBitrate": 900_000,
         },
-        "T01": {"type": "transport", "selectedCandidatePairId": "CPc+d"},
+        "T01": {
+            "type": "transport",
+            "selectedCandidatePairId": "CPc+d",
+            "ccfbMessagesReceived": 30 * second,
+        },
     }
 
 
@@ -195,6 +199,16 @@ def test_values_that_getstats_lacks_are_absent_and_not_zero(name: str, tmp_path:
         for absent in (rate.sending_rate, rate.receiving_rate, rate.utilisation, delay.one_way_delay):
             assert absent(made, flow) != absent(made, flow)  # NaN
         assert setup.setup_time(made, flow) != setup.setup_time(made, flow)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_transports_messages_of_rfc_8888_are_with_the_pair_that_it_uses(
+    name: str, tmp_path: Path
+) -> None:
+    counted = opened(tmp_path, FILES[name]).tables["candidate_pair"]["ccfbMessagesReceived"]
+    assert counted.to_list()[-1] == 30 * SECONDS
+    assert counted.is_sorted()
+    assert counted.null_count() == 0
 
 
 def test_times_count_from_the_first_event(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ use rtclab_core::media::repair::Repair;
 use rtclab_core::monitor::{CaptureReader, Direction, MonitorConfig, Sdp};
 use rtclab_core::packet::{Content, payload_type};
 use rtclab_core::record::Column;
+use rtclab_core::rtp::RtcpPacket;
+use rtclab_core::rtp::rtcp::parse_compound;
 use rtclab_core::sim::{SimConfig, simulate, simulate_captured};
 use std::collections::HashMap;
 use support::{LINK, call};
@@ -297,6 +299,51 @@ fn the_monitor_reads_the_loss_reports() {
         results.int("reports", "ssrc").into_iter().zip(results.float("reports", "packets_lost"));
     let lost = reports.filter(|(ssrc, _)| *ssrc == 1001).map(|(_, lost)| lost).fold(0.0, f64::max);
     assert!((1.0..=undelivered as f64).contains(&lost), "{lost} of {undelivered}");
+}
+
+/// With RFC 8888 feedback goog-cc sends ECT(1) until the first report. The bits of IP headers and the bytes of reports say the
+/// same as the statistics.
+#[test]
+fn codepoints_and_rfc_8888_feedback_are_in_the_bytes() {
+    let mut config = call(LINK, 5, 1);
+    for participant in &mut config.participants {
+        participant.stack = Some("chrome-156-ccfb".to_string());
+    }
+    let (result, capture) = simulate_captured(&config).expect("a run");
+    let last = |table: &str, column: &str| {
+        let table = result.tables.iter().find(|known| known.name == table).expect("the table");
+        let (_, column) = table.columns.iter().find(|(name, _)| *name == column).expect("it");
+        let Column::Int(values) = column else { panic!("{column:?}") };
+        values.iter().copied().max().expect("a report")
+    };
+    let seen = read(&capture.pcapng);
+    let by_alice = seen.iter().filter(|seen| seen.is("alice", Direction::Inbound, UDP));
+    let (mut marked, mut reports, mut named) = (0, 0, HashMap::new());
+    for packet in by_alice {
+        let (ecn, udp) = (packet.bytes[1] & 3, &packet.bytes[28..]);
+        let is_rtp = udp[0] >> 6 == 2;
+        let is_rtcp = is_rtp && (200..=206).contains(&udp[1]);
+        assert!(ecn == 0 || ecn == 1 && is_rtp, "{ecn}");
+        marked += i64::from(ecn == 1 && !is_rtcp);
+        if !is_rtcp || (udp[0] & 31, udp[1]) != (11, 205) {
+            continue;
+        }
+        let bytes = 4 + 4 * usize::from(u16::from_be_bytes([udp[2], udp[3]]));
+        let parsed = parse_compound(&udp[..bytes]).next().expect("a packet").expect("valid");
+        let RtcpPacket::CongestionFeedback(report) = parsed else { panic!("{parsed:?}") };
+        reports += 1;
+        for stream in report.streams {
+            *named.entry(stream.ssrc).or_insert(0) += stream.arrivals.len();
+        }
+    }
+    assert_eq!(marked, last("outbound_rtp", "packetsSentWithEct1"));
+    // At least every second frame of 30 has a report of its own.
+    assert!((75..=200).contains(&reports), "{reports}");
+    assert!(named.values().sum::<usize>() > 300, "{named:?}");
+    assert!(capture.sdp.contains("a=rtcp-fb:* ack ccfb"));
+    let monitor = MonitorConfig { sdp: Sdp::parse(&capture.sdp), ..MonitorConfig::default() };
+    let results = watch(&capture.pcapng, monitor);
+    assert!(results.text("rtcp", "type").iter().any(|kind| *kind == "CCFB"));
 }
 
 /// Port of the client, end of the data, and acknowledgement of a TCP segment.

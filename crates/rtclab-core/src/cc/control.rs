@@ -34,7 +34,7 @@ pub struct PacketReport {
     /// Arrival time on the far end's clock, or on a clock that differs from it by a constant; `None` if it had not arrived
     /// when the report was sent.
     pub received: Option<RemoteTime>,
-    /// ECN codepoint on arrival; `None` if the feedback format has no field for it.
+    /// ECN codepoint on arrival; `None` if the feedback format has no field for it, or the packet had not arrived.
     pub ecn: Option<Ecn>,
     /// How long the far end held it before it sent the report; `None` if the feedback format has no field for it, the
     /// time is unknown, or the packet had not arrived.

@@ -120,7 +120,7 @@ impl Links {
     }
 
     /// Notes that a datagram came out of a TCP connection after waiting in queues for `queued`. The connection does not
-    /// carry its ECN codepoint (RFC 8656, sections 14 and 15).
+    /// carry its ECN codepoint (RFC 8656, sections 15 and 16).
     pub(super) fn carried(&mut self, id: FlightId, queued: Time) {
         if let Some(Some(flight)) = self.flights.get_mut(id as usize) {
             flight.past.queued += queued;
