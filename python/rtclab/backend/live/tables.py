@@ -168,7 +168,7 @@ def lateness_of(summary: Mapping[str, Any]) -> Lateness:
 def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     """The emulator's packet log, with names for codes, nulls for -1, and columns of nulls.
 
-    These are ``kind``, ``ecn`` and ``content_bytes``.
+    These are ``kind`` and ``content_bytes``.
     """
     names = {
         "from": summary["names"]["nodes"],
@@ -187,7 +187,6 @@ def packet_log(summary: Mapping[str, Any]) -> pl.DataFrame:
     ).with_columns(
         pl.col("marker").cast(pl.Boolean),
         kind=pl.lit(None, pl.String),
-        ecn=pl.lit(None, pl.String),
         content_bytes=pl.lit(None, pl.Int64),
     )
 

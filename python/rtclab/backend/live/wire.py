@@ -16,7 +16,7 @@ from rtclab import monitor
 OF_PACKET = ["from", "to", "sent_ns", "size_bytes", "nth"]
 """Columns that identify a packet in both log and capture. ``nth`` numbers packets that are alike."""
 
-SEEN = ["ecn", "protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker", "content_bytes"]
+SEEN = ["protocol", "kind", "ssrc", "payload_type", "seq", "rtp_timestamp", "marker", "content_bytes"]
 
 
 def watched(capture: Path) -> monitor.Tables:
