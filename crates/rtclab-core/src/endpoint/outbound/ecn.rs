@@ -4,17 +4,17 @@ use crate::cc::PacketReport;
 use crate::packet::Ecn;
 use crate::stack::FeedbackKind;
 
-/// What reports have told about ECN on the path. Only RFC 8888 reports codepoints, so without it nothing is known.
+/// What reports have told about ECN on the path.
 ///
-/// The control says which codepoint it wants, and the sender looks whether the path keeps it. Before the first report
-/// all packets are ECT(1), also for a control that does not answer marks, such as goog-cc. Source: libwebrtc f3ae3eb,
-/// `rtp_transport_controller_send.cc`. It would begin again on another route of ICE, which no call here changes to.
+/// The control says which codepoint it wants. The sender looks whether the path keeps it, and whether marks come back:
+/// only RFC 8888 reports codepoints, and who does not hear of marks must not ask for them (RFC 9331, section 4.1).
+/// A control that answers no marks, such as goog-cc, wants none, and then Chromium 156 sends none, also before the first
+/// report. Source: libwebrtc f3ae3eb, `rtp_transport_controller_send.cc`; it would begin again on another route of ICE,
+/// which no call here changes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum EcnPath {
-    /// No report has come.
-    #[default]
-    Unreported,
     /// No packet that left ECN-capable has been reported as Not-ECT.
+    #[default]
     Kept,
     /// One has, so that marks may be lost too: all packets leave as Not-ECT from now on.
     Bleached,
@@ -23,14 +23,9 @@ pub(super) enum EcnPath {
 impl EcnPath {
     /// The codepoint that a packet leaves with if the control wants this one.
     pub(super) fn codepoint(self, feedback: FeedbackKind, wanted: Ecn) -> Ecn {
-        match self {
-            EcnPath::Unreported
-                if feedback == FeedbackKind::Rfc8888 && wanted == Ecn::NotCapable =>
-            {
-                Ecn::Ect1
-            }
-            EcnPath::Unreported | EcnPath::Kept => wanted,
-            EcnPath::Bleached => Ecn::NotCapable,
+        match (self, feedback) {
+            (EcnPath::Kept, FeedbackKind::Rfc8888) => wanted,
+            _ => Ecn::NotCapable,
         }
     }
 
@@ -41,8 +36,6 @@ impl EcnPath {
         };
         if reports.iter().any(is_bleached) {
             *self = EcnPath::Bleached;
-        } else if *self == EcnPath::Unreported && !reports.is_empty() {
-            *self = EcnPath::Kept;
         }
     }
 }
