@@ -85,6 +85,9 @@ def test_its_options_are_checked_by_its_own_names(program: Path, tmp_path: Path)
     unknown = json.loads(config(tmp_path).read_text())
     unknown["participants"][0]["congestion_control"]["name"] = "aimed"
     (tmp_path / "config.json").write_text(json.dumps(unknown))
-    known = "`goog-cc`, `remb`, `fixed`, `rrtcc-2013`, `gcc-2016`, `dynamic-alpha`, `fixed-alpha`, `aimd`"
+    known = (
+        "`goog-cc`, `remb`, `fixed`, `rrtcc-2013`, `gcc-2016`, `dynamic-alpha`, `fixed-alpha`, "
+        "`scream`, `scream-rfc8298`, `nada`, `aimd`"
+    )
     expected = f"congestion_control.name: unknown `aimed`; expected one of {known}\n"
     assert run(program, tmp_path / "config.json").stderr == expected
