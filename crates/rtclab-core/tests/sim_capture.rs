@@ -343,7 +343,7 @@ fn codepoints_and_rfc_8888_feedback_are_in_the_bytes() {
     assert!(capture.sdp.contains("a=rtcp-fb:* ack ccfb"));
     let monitor = MonitorConfig { sdp: Sdp::parse(&capture.sdp), ..MonitorConfig::default() };
     let results = watch(&capture.pcapng, monitor);
-    assert!(results.text("rtcp", "type").iter().any(|kind| *kind == "CCFB"));
+    assert!(results.text("rtcp", "type").contains(&"CCFB"));
 }
 
 /// Port of the client, end of the data, and acknowledgement of a TCP segment.

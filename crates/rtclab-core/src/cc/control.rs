@@ -53,7 +53,7 @@ pub enum Feedback<'a> {
         reports: &'a [PacketReport],
         /// Bytes sent and not yet reported on after this feedback.
         in_flight: Bytes,
-        /// Arrival times are rounded to multiples of this.
+        /// Arrival times have steps of this.
         resolution: Time,
     },
     /// A receiver report block (RFC 3550, section 6.4.1).
