@@ -109,10 +109,20 @@ fn run_on<D: Device>(
     script: Script,
     device: impl FnOnce(ScriptedDevice) -> D,
 ) -> (Finished, Vec<(PortId, Vec<u8>)>) {
+    run_through(network(), ports, script, device)
+}
+
+/// Runs a script to its end through this network, as in [`run_on`].
+fn run_through<D: Device>(
+    network: NetworkConfig,
+    ports: Vec<PortConfig>,
+    script: Script,
+    device: impl FnOnce(ScriptedDevice) -> D,
+) -> (Finished, Vec<(PortId, Vec<u8>)>) {
     let (stop, commands) = channel();
     let (sent, written) = channel();
     let scripted = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
-    let engine = Engine::new(device(scripted), network(), SEED, ports, None);
+    let engine = Engine::new(device(scripted), network, SEED, ports, None);
     let finished = engine.expect("a valid network").run(&commands);
     (finished, written.try_iter().collect())
 }
@@ -251,6 +261,43 @@ fn a_delivered_frame_is_addressed_to_its_node_and_otherwise_unchanged() {
     assert_eq!(received[12..], sent[12..]);
     assert_eq!(finished.packets.size_bytes, [1200]);
     assert_eq!((finished.packets.from[0], finished.packets.to[0]), (0, 1));
+}
+
+/// Five packets with ECT(1) come at once, and each takes 1 ms at 10 Mbit/s. They wait 0 to 4 ms, so the last three wait
+/// for longer than the threshold of 1 ms.
+#[test]
+fn a_packet_that_a_queue_marks_leaves_with_ce_and_a_valid_checksum_unless_a_path_bleaches_it() {
+    for (ecn, codepoints, marks) in
+        [("keep", [1, 1, 3, 3, 3], [-1, -1, 0, 0, 0]), ("bleach", [0; 5], [-1; 5])]
+    {
+        let network = serde_json::from_str(&format!(
+            r#"{{"nodes": ["alice", "bob"],
+                "paths": [{{"name": "up", "capacity": {{"kind": "constant", "bps": 10000000}},
+                           "aqm": {{"kind": "step"}}}},
+                          {{"name": "down", "ecn": "{ecn}"}}],
+                "routes": [{{"from": "alice", "to": "bob", "paths": ["up", "down"]}}]}}"#,
+        ))
+        .expect("a valid network");
+        let mut sent = frame(BOB, 1250);
+        sent[15] = 1;
+        let script = (0..5).map(|_| (Time::ZERO, PortId(0), sent.clone())).collect();
+        let (finished, written) = run_through(network, ports(), script, |device| device);
+        let left: Vec<u8> = written.iter().map(|(_, frame)| frame[15]).collect();
+        assert_eq!(left, codepoints, "{ecn}");
+        for (_, frame) in &written {
+            // The sum of a header's words is the same before and after.
+            let sum = |frame: &[u8]| {
+                let words = frame[14..34].as_chunks::<2>().0.iter();
+                words.map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>() % 0xffff
+            };
+            assert_eq!(sum(frame), sum(&sent), "{ecn}");
+        }
+        assert_eq!(finished.packets.ecn, [1; 5]);
+        assert_eq!(finished.packets.mark_path, marks, "{ecn}");
+        let threshold = rtclab_core::path::MarkCause::Threshold as i8;
+        let causes = marks.map(|path| if path < 0 { -1 } else { threshold });
+        assert_eq!(finished.packets.mark_cause, causes, "{ecn}");
+    }
 }
 
 #[test]
