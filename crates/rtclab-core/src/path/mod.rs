@@ -343,13 +343,13 @@ impl<P> Path<P> {
 
     /// Occupies the serialiser until `finish`.
     #[inline]
-    fn begin_service(&mut self, finish: Time, mut served: Served<P>) {
+    fn begin_service(&mut self, finish: Time, served: Served<P>) {
         let in_service = match self.plain_delay {
             Some(delay) if finish < Time::MAX && !served.lost => {
                 let last_arrival = self.last_arrival;
-                let ecn = served.packet.ecn;
-                served.packet.ecn = self.config.ecn.leaving(ecn);
                 let Served { packet, queued, .. } = served;
+                let ecn = packet.ecn;
+                let packet = Packet { ecn: self.config.ecn.leaving(ecn), ..packet };
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
                 self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
                 InService::Ahead { finish, last_arrival, ecn }
