@@ -1,7 +1,7 @@
 //! `nada`: network-assisted dynamic adaptation. Source: RFC 8698.
 //!
-//! The receiver's part runs at the sender, on per-packet feedback (section 6.4). Where the RFC is silent, the choices are
-//! those of the simulations that were published with it (cisco/ns3-rmcat adb3f8e), unless a comment says otherwise.
+//! The receiver's part runs at the sender, on per-packet feedback (section 6.4). Where the RFC is silent, it follows the
+//! simulations that were published with it (cisco/ns3-rmcat adb3f8e), unless a comment says otherwise.
 
 mod history;
 mod loss;
