@@ -148,7 +148,6 @@ fn reno_alone_loses_what_its_law_needs_at_the_target_of_dualpi2() {
         let flows = share(mbps, ms(base), aqm, &[(Law::Reno, Ecn::NotCapable)], until);
         let (lost, queued) =
             (part(flows[0].dropped, &flows[0]), flows[0].queued / flows[0].delivered as f64);
-        println!("{mbps}: lost {lost} queued {queued} rate {}", rate(&flows[0], until));
         near(lost / expected, 1.0, 0.2, "loss");
         near(queued, 15.0, 3.0, "delay");
     }
@@ -173,7 +172,6 @@ fn reno_and_prague_share_a_link_about_equally() {
         let mean_rate = |law| of(law).map(|flow| rate(flow, until)).sum::<f64>() / 5.0;
         let (classic, l4s) = (mean_rate(Law::Reno), mean_rate(Law::Prague));
         let marked = of(Law::Prague).map(|flow| part(flow.marked, flow)).sum::<f64>() / 5.0;
-        println!("{mbps} {base}: {classic} : {l4s}, marks {marked}");
         near(classic / expected, 1.0, 0.25, "rate of the classic flows");
         near(marked / marks, 1.0, 0.25, "marks");
         assert!(of(Law::Prague).all(|flow| flow.dropped == 0));
@@ -188,6 +186,5 @@ fn an_unresponsive_load_that_codel_marks_takes_the_whole_link_from_a_flow_that_i
     let both = [(Law::Reno, Ecn::NotCapable), (Law::Unresponsive(10_000_000), Ecn::Ect0)];
     let flows = share(10, ms(20), codel, &both, until);
     let (reno, load) = (rate(&flows[0], until), rate(&flows[1], until));
-    println!("{reno} : {load}");
     assert!(load / (reno + load) > 0.99, "{reno} {load}");
 }
