@@ -14,7 +14,7 @@ def test_every_condition_is_a_call_of_its_own() -> None:
     assert len({scenario.name for scenario in scenarios}) == len(l4s.CELLS) == 24
     with_tcp = [scenario for scenario in scenarios if scenario.traffic]
     assert len(with_tcp) == 12
-    assert {one.congestion_control for scenario in with_tcp for one in scenario.traffic} == {
+    assert {one.congestion_control for scenario in with_tcp for one in scenario.traffic.values()} == {
         "cubic",
         "prague",
     }

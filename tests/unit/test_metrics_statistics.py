@@ -232,6 +232,9 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "fec_share",
         "ce_share",
         "aqm_drop_share",
+        "share_against_tcp_1s",
+        "share_against_tcp_5s",
+        "share_against_tcp_20s",
     }
     # Only a delay between two clocks may be negative.
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]
@@ -388,6 +391,7 @@ def test_totals_are_the_metrics_that_count_or_add_up_while_a_flow_lasts() -> Non
         "key_frame_requests": "1/min",
         "freeze_count": "1/min",
         "freeze_duration": "s/min",
+        "oscillations": "1/min",
     }
     assert METRICS["rtt"].compared_unit == "ms"
 
