@@ -28,7 +28,7 @@ struct Link {
 }
 
 impl Link {
-    fn path(&self) -> Path<Load> {
+    fn path(&self, seed: u64) -> Path<Load> {
         let (ip, frame) = ETHERNET;
         let bps = Bitrate((self.mbps * 1e6) as u64 * ip / frame);
         let config = PathConfig {
@@ -39,7 +39,7 @@ impl Link {
             ..PathConfig::default()
         };
         config.check().expect("a valid path");
-        Path::new(config, 1)
+        Path::new(config, seed)
     }
 }
 
@@ -95,7 +95,7 @@ fn percentile(values: &[f64], share: f64) -> f64 {
 
 /// Runs flows and pings, and measures from `from` on.
 fn run(link: &Link, bulks: &[Bulk], from: Time, until: Time) -> Run {
-    let (mut forward, mut back) = (link.path(), link.path());
+    let (mut forward, mut back) = (link.path(seed()), link.path(seed() + 1_000));
     let mut flows: Vec<_> = bulks
         .iter()
         .enumerate()
@@ -212,8 +212,12 @@ fn put(now: Time, flow: u32, segment: Segment, ecn: Ecn, path: &mut Path<Load>) 
     path.handle_packet(now, Packet { flow, ecn, ..Packet::new(segment.size(), Load::Tcp(segment)) });
 }
 
+fn seed() -> u64 {
+    std::env::var("SEED").map_or(1, |s| s.parse().expect("seed"))
+}
+
 fn bulk(algorithm: Algorithm, ecn: bool, start: u64) -> Bulk {
-    Bulk { algorithm, ecn, start: Time::from_millis(start) }
+    Bulk { algorithm, ecn, start: Time::from_millis(start + 7 * seed() * u64::from(start > 0)) }
 }
 
 fn linux_dualpi2() -> Option<Aqm> {
@@ -299,15 +303,28 @@ fn explore() {
     if on("17") {
         for (a, aqm) in [(Prague, Some(Aqm::Step(Step { threshold_ns: ms(5), only_ect1: true }))), (NewReno, None)] {
             let link = Link { mbps: 10.0, base: ms(20), aqm, queue: Some(QueueLimit::Time(ms(20))) };
-            show("17", &link, &[bulk(a, false, 0)], 0, 4);
+            show("17 full 4 s", &link, &[bulk(a, false, 0)], 0, 4);
         }
     }
     if on("h") {
         let link = Link { mbps: 50.0, base: ms(20), aqm: Some(Aqm::FqCodel(FqCodel::default())), queue: None };
         show("h fq", &link, &[bulk(Cubic, true, 0), bulk(Prague, false, 0)], 10, 40);
+        show("h fq cc", &link, &[bulk(Cubic, true, 0), bulk(Cubic, true, 100)], 10, 40);
         for (mbps, base) in [(10.0, 20), (10.0, 50), (20.0, 20)] {
+            let step = Time::from_micros((2.0 * 1514.0 * 8.0 / mbps) as u64).max(ms(1));
+            let aqm = Some(Aqm::DualPi2(DualPi2 { step_min_ns: step, step_max_ns: step, ..DualPi2::default() }));
+            let link = Link { mbps, base: ms(base), aqm, queue: None };
+            show("h reno 2mtu", &link, &[bulk(NewReno, false, 0), bulk(Prague, false, 0)], 20, 120);
             let link = Link { mbps, base: ms(base), aqm: linux_dualpi2(), queue: None };
             show("h reno", &link, &[bulk(NewReno, false, 0), bulk(Prague, false, 0)], 20, 120);
+        }
+    }
+    if on("step") {
+        for us in [1_000, 1_300, 2_400] {
+            for a in [Prague, Algorithm::Dctcp] {
+            let link = Link { mbps: 10.0, base: ms(25), aqm: Some(Aqm::Step(Step { threshold_ns: Time::from_micros(us), only_ect1: false })), queue: None };
+            show(&format!("step {us} {a:?}"), &link, &[bulk(a, false, 0)], 5, 40);
+            }
         }
     }
     let _ = Codel::default();
