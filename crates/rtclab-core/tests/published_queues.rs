@@ -1,13 +1,27 @@
-//! TCP through queues, against published measurements. The page `docs/queues.md` has the same figures.
+//! TCP through queues, against published measurements. Each test compares its figures with the page `docs/queues.md` too.
+//!
+//! Sources:
+//!
+//! - X: L4STeam/l4steam.github.io 43b12da, `iccrg-exp`, 2020: the waiting time of each packet as its queue reported it, and
+//!   the goodput of iperf3. The first 5 of 40 s are left out.
+//! - T: the same, `ect1-tests`, 2020: flent through a namespace with the queue in both directions. Figures are from its raw
+//!   data, `*.flent.gz`, over the seconds after the start of the first flow that a test runs too. The second of two flows
+//!   starts after 10 s. CUBIC asks for ECN (`tcp_ecn = 3`).
+//! - H: heistp/l4s-tests e21cd91, 2021: as T.
+//! - P: private-octopus/picoquic, `l4s_test.c`, pull request 1378: a simulation.
+//!
+//! All but P shaped by HTB, which counts Ethernet headers, and sent single packets (TSO and GSO off). Their `DualPI2` marks
+//! at a step of 1 ms.
 
 use rtclab_core::ecn::Ecn;
 use rtclab_core::path::{
-    Aqm, Capacity, Codel, Delay, Departure, DualPi2, FqCodel, Packet, Path, PathConfig, Pie,
-    QueueLimit, Step,
+    Aqm, Capacity, Delay, Departure, DualPi2, FqCodel, Packet, Path, PathConfig, Pie, QueueLimit,
+    Step,
 };
+use rtclab_core::tcp::Algorithm::{Cubic, NewReno, Prague};
 use rtclab_core::tcp::{Algorithm, Segment, SegmentKind, SenderConfig, TcpReceiver, TcpSender};
 use rtclab_core::units::{Bitrate, Bytes, Time};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Linux shapes whole Ethernet frames: 1514 B for an IP packet of 1500 B.
 const ETHERNET: (u64, u64) = (1_500, 1_514);
@@ -93,9 +107,10 @@ fn percentile(values: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() as f64 * share) as usize).min(sorted.len() - 1)]
 }
 
-/// Runs flows and pings, and measures from `from` on.
-fn run(link: &Link, bulks: &[Bulk], from: Time, until: Time) -> Run {
-    let (mut forward, mut back) = (link.path(seed()), link.path(seed() + 1_000));
+/// Runs flows and pings, and measures in these seconds.
+fn run(link: &Link, bulks: &[Bulk], seconds: Range<u64>, seed: u64) -> Run {
+    let [from, until] = [seconds.start, seconds.end].map(Time::from_secs);
+    let (mut forward, mut back) = (link.path(seed), link.path(seed + 1_000));
     let mut flows: Vec<_> = bulks
         .iter()
         .enumerate()
@@ -209,123 +224,333 @@ impl Flow {
 }
 
 fn put(now: Time, flow: u32, segment: Segment, ecn: Ecn, path: &mut Path<Load>) {
-    path.handle_packet(now, Packet { flow, ecn, ..Packet::new(segment.size(), Load::Tcp(segment)) });
+    path.handle_packet(
+        now,
+        Packet { flow, ecn, ..Packet::new(segment.size(), Load::Tcp(segment)) },
+    );
 }
 
-fn seed() -> u64 {
-    std::env::var("SEED").map_or(1, |s| s.parse().expect("seed"))
+impl Flow {
+    fn queued(&self, share: f64) -> f64 {
+        percentile(&self.queued, share)
+    }
+
+    fn round_trip(&self, share: f64) -> f64 {
+        percentile(&self.round_trips, share)
+    }
 }
 
-fn bulk(algorithm: Algorithm, ecn: bool, start: u64) -> Bulk {
-    Bulk { algorithm, ecn, start: Time::from_millis(start + 7 * seed() * u64::from(start > 0)) }
+impl Run {
+    fn ping(&self, share: f64) -> f64 {
+        percentile(&self.pings, share)
+    }
+
+    /// Rate of the second flow relative to the first.
+    fn ratio(&self) -> f64 {
+        self.flows[1].rate / self.flows[0].rate
+    }
 }
 
-fn linux_dualpi2() -> Option<Aqm> {
+/// The results of one setting.
+struct Results {
+    setting: String,
+    lines: Vec<String>,
+    outside: Vec<String>,
+}
+
+/// Three digits, or all of a whole number.
+fn number(value: f64) -> String {
+    match value {
+        _ if value.fract() == 0.0 || value >= 99.95 => format!("{value:.0}"),
+        _ if value >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+impl Results {
+    fn of(setting: impl Into<String>) -> Self {
+        Results { setting: setting.into(), lines: Vec::new(), outside: Vec::new() }
+    }
+
+    fn add(&mut self, what: &str, published: &str, found: f64, expected: RangeInclusive<f64>) {
+        let (low, high) = expected.clone().into_inner();
+        let bound = match (low, high) {
+            _ if low == high => number(low),
+            (0.0, _) => format!("at most {}", number(high)),
+            (_, f64::INFINITY) => format!("at least {}", number(low)),
+            _ => format!("{} to {}", number(low), number(high)),
+        };
+        let (setting, found_text) = (&self.setting, number(found));
+        let line = format!("| {setting} | {what} | {published} | {found_text} | {bound} |");
+        if !expected.contains(&found) {
+            self.outside.push(line.clone());
+        }
+        self.lines.push(line);
+    }
+
+    /// A published value and how far, relative to it, the simulated one may be from it.
+    fn near(&mut self, what: &str, published: f64, found: f64, tolerance: f64) {
+        let bounds = published * (1.0 - tolerance)..=published * (1.0 + tolerance);
+        self.add(what, &number(published), found, bounds);
+    }
+
+    /// Compares with the bounds, and with the page.
+    fn check(self) {
+        assert!(self.outside.is_empty(), "{:#?}", self.outside);
+        let own = format!("| {} |", self.setting);
+        let page = include_str!("../../../docs/queues.md");
+        let of_page: Vec<_> = page.lines().filter(|line| line.starts_with(&own)).collect();
+        let lines = self.lines.join("\n");
+        assert!(of_page == self.lines, "docs/queues.md must have these lines:\n{lines}");
+    }
+}
+
+fn bulk(algorithm: Algorithm, start: u64) -> Bulk {
+    Bulk { algorithm, ecn: true, start: Time::from_secs(start) }
+}
+
+fn link(mbps: f64, base_ms: u64, aqm: impl Into<Option<Aqm>>) -> Link {
+    Link { mbps, base: Time::from_millis(base_ms), aqm: aqm.into(), queue: None }
+}
+
+/// As in Linux, with a step of 1 ms.
+fn dualpi2() -> Aqm {
     let step = Time::from_millis(1);
-    Some(Aqm::DualPi2(DualPi2 { step_min_ns: step, step_max_ns: step, ..DualPi2::default() }))
+    Aqm::DualPi2(DualPi2 { step_min_ns: step, step_max_ns: step, ..DualPi2::default() })
 }
 
-fn one_codel(ecn: bool) -> Option<Aqm> {
-    Some(Aqm::FqCodel(FqCodel { flows: 1, ecn, ..FqCodel::default() }))
+/// `fq_codel` with one queue for all flows.
+fn one_codel() -> Aqm {
+    Aqm::FqCodel(FqCodel { flows: 1, ..FqCodel::default() })
 }
 
+/// X. Prague grows until the step marks, so half of the packets wait for less than 1 ms. A mark is answered after a
+/// round trip in which the window grows by one packet of 0.6 ms, and packets leave one by one.
 #[test]
-fn explore() {
-    use Algorithm::{Cubic, NewReno, Prague};
-    let s = Time::from_secs;
-    let show = |what: &str, link: &Link, bulks: &[Bulk], from: u64, until: u64| {
-        let begin = std::time::Instant::now();
-        let r = run(link, bulks, s(from), s(until));
-        println!("{what} base {} [{:.1} s]", link.base, begin.elapsed().as_secs_f64());
-        for f in &r.flows {
-            let q = |p| percentile(&f.queued, p);
-            let t = |p| percentile(&f.round_trips, p);
-            println!(
-                "   rate {:.2} rtx {} marked {:.2}% q p50 {:.2} p95 {:.2} p99 {:.2} rtt p50 {:.2} p99 {:.2}",
-                f.rate, f.retransmitted, f.marked as f64 / f.queued.len() as f64 * 100.0, q(0.5), q(0.95), q(0.99), t(0.5), t(0.99)
-            );
-        }
-        let p = |p| percentile(&r.pings, p);
-        println!("   ping p50 {:.2} p95 {:.2} p99 {:.2}", p(0.5), p(0.95), p(0.99));
-    };
-    let ms = Time::from_millis;
-    let which = std::env::var("ROW").unwrap_or_default();
-    let on = |row: &str| which.is_empty() || which.split(',').any(|w| w == row);
-    for base in [5, 20, 40, 80] {
-        if on("1") {
-            let link = Link { mbps: 20.0, base: ms(base), aqm: linux_dualpi2(), queue: None };
-            show("1", &link, &[bulk(Prague, false, 0)], 5, 40);
-        }
-        if on("2") {
-            let link = Link { mbps: 20.0, base: ms(base), aqm: one_codel(true), queue: None };
-            show("2", &link, &[bulk(Cubic, true, 0)], 5, 40);
-        }
+fn prague_alone_fills_dualpi2_with_a_queue_of_its_step() {
+    for (base, rate, p50, p99) in [
+        (5, 19.1, 0.92, 1.87),
+        (20, 19.1, 0.82, 1.54),
+        (40, 18.9, 0.10, 1.93),
+        (80, 18.2, 0.0, 1.70),
+    ] {
+        let run = run(&link(20.0, base, dualpi2()), &[bulk(Prague, 0)], 5..40, 1);
+        let flow = &run.flows[0];
+        let mut results = Results::of(format!("X, DualPI2, 20 Mbit/s, {base} ms: Prague"));
+        results.near("rate", rate, flow.rate, 0.05);
+        results.add("wait p50", &number(p50), flow.queued(0.5), 0.0..=1.0);
+        results.add("wait p99", &number(p99), flow.queued(0.99), 0.0..=2.5);
+        results.add("sent again", "0", flow.retransmitted as f64, 0.0..=0.0);
+        assert!(flow.marked > 0);
+        results.check();
     }
-    if on("3") {
-        let link = Link { mbps: 100.0, base: ms(20), aqm: one_codel(true), queue: None };
-        show("3 shared", &link, &[bulk(Cubic, true, 0), bulk(Prague, false, 10)], 5, 40);
-        let link = Link { mbps: 100.0, base: ms(20), aqm: linux_dualpi2(), queue: None };
-        show("3 dual", &link, &[bulk(Cubic, false, 10), bulk(Prague, false, 0)], 5, 40);
+}
+
+/// X. Its `fq_codel_tst` is `fq_codel` with one queue, which reports waiting times. The longer the round trip, the
+/// longer the link is idle after a reduction to 0.7, so the queue falls.
+#[test]
+fn cubic_alone_has_a_queue_of_the_target_of_codel_which_falls_with_the_round_trip() {
+    let mut last = f64::INFINITY;
+    for (base, rate, p50, p99) in
+        [(5, 19.1, 5.77, 8.7), (20, 18.9, 2.85, 7.1), (40, 18.3, 1.31, 6.6), (80, 17.7, 0.39, 6.4)]
+    {
+        let run = run(&link(20.0, base, one_codel()), &[bulk(Cubic, 0)], 5..40, 1);
+        let flow = &run.flows[0];
+        let mut results =
+            Results::of(format!("X, one CoDel queue, 20 Mbit/s, {base} ms: CUBIC with ECN"));
+        results.near("rate", rate, flow.rate, 0.05);
+        results.add("wait p50", &number(p50), flow.queued(0.5), 0.0..=p50 + 1.0);
+        results.add("wait p99", &number(p99), flow.queued(0.99), 0.0..=12.0);
+        results.add("sent again", "0", flow.retransmitted as f64, 0.0..=0.0);
+        assert!(flow.queued(0.5) < last && flow.marked > 0);
+        last = flow.queued(0.5);
+        results.check();
     }
-    for (base, until) in [(20, 30), (80, 60), (160, 150)] {
-        if on("4") {
-            let link = Link { mbps: 50.0, base: ms(base), aqm: linux_dualpi2(), queue: None };
-            show("4", &link, &[bulk(Prague, false, 0)], 5, until);
-        }
+}
+
+/// X, 20 s of 40 s. CUBIC has ECN in the shared queue, and none beside Prague in `DualPI2`. RFC 9331, section 4.3.1, says
+/// 25 : 1 in the worst case of a shared queue.
+#[test]
+fn prague_takes_most_of_a_shared_queue_from_cubic_and_about_half_of_dualpi2() {
+    let shared = run(&link(100.0, 20, one_codel()), &[bulk(Cubic, 0), bulk(Prague, 0)], 5..20, 1);
+    let mut results = Results::of("X, one CoDel queue, 100 Mbit/s, 20 ms: CUBIC with ECN, Prague");
+    results.add("rate of CUBIC", "3.8", shared.flows[0].rate, 1.9..=7.6);
+    results.add("rate of Prague", "91.8", shared.flows[1].rate, 82.6..=95.6);
+    results.add("Prague / CUBIC", "24.2", shared.ratio(), 10.0..=f64::INFINITY);
+    results.check();
+    let cubic = Bulk { ecn: false, ..bulk(Cubic, 0) };
+    let dual = run(&link(100.0, 20, dualpi2()), &[cubic, bulk(Prague, 0)], 5..20, 1);
+    let mut results = Results::of("X, DualPI2, 100 Mbit/s, 20 ms: CUBIC, Prague");
+    results.add("rate of CUBIC", "25.5", dual.flows[0].rate, 19.1..=47.8);
+    results.add("rate of Prague", "70.2", dual.flows[1].rate, 47.8..=76.5);
+    results.add("Prague / CUBIC", "2.75", dual.ratio(), 1.0..=4.0);
+    results.check();
+}
+
+/// T. After slow start Prague grows by a packet in each round trip, which takes long at 160 ms. The longer round trip at
+/// a low rate is the delayed acknowledgement, which waits for a second packet.
+#[test]
+fn prague_alone_at_50_mbps_gets_less_the_longer_the_round_trip_is() {
+    let mut last = f64::INFINITY;
+    for (base, seconds, rate, p99) in
+        [(20, 10..30, 47.5, 1.3), (80, 10..60, 42.5, 1.2), (160, 20..60, 18.0, 1.7)]
+    {
+        let run = run(&link(50.0, base, dualpi2()), &[bulk(Prague, 0)], seconds, 1);
+        let flow = &run.flows[0];
+        let mut results = Results::of(format!("T, DualPI2, 50 Mbit/s, {base} ms: Prague"));
+        results.near("rate", rate, flow.rate, 0.1);
+        results.add("round trip p99", &number(p99), flow.round_trip(0.99), 0.0..=3.0);
+        results.add("sent again", "0", flow.retransmitted as f64, 0.0..=0.0);
+        assert!(flow.rate < last);
+        last = flow.rate;
+        results.check();
     }
-    if on("5") {
-        let link = Link { mbps: 5.0, base: ms(20), aqm: linux_dualpi2(), queue: None };
-        show("5", &link, &[bulk(Prague, false, 0)], 5, 30);
+}
+
+/// T. A packet takes 2.4 ms, so the step marks whatever waits for one.
+#[test]
+fn prague_alone_at_5_mbps_waits_for_single_packets() {
+    let run = run(&link(5.0, 20, dualpi2()), &[bulk(Prague, 0)], 5..30, 1);
+    let flow = &run.flows[0];
+    let mut results = Results::of("T, DualPI2, 5 Mbit/s, 20 ms: Prague");
+    results.add("rate", "4.34", flow.rate, 4.25..=5.0);
+    results.add("round trip p50", "4.7", flow.round_trip(0.5), 2.4..=7.3);
+    results.add("round trip p99", "7.8", flow.round_trip(0.99), 2.4..=10.0);
+    results.check();
+}
+
+/// T. A ping waits in the classic queue, with CUBIC. At 160 ms Prague still grows, by a packet in each round trip.
+#[test]
+fn cubic_and_prague_share_dualpi2() {
+    for (base, until, cubic, prague, expected, p50, p95) in [
+        (20, 40, 15.8, 32.6, 1.0..=3.0, 15.1, 19.8),
+        (80, 60, 23.2, 25.2, 0.75..=3.0, 12.6, 18.1),
+        (160, 60, 36.5, 11.2, 0.0..=1.0, 2.4, 18.3),
+    ] {
+        let both = [bulk(Cubic, 0), bulk(Prague, 10)];
+        let run = run(&link(50.0, base, dualpi2()), &both, 15..until, 1);
+        let mut results = Results::of(format!("T, DualPI2, 50 Mbit/s, {base} ms: CUBIC, Prague"));
+        results.near("rate of CUBIC", cubic, run.flows[0].rate, 0.25);
+        results.near("rate of Prague", prague, run.flows[1].rate, 0.25);
+        results.add("Prague / CUBIC", &number(prague / cubic), run.ratio(), expected);
+        results.add("ping p50", &number(p50), run.ping(0.5), 0.0..=p50 + 3.0);
+        results.near("ping p95", p95, run.ping(0.95), 0.15);
+        results.check();
     }
-    for (base, until) in [(20, 40), (80, 60), (160, 180)] {
-        if on("6") {
-            let link = Link { mbps: 50.0, base: ms(base), aqm: linux_dualpi2(), queue: None };
-            show("6", &link, &[bulk(Cubic, false, 0), bulk(Prague, false, 10_000)], 15, until);
-        }
+}
+
+/// T. Mean of three runs, because PIE drops at random. Prague answers losses like `NewReno`.
+#[test]
+fn pie_keeps_two_flows_equal_and_pings_at_its_target() {
+    let both = [bulk(Cubic, 0), bulk(Prague, 10)];
+    let runs =
+        [1, 2, 3].map(|seed| run(&link(50.0, 20, Aqm::Pie(Pie::default())), &both, 15..40, seed));
+    let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / 3.0;
+    let rates = [0, 1].map(|flow| mean(&|run| run.flows[flow].rate));
+    let mut results = Results::of("T, PIE, 50 Mbit/s, 20 ms: CUBIC, Prague");
+    results.near("rate of CUBIC", 24.6, rates[0], 0.15);
+    results.near("rate of Prague", 24.1, rates[1], 0.15);
+    results.add("Prague / CUBIC", "0.98", rates[1] / rates[0], 0.8..=1.25);
+    results.add("ping p50", "15.8", mean(&|run| run.ping(0.5)), 10.0..=20.0);
+    results.near("ping p95", 23.1, mean(&|run| run.ping(0.95)), 0.15);
+    results.check();
+}
+
+/// T, whose Prague found out that the queue is a classic one and behaved like CUBIC; ours does not, so two CUBIC stand
+/// in. Without that, H measured 20 to 29 : 1.
+#[test]
+fn codel_keeps_pings_at_its_target_and_prague_starves_cubic() {
+    let two = [bulk(Cubic, 0), bulk(Cubic, 10)];
+    let equal = run(&link(50.0, 20, one_codel()), &two, 15..40, 1);
+    let mut results = Results::of("T, one CoDel queue, 50 Mbit/s, 20 ms: two CUBIC with ECN");
+    results.add("rate of both", "48.2", equal.flows[0].rate + equal.flows[1].rate, 45.8..=48.2);
+    results.add("second / first", "1.42", equal.ratio(), 0.7..=1.43);
+    results.add("ping p50", "4.9", equal.ping(0.5), 4.0..=7.0);
+    results.add("ping p95", "6.7", equal.ping(0.95), 4.0..=10.0);
+    results.check();
+    let both = [bulk(Cubic, 0), bulk(Prague, 10)];
+    let starved = run(&link(50.0, 20, one_codel()), &both, 15..40, 1);
+    let mut results = Results::of("H, one CoDel queue, 50 Mbit/s, 20 ms: CUBIC with ECN, Prague");
+    results.add("Prague / CUBIC", "20 to 29", starved.ratio(), 10.0..=40.0);
+    results.check();
+}
+
+/// T. The full queue of 1000 or 50 frames takes 242.2 or 12.1 ms. CUBIC halves neither of them for long: the 95th
+/// percentile of pings, with the base of 20 ms, is between 85 % and all of a full queue.
+#[test]
+fn pings_wait_for_a_nearly_full_drop_tail_queue() {
+    for (packets, cubic, prague, p50, p95) in
+        [(1_000, 36.0, 12.5, 216.0, 235.1), (50, 20.8, 26.9, 7.6, 11.1)]
+    {
+        let link = Link { queue: Some(QueueLimit::Packets(packets)), ..link(50.0, 20, None) };
+        let run = run(&link, &[bulk(Cubic, 0), bulk(Prague, 10)], 15..40, 1);
+        let full = packets as f64 * 0.242_24 + 20.0;
+        let mut results =
+            Results::of(format!("T, drop-tail of {packets}, 50 Mbit/s, 20 ms: CUBIC, Prague"));
+        results.near("rate of CUBIC", cubic, run.flows[0].rate, 0.3);
+        results.near("rate of Prague", prague, run.flows[1].rate, 0.3);
+        results.near("ping p50", p50, run.ping(0.5), 0.2);
+        results.add("ping p95", &number(p95), run.ping(0.95), 0.85 * full - 20.0..=full - 20.0);
+        results.check();
     }
-    if on("7") {
-        let link = Link { mbps: 50.0, base: ms(20), aqm: Some(Aqm::Pie(Pie::default())), queue: None };
-        show("7", &link, &[bulk(Cubic, false, 0), bulk(Prague, false, 10_000)], 15, 40);
-        show("7 cc", &link, &[bulk(Cubic, false, 0), bulk(Cubic, false, 10_000)], 15, 40);
+}
+
+/// P, with a transfer of 4 MB over 10 Mbit/s with a round trip of 20 ms, a queue of 20 ms and marks from 5 ms on. The
+/// bounds are of its peak round trip, above the base.
+#[test]
+fn prague_loses_less_than_a_third_of_reno_at_a_short_queue() {
+    let step = Step { threshold_ns: Time::from_millis(5), only_ect1: true };
+    let queue = Some(QueueLimit::Time(Time::from_millis(20)));
+    let [prague, reno] =
+        [(Prague, Some(Aqm::Step(step))), (NewReno, None)].map(|(algorithm, aqm)| {
+            let flow = Bulk { ecn: false, ..bulk(algorithm, 0) };
+            run(&Link { queue, ..link(10.0, 20, aqm) }, &[flow], 0..4, 1)
+        });
+    let [lost_prague, lost_reno] = [&prague, &reno].map(|run| run.flows[0].retransmitted as f64);
+    let mut results = Results::of("P, marks from 5 ms, 10 Mbit/s, 20 ms: Prague");
+    results.add("sent again", "5", lost_prague, 0.0..=lost_reno / 3.0);
+    results.add("round trip at most", "6", prague.flows[0].round_trip(1.0), 5.0..=10.0);
+    results.check();
+    let mut results = Results::of("P, drop-tail of 20 ms, 10 Mbit/s, 20 ms: NewReno");
+    results.near("sent again", 35.0, lost_reno, 0.5);
+    results.near("round trip at most", 25.0, reno.flows[0].round_trip(1.0), 0.2);
+    results.check();
+}
+
+/// H. CUBIC's queue runs empty for a moment after a reduction at this short round trip, so it gets a little less. Two
+/// equal flows differ by less than 2 %.
+#[test]
+fn fq_codel_gives_two_flows_the_same_rate() {
+    let fq_codel = || Aqm::FqCodel(FqCodel::default());
+    let two = [bulk(Cubic, 0), Bulk { start: Time::from_millis(100), ..bulk(Cubic, 0) }];
+    let equal = run(&link(50.0, 20, fq_codel()), &two, 5..20, 1);
+    let mut results = Results::of("H, fq_codel, 50 Mbit/s, 20 ms: two CUBIC with ECN");
+    results.add("second / first", "", equal.ratio(), 0.98..=1.02);
+    results.check();
+    let both = [bulk(Cubic, 0), bulk(Prague, 0)];
+    let run = run(&link(50.0, 20, fq_codel()), &both, 5..20, 1);
+    let mut results = Results::of("H, fq_codel, 50 Mbit/s, 20 ms: CUBIC with ECN, Prague");
+    results.near("rate of CUBIC", 23.5, run.flows[0].rate, 0.02);
+    results.near("rate of Prague", 23.8, run.flows[1].rate, 0.02);
+    results.check();
+}
+
+/// By the laws of both, 1.22 / sqrt(p_C) and 2 / p_CL, with p_CL = 2 sqrt(p_C) and 15 ms in the classic queue. That is
+/// arithmetic, not a measurement.
+#[test]
+fn reno_and_prague_share_dualpi2_as_their_laws_say() {
+    for (mbps, base, reno, prague, marks) in
+        [(10.0, 20, 4.7, 5.3, 18.0), (10.0, 50, 4.8, 5.2, 9.3), (20.0, 20, 9.3, 10.7, 9.0)]
+    {
+        let flows = [Bulk { ecn: false, ..bulk(NewReno, 0) }, bulk(Prague, 0)];
+        let run = run(&link(mbps, base, dualpi2()), &flows, 20..100, 1);
+        let marked = &run.flows[1];
+        let share = marked.marked as f64 / marked.queued.len() as f64 * 100.0;
+        let mut results =
+            Results::of(format!("laws, DualPI2, {mbps} Mbit/s, {base} ms: NewReno, Prague"));
+        results.near("rate of NewReno", reno, run.flows[0].rate, 0.25);
+        results.near("rate of Prague", prague, marked.rate, 0.25);
+        results.near("marks of Prague in %", marks, share, 0.25);
+        results.check();
     }
-    if on("8") {
-        let link = Link { mbps: 50.0, base: ms(20), aqm: one_codel(true), queue: None };
-        show("8 prague", &link, &[bulk(Cubic, true, 0), bulk(Prague, false, 10_000)], 15, 40);
-        show("8 cc", &link, &[bulk(Cubic, true, 0), bulk(Cubic, true, 10_000)], 15, 40);
-        show("8 cr", &link, &[bulk(Cubic, true, 0), bulk(NewReno, true, 10_000)], 15, 40);
-    }
-    if on("9") {
-        for n in [1000, 50] {
-            let link = Link { mbps: 50.0, base: ms(20), aqm: None, queue: Some(QueueLimit::Packets(n)) };
-            show("9", &link, &[bulk(Cubic, true, 0), bulk(Prague, false, 10_000)], 15, 40);
-        }
-    }
-    if on("17") {
-        for (a, aqm) in [(Prague, Some(Aqm::Step(Step { threshold_ns: ms(5), only_ect1: true }))), (NewReno, None)] {
-            let link = Link { mbps: 10.0, base: ms(20), aqm, queue: Some(QueueLimit::Time(ms(20))) };
-            show("17 full 4 s", &link, &[bulk(a, false, 0)], 0, 4);
-        }
-    }
-    if on("h") {
-        let link = Link { mbps: 50.0, base: ms(20), aqm: Some(Aqm::FqCodel(FqCodel::default())), queue: None };
-        show("h fq", &link, &[bulk(Cubic, true, 0), bulk(Prague, false, 0)], 10, 40);
-        show("h fq cc", &link, &[bulk(Cubic, true, 0), bulk(Cubic, true, 100)], 10, 40);
-        for (mbps, base) in [(10.0, 20), (10.0, 50), (20.0, 20)] {
-            let step = Time::from_micros((2.0 * 1514.0 * 8.0 / mbps) as u64).max(ms(1));
-            let aqm = Some(Aqm::DualPi2(DualPi2 { step_min_ns: step, step_max_ns: step, ..DualPi2::default() }));
-            let link = Link { mbps, base: ms(base), aqm, queue: None };
-            show("h reno 2mtu", &link, &[bulk(NewReno, false, 0), bulk(Prague, false, 0)], 20, 120);
-            let link = Link { mbps, base: ms(base), aqm: linux_dualpi2(), queue: None };
-            show("h reno", &link, &[bulk(NewReno, false, 0), bulk(Prague, false, 0)], 20, 120);
-        }
-    }
-    if on("step") {
-        for us in [1_000, 1_300, 2_400] {
-            for a in [Prague, Algorithm::Dctcp] {
-            let link = Link { mbps: 10.0, base: ms(25), aqm: Some(Aqm::Step(Step { threshold_ns: Time::from_micros(us), only_ect1: false })), queue: None };
-            show(&format!("step {us} {a:?}"), &link, &[bulk(a, false, 0)], 5, 40);
-            }
-        }
-    }
-    let _ = Codel::default();
 }
