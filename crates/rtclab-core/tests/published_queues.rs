@@ -8,6 +8,7 @@
 //!   data, `*.flent.gz`, over the seconds after the start of the first flow that a test runs too. The second of two flows
 //!   starts after 10 s. CUBIC asks for ECN (`tcp_ecn = 3`).
 //! - H: heistp/l4s-tests e21cd91, 2021: as T.
+//! - O: L4STeam/l4steam.github.io 43b12da, `overload-results`: unresponsive traffic through queues of Linux.
 //! - P: private-octopus/picoquic, `l4s_test.c`, pull request 1378: a simulation.
 //!
 //! All but P shaped by HTB, which counts Ethernet headers, and sent single packets (TSO and GSO off). Their `DualPI2` marks
@@ -15,8 +16,8 @@
 
 use rtclab_core::ecn::Ecn;
 use rtclab_core::path::{
-    Aqm, Capacity, Delay, Departure, DualPi2, FqCodel, Packet, Path, PathConfig, Pie, QueueLimit,
-    Step,
+    Aqm, Capacity, Delay, Departure, DropCause, DualPi2, FqCodel, Packet, Path, PathConfig, Pie,
+    QueueLimit, Step,
 };
 use rtclab_core::tcp::Algorithm::{Cubic, Dctcp, NewReno, Prague};
 use rtclab_core::tcp::{Algorithm, Segment, SegmentKind, SenderConfig, TcpReceiver, TcpSender};
@@ -558,6 +559,36 @@ fn fq_codel_gives_two_flows_the_same_rate() {
     results.check();
 }
 
+/// O: `fq_codel flows 1` of 100 Mbit/s with 200 Mbit/s that do not react drops more than half only after 100 s. A tenth of
+/// rates, limit and time here: each excess packet, 825 in a second, is dropped by `CoDel` or at the limit and adds one to
+/// its count n. Drops in a second are 10 sqrt(n), which is 825 after 8.3 s and 1.2 s in which the queue fills. `CoDel`
+/// alone, which counts only its own drops, takes twice as long.
+#[test]
+fn one_codel_queue_needs_long_to_drop_half_of_twice_the_capacity() {
+    let limit = Some(QueueLimit::Packets(1_024));
+    let mut path = Link { queue: limit, ..link(10.0, 0, one_codel()) }.path(1);
+    let gap = Time(ETHERNET.1 * 8 * 1_000 / 20);
+    let (mut dropped, mut since, mut reached) = (0, Time::ZERO, None);
+    for number in 0..33_000 {
+        let now = gap * number;
+        path.handle_packet(now, Packet::new(Bytes(ETHERNET.0), Load::Ping(now)));
+        while let Some(departure) = path.poll(now) {
+            dropped +=
+                u64::from(matches!(departure, Departure::Dropped { cause: DropCause::Aqm, .. }));
+        }
+        if now - since >= Time::from_millis(500) {
+            if dropped * gap.0 >= (now - since).0 / 2 {
+                reached = reached.or(Some(now));
+            }
+            (dropped, since) = (0, now);
+        }
+    }
+    let reached = reached.map_or(f64::INFINITY, Time::as_secs_f64);
+    let mut results = Results::of("O, one CoDel queue, 100 Mbit/s: UDP of 200 Mbit/s");
+    results.add("seconds until half is dropped", "100", reached * 10.0, 50.0..=150.0);
+    results.check();
+}
+
 /// By the laws of both, 1.22 / sqrt(p_C) and 2 / p_CL, with p_CL = 2 sqrt(p_C) and 15 ms in the classic queue. That is
 /// arithmetic, not a measurement.
 #[test]
@@ -595,5 +626,24 @@ fn pairs_of_segments_need_a_step_of_two() {
         let run = run(&link(10.0, 25, Aqm::Step(step)), &[bulk(algorithm, 0)], 5..30, 1);
         let rate = run.flows[0].rate;
         assert!(expected.contains(&rate), "{algorithm:?} {step_us} us: {rate}");
+    }
+}
+
+/// `OpenNetLab/gym`, issue 21: more load never lowers delay or loss. A window is 1.22 / sqrt(p), so twice the flows with
+/// half of the window each lose four times the share, or less, because the queue gets fuller, which windows also hold.
+#[test]
+fn more_flows_lower_neither_delay_nor_loss_of_drop_tail() {
+    let link = Link { queue: Some(QueueLimit::Packets(50)), ..link(10.0, 40, None) };
+    let measured = [1, 2, 4, 8].map(|flows| {
+        let start = |flow| Bulk { start: Time::from_millis(130 * flow), ..bulk(NewReno, 0) };
+        let bulks: Vec<_> = (0..flows).map(start).collect();
+        let run = run(&link, &bulks, 10..60, 1);
+        let lost: u64 = run.flows.iter().map(|flow| flow.retransmitted).sum();
+        let arrived: usize = run.flows.iter().map(|flow| flow.queued.len()).sum();
+        (run.pings.iter().sum::<f64>() / run.pings.len() as f64, lost as f64 / arrived as f64)
+    });
+    for pair in measured.windows(2) {
+        let [(delay, loss), (more_delay, more_loss)] = [pair[0], pair[1]];
+        assert!(more_delay > delay && (2.0..=4.0).contains(&(more_loss / loss)), "{measured:?}");
     }
 }
