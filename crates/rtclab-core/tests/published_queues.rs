@@ -635,7 +635,7 @@ fn pairs_of_segments_need_a_step_of_two() {
 fn more_flows_lower_neither_delay_nor_loss_of_drop_tail() {
     let link = Link { queue: Some(QueueLimit::Packets(50)), ..link(10.0, 40, None) };
     let measured = [1, 2, 4, 8].map(|flows| {
-        let start = |flow| Bulk { start: Time::from_millis(130 * flow), ..bulk(NewReno, 0) };
+        let start = |flow: u64| Bulk { start: Time::from_millis(130 * flow), ..bulk(NewReno, 0) };
         let bulks: Vec<_> = (0..flows).map(start).collect();
         let run = run(&link, &bulks, 10..60, 1);
         let lost: u64 = run.flows.iter().map(|flow| flow.retransmitted).sum();
