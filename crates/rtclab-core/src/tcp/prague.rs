@@ -12,9 +12,8 @@ use crate::units::Time;
 
 /// Shorter round trips grow the window as slowly as one of this length (RFC 9331, section 4.3).
 const VIRTUAL_RTT: Time = Time::from_millis(25);
-/// Burst of the pacer (RFC 9331, section 4.3), at least [`MIN_BURST`] segments.
+/// Burst of the pacer (RFC 9331, section 4.3), at least one segment.
 const BURST_S: f64 = 250e-6;
-const MIN_BURST: u32 = 2;
 /// Pacing rate in slow start, relative to the window per round trip.
 const SLOW_START_PACING: f64 = 2.0;
 /// Lower bound of the round trip, which keeps the pacing rate finite.
@@ -125,7 +124,7 @@ impl CongestionControl for Prague {
     }
 
     fn burst(&self, rate: f64) -> u32 {
-        ((rate * BURST_S) as u32).max(MIN_BURST)
+        ((rate * BURST_S) as u32).max(1)
     }
 }
 
@@ -198,10 +197,10 @@ mod tests {
         prague.on_ack(&ack(0, 1, 1, 50), &mut steady(20));
         // Halved by the first mark.
         assert_eq!(prague.pacing_rate(), Some(200.0));
-        // 250 us: two segments up to 12 000 a second.
+        // 250 us: one segment below 8 000 a second.
         assert_eq!(
-            [200.0, 11_999.0, 12_000.0, 16_000.0].map(|rate| prague.burst(rate)),
-            [2, 2, 3, 4]
+            [200.0, 7_999.0, 8_000.0, 12_000.0].map(|rate| prague.burst(rate)),
+            [1, 1, 2, 3]
         );
     }
 }
