@@ -392,8 +392,8 @@ fn cubic_alone_has_a_queue_of_the_target_of_codel_which_falls_with_the_round_tri
     }
 }
 
-/// X, the seconds 5 to 15. CUBIC has ECN in the shared queue, and none beside Prague in `DualPI2`. RFC 9331, section 4.3.1, says
-/// 25 : 1 in the worst case of a shared queue.
+/// X, the seconds 5 to 15. CUBIC has ECN in the shared queue, and none beside Prague in `DualPI2`. RFC 9331, section
+/// 4.3.1, says 25 : 1 in the worst case of a shared queue.
 #[test]
 fn prague_takes_most_of_a_shared_queue_from_cubic_and_about_half_of_dualpi2() {
     let shared = run(&link(100.0, 20, one_codel()), &[bulk(Cubic, 0), bulk(Prague, 0)], 5..15, 1);
