@@ -109,7 +109,7 @@ def _converged_s(rates: Samples, begin_s: float, end_s: float) -> float:
     whole = rates.chosen((rates.at_s - 0.5 >= begin_s) & (rates.at_s + 0.5 <= end_s))
     level = _level(rates, begin_s, end_s)
     near = np.abs(whole.values - level) <= BAND * level
-    for index, at_s in enumerate(whole.at_s):
+    for index, at_s in enumerate(whole.at_s[: 1 - HELD_S]):
         if near[index : index + HELD_S].all():
             return float(at_s - 0.5 - begin_s)
     return end_s - begin_s

@@ -33,3 +33,38 @@ impl Options<'_> {
 pub(crate) const fn switch(name: &'static str, meaning: &'static str) -> OptionSpec {
     OptionSpec { name, meaning, bounds: (0.0, 1.0) }
 }
+
+/// An option of an algorithm with a configuration of type `C`, and what it changes there.
+pub(crate) type Setting<C> = (OptionSpec, fn(&mut C, f64));
+
+/// An option that is a number in the unit of its name. Its meaning ends with the default of its source.
+pub(crate) const fn number<C>(
+    name: &'static str,
+    meaning: &'static str,
+    bounds: (f64, f64),
+    apply: fn(&mut C, f64),
+) -> Setting<C> {
+    (OptionSpec { name, meaning, bounds }, apply)
+}
+
+/// The default configuration with the options that are given.
+pub(crate) fn configured<C: Default>(settings: &[Setting<C>], options: Options<'_>) -> C {
+    let mut config = C::default();
+    for (spec, apply) in settings {
+        if let Some(value) = options.get(spec.name) {
+            apply(&mut config, value);
+        }
+    }
+    config
+}
+
+/// The options of the first `N` settings.
+pub(crate) const fn specs<C, const N: usize>(settings: &[Setting<C>]) -> [OptionSpec; N] {
+    let mut options = [settings[0].0; N];
+    let mut i = 0;
+    while i < N {
+        options[i] = settings[i].0;
+        i += 1;
+    }
+    options
+}

@@ -16,7 +16,7 @@ SCREAM_TRIAL = "WebRTC-Bwe-ScreamV2/Enabled/"
 
 Source: libwebrtc, api/transport/goog_cc_factory.cc."""
 RFC_8888_TRIAL = "WebRTC-RFC8888CongestionControlFeedback/Enabled,offer:true/"
-"""Makes Chromium offer and accept feedback by RFC 8888, with which it sends its media as ECT(1).
+"""Makes Chromium offer and accept feedback by RFC 8888. With SCReAM it then sends its media as ECT(1).
 
 Source: libwebrtc, call/rtp_transport_controller_send.cc."""
 

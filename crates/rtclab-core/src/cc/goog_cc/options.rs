@@ -7,7 +7,7 @@ use super::probe_controller::ProbeConfig;
 use super::pushback::PushbackConfig;
 use super::send_side::SendSideConfig;
 use super::trendline::TrendlineConfig;
-use crate::cc::options::{OptionSpec, Options, switch};
+use crate::cc::options::{OptionSpec, Options, Setting, configured, number, specs, switch};
 
 /// Everything that an option may change.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,27 +48,8 @@ impl Default for GoogCcConfig {
 impl GoogCcConfig {
     /// libwebrtc's defaults with these options.
     pub(super) fn new(options: Options<'_>) -> Self {
-        let mut config = Self::default();
-        for (spec, apply) in SETTINGS {
-            if let Some(value) = options.get(spec.name) {
-                apply(&mut config, value);
-            }
-        }
-        config
+        configured(SETTINGS, options)
     }
-}
-
-/// An option and what it changes.
-type Setting = (OptionSpec, fn(&mut GoogCcConfig, f64));
-
-/// A number in the unit of its name; its meaning ends with libwebrtc's default.
-const fn number(
-    name: &'static str,
-    meaning: &'static str,
-    bounds: (f64, f64),
-    apply: fn(&mut GoogCcConfig, f64),
-) -> Setting {
-    (OptionSpec { name, meaning, bounds }, apply)
 }
 
 fn us(ms: f64) -> i64 {
@@ -95,7 +76,7 @@ fn branded(config: &mut GoogCcConfig, value: f64) {
 }
 
 /// `branded` comes first, so that other options change what it sets.
-const SETTINGS: &[Setting] = &[
+const SETTINGS: &[Setting<GoogCcConfig>] = &[
     (switch("branded", "probing as field trials of Chrome's own builds may configure it"), branded),
     number("trendline_window", "points of the trend line (20)", (2.0, 200.0), |c, v| {
         c.trendline.window = v as usize;
@@ -357,15 +338,7 @@ const SETTINGS: &[Setting] = &[
 ];
 
 /// All options.
-pub(crate) const OPTIONS: &[OptionSpec] = &{
-    let mut options = [SETTINGS[0].0; SETTINGS.len()];
-    let mut i = 0;
-    while i < options.len() {
-        options[i] = SETTINGS[i].0;
-        i += 1;
-    }
-    options
-};
+pub(crate) const OPTIONS: &[OptionSpec] = &specs::<_, { SETTINGS.len() }>(SETTINGS);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Options of `scream`: libwebrtc's parameters of the field trial `WebRTC-Bwe-ScreamV2` by name.
 
-use crate::cc::options::{OptionSpec, Options, switch};
+use crate::cc::options::{OptionSpec, Options, Setting, configured, number, specs, switch};
 use crate::cc::reals::{MS, SECOND};
 
 /// Everything that an option may change. Times are in microseconds, sizes in bytes.
@@ -93,33 +93,14 @@ impl Default for ScreamConfig {
 impl ScreamConfig {
     /// libwebrtc's defaults with these options.
     pub(super) fn new(options: Options<'_>) -> Self {
-        let mut config = Self::default();
-        for (spec, apply) in SETTINGS {
-            if let Some(value) = options.get(spec.name) {
-                apply(&mut config, value);
-            }
-        }
-        config
+        configured(SETTINGS, options)
     }
-}
-
-/// An option and what it changes.
-type Setting = (OptionSpec, fn(&mut ScreamConfig, f64));
-
-/// A number in the unit of its name; its meaning ends with libwebrtc's name and default.
-const fn number(
-    name: &'static str,
-    meaning: &'static str,
-    bounds: (f64, f64),
-    apply: fn(&mut ScreamConfig, f64),
-) -> Setting {
-    (OptionSpec { name, meaning, bounds }, apply)
 }
 
 /// Weight of a new value in an average.
 const GAIN: (f64, f64) = (0.001, 1.0);
 
-const SETTINGS: &[Setting] = &[
+const SETTINGS: &[Setting<ScreamConfig>] = &[
     number(
         "min_window_bytes",
         "least reference window, MinRefWindow (1000)",
@@ -336,15 +317,7 @@ const SETTINGS: &[Setting] = &[
 ];
 
 /// All options.
-pub(crate) const OPTIONS: &[OptionSpec] = &{
-    let mut options = [SETTINGS[0].0; SETTINGS.len()];
-    let mut i = 0;
-    while i < options.len() {
-        options[i] = SETTINGS[i].0;
-        i += 1;
-    }
-    options
-};
+pub(crate) const OPTIONS: &[OptionSpec] = &specs::<_, { SETTINGS.len() }>(SETTINGS);
 
 #[cfg(test)]
 mod tests {
