@@ -137,7 +137,7 @@ struct Second {
     media: (u64, u64),
     /// FEC packets sent and dropped.
     fec: (u64, u64),
-    /// ECN-capable packets sent, and those of them delivered.
+    /// Number of ECN-capable packets that were sent, and that were delivered.
     ect: (u64, u64),
     /// Packets delivered with a mark.
     marked: u64,

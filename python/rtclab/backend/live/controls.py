@@ -22,12 +22,12 @@ Source: libwebrtc, call/rtp_transport_controller_send.cc."""
 
 
 def uses_rfc_8888(control: CongestionControl) -> bool:
-    """Whether the feedback is that of RFC 8888: always with SCReAM, otherwise if the stack says so."""
+    """Whether the feedback follows RFC 8888: always with SCReAM, otherwise if the stack says so."""
     return control.name == "scream" or control.stack == RFC_8888_STACK
 
 
 def trials_of(scenario: Scenario, participant: str) -> str:
-    """The field trials of a participant's browser: those of its control, and those that the scenario adds.
+    """The field trials of a participant's browser, for its control and from the scenario.
 
     A trial that the scenario names itself is left to it.
     """

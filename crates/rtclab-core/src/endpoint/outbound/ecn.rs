@@ -7,7 +7,7 @@ use crate::stack::FeedbackKind;
 /// What reports have told about ECN on the path.
 ///
 /// The control says which codepoint it wants. The sender looks whether the path keeps it, and whether marks come back:
-/// only RFC 8888 reports codepoints, and who does not hear of marks must not ask for them (RFC 9331, section 4.1).
+/// only RFC 8888 reports codepoints, and a sender that hears of no marks must not ask for them (RFC 9331, section 4.1).
 /// A control that answers no marks, such as goog-cc, wants none, and then Chromium 156 sends none, also before the first
 /// report. Source: libwebrtc f3ae3eb, `rtp_transport_controller_send.cc`; it would begin again on another route of ICE,
 /// which no call here changes to.

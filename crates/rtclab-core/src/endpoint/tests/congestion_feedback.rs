@@ -175,7 +175,7 @@ fn media_have_the_codepoint_that_the_control_wants_from_the_first_packet_and_set
     }
 }
 
-/// Bob answers with the codepoint that he hears, which is that of alice's last packet.
+/// Bob answers with the codepoint of alice's last packet.
 #[test]
 fn rtcp_is_ect1_while_the_far_ends_rtp_is_ect1_or_marked() {
     for (way, expected) in [

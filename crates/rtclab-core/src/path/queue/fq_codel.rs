@@ -138,7 +138,7 @@ impl<P> FqCodelQueue<P> {
         self.bytes
     }
 
-    /// Removes all packets, those of each flow in order.
+    /// Removes all packets. Packets of one flow stay in order.
     pub(super) fn drain(&mut self) -> Vec<Waiting<P>> {
         self.flows.iter_mut().flat_map(|flow| flow.fifo.drain()).collect()
     }

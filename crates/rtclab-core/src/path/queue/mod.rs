@@ -108,7 +108,7 @@ impl<P> Managed<P> {
         true
     }
 
-    /// Removes all packets, those of each flow in order.
+    /// Removes all packets. Packets of one flow stay in order.
     fn drain(&mut self) -> Vec<Waiting<P>> {
         match self {
             Managed::Codel(queue) => queue.fifo.drain(),

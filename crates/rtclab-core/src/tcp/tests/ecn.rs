@@ -226,7 +226,7 @@ fn without_agreement_marks_are_not_echoed() {
     }
 }
 
-/// From its address to the other and back: the codepoint is that of the datagram.
+/// From its address to the other and back: they have the codepoint of the datagram.
 #[test]
 fn the_ends_of_cross_traffic_write_and_read_the_codepoint_of_datagrams() {
     let [near, far] = [0, 1].map(|port| Address { node: crate::network::NodeId(port), port });
