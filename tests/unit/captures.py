@@ -49,7 +49,7 @@ def speech(count: int, *, first_seq: int = 100, at_ms: float = 0.0, **options: i
 
 
 def coded(frames: Iterable[Frame], codepoint: int, every: int = 1) -> list[Frame]:
-    """The frames, of which the first and then every so many have this ECN codepoint."""
+    """The frames. The first and then every n-th have this ECN codepoint."""
     at = 14 + 1  # the byte after the first one of the IP header
 
     def one(index: int, frame: bytes) -> bytes:

@@ -136,7 +136,7 @@ def test_codepoints_and_marks_of_the_emulator_become_names() -> None:
 
 
 def seconds_of(**columns: list[Any]) -> dict[str, Any]:
-    """The only second of a flow with these packets, of which ``sent_ns`` are sent."""
+    """The only second of a flow with these packets. ``sent_ns`` says when they are sent."""
     count = len(next(iter(columns.values())))
     none = [None] * count
     known = {"sent_ns": [0] * count, "delivered_ns": none, "dropped_ns": none, "drop_cause": none} | columns

@@ -46,7 +46,7 @@ def test_zero_is_known_to_be_zero_and_unknown_has_no_value() -> None:
 
 
 def test_captures_know_marks_by_the_codepoints_and_no_drops_of_disciplines(tmp_path: Path) -> None:
-    # A hundred packets with ECT(1), of which 25 arrive with CE.
+    # A hundred packets with ECT(1). 25 of them arrive with CE.
     sent = coded(speech(100), 1)
     arrived = coded(later(sent, 50), 3, every=4)
     a, b = write_pcap(tmp_path / "a.pcap", sent), write_pcap(tmp_path / "b.pcap", arrived)

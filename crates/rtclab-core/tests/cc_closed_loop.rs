@@ -347,7 +347,7 @@ fn every_option_changes_the_result() {
         }
         seconds(&config)
     };
-    // Those of controls with feedback on packets have tests of their own, with the loops that they need.
+    // Controls with feedback on packets have tests of their own, with the loops that they need.
     let has_own = |name| ["goog-cc", "scream", "scream-rfc8298", "nada"].contains(&name);
     for algorithm in Catalogue::ours().algorithms().iter().filter(|known| !has_own(known.name)) {
         for option in algorithm.options {

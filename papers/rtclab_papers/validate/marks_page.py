@@ -47,7 +47,7 @@ def _page(stem: str, outcomes: Sequence[Outcome], rows: Path) -> Iterator[str]:
     yield "# SCReAM, and queues that mark: simulated against live"
     yield ""
     yield "How well does a simulation predict Chromium's own SCReAM, with feedback as in RFC 8888, behind"
-    yield "queues that mark packets, and goog-cc behind the queues of today?"
+    yield "queues that mark packets, and goog-cc behind current queues?"
     yield ""
     count = SIMULATED_REPEATS
     yield "Made by `rtclab validate --marks`. Each condition is a call of two people, drawn from the"

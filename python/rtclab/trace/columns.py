@@ -118,7 +118,7 @@ TABLES: dict[str, TableDescription] = {
                 _integer("ECN-capable packets sent, with ECT(0), ECT(1) or CE; null in logs of browsers")
             ),
             "ect_delivered_packets": _maybe(_integer("Packets delivered that were sent ECN-capable")),
-            "marked_packets": _maybe(_integer("Those of them that arrived with a mark on the way")),
+            "marked_packets": _maybe(_integer("The ones that arrived and were marked on the way")),
             "aqm_dropped_packets": _maybe(
                 _integer("Packets dropped because a queue signalled congestion; null if causes are not known")
             ),

@@ -159,6 +159,11 @@ impl Controller for ScreamV2 {
         self.changed_by_sending
     }
 
+    /// libwebrtc f3ae3eb62e, `scream_network_controller.cc`, CreateUpdate: the loss of its estimate stays zero.
+    fn passes_loss_on(&self) -> bool {
+        false
+    }
+
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
         match feedback {
             Feedback::Packets { reports, in_flight, .. } => {

@@ -203,7 +203,7 @@ mod tests {
         (0..).map(|index| stream.begin_seq.wrapping_add(index)).zip(ecn).collect()
     }
 
-    /// When reports leave if packets arrive every millisecond for 200 ms, of which some have the marker bit.
+    /// When reports leave if packets arrive every millisecond for 200 ms, and some have the marker bit.
     fn reports(has_marker: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut log = CongestionLog::default();
         let mut times = Vec::new();

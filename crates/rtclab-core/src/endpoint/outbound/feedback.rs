@@ -42,6 +42,7 @@ impl SendingHalf {
         self.apply_decision(now)?;
         if let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback
             && expected > 0
+            && self.controller.passes_loss_on()
         {
             match self.stack.rtcp {
                 RtcpSchedule::PerMedia => {

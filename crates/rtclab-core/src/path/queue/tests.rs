@@ -276,7 +276,7 @@ fn on_a_slow_link_codel_settles_at_some_packet_times_and_not_at_its_target() {
     let outs = run(link(1, Aqm::Codel(Codel::default())), load);
     let queued = mean_queued(&outs, Time::from_secs(60));
     assert!((12.0..36.0).contains(&queued), "{queued} ms");
-    // 5 % too many, of which all are dropped, and no more: the link is never idle.
+    // 5 % too many. All of them are dropped and no more: the link is never idle.
     near(aqm_share(&outs, Time::from_secs(60)), 0.05 / 1.05, 0.005, "drops");
 }
 

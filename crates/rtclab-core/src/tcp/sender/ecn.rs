@@ -87,7 +87,7 @@ impl SenderEcn {
             EcnUse::Accurate(_) => {
                 let counted = ack.ecn.marks_since(self.ace);
                 self.ace = ack.ecn;
-                // If so many acknowledgements were lost that the counter has gone round, these are too few. Linux counts
+                // If the counter has gone round, because many acknowledgements were lost, these are too few. Linux counts
                 // in this way with `tcp_ecn_unsafe_cep`, which the authors of Prague advise.
                 counted.min(delivered)
             }
@@ -119,7 +119,7 @@ mod tests {
             // Not more than arrived; and the field is where it is.
             (7, 3, 3),
             (7, 2, 0),
-            // Back by one is seven forward, of which there can be two.
+            // Back by one is seven forward, and there can be two.
             (6, 2, 2),
             (7, 7, 1),
             // Nothing has arrived: it may be old.

@@ -106,7 +106,7 @@ fn echoes_reduce_the_window_once_per_round_trip_and_the_next_new_segment_says_so
     let ms = Time::from_millis;
     let (mut sender, _) = answered(Algorithm::NewReno, true, 0b001);
     while sender.poll(ROUND).is_some() {}
-    // The window has doubled for no segment yet: 10 segments, of which half is 5.
+    // The window has doubled for no segment yet: 10 segments, and half of 10 is 5.
     let mut sent = Vec::new();
     for (at, number) in [(200, 2), (201, 4), (202, 6), (203, 8), (204, 10)] {
         sender.handle_segment(ms(at), &ack_with(ms(at), number, EcnFlags::ECHO));
