@@ -358,27 +358,30 @@ print(sent, last - begin)
 """
 
 
-def bench_emulator(duration_s: float = 10.0) -> dict[str, float]:
+def bench_emulator(duration_s: float = 10.0, aqm: str | None = None) -> dict[str, float]:
     """Sends 110 Mbit/s of 1200-byte packets over a link of 100 Mbit/s and 25 ms, and returns figures.
+
+    The queue is drop-tail, or has a discipline such as ``dualpi2`` with its defaults.
 
     ``delivered_rate_error`` is relative to the configured capacity, over frames written after the first
     second. ``added_delay_*`` is the real minus the logical departure time.
     """
-    return run_in_lab("rtclab.backend.live.link:bench_session", {"duration_s": duration_s})
+    return run_in_lab("rtclab.backend.live.link:bench_session", {"duration_s": duration_s, "aqm": aqm})
 
 
 def bench_session(argument: Json, _emit: Emit) -> Json:
     """The part of :func:`bench_emulator` that runs in the lab."""
-    summary, counts = flood(argument["duration_s"])
+    summary, counts = flood(argument["duration_s"], argument["aqm"])
     return _bench_figures(summary) | counts
 
 
-def flood(duration_s: float) -> tuple[Json, Json]:
+def flood(duration_s: float, aqm: str | None = None) -> tuple[Json, Json]:
     """Sends the flood, in the lab. Returns the emulator's summary and the counts of sender and receiver."""
     path = {
         "capacity": {"kind": "constant", "bps": BENCH_CAPACITY_BPS},
         "queue": {"kind": "time", "limit": BENCH_QUEUE_NS},
         "delay": {"kind": "constant", "ns": BENCH_DELAY_NS},
+        **({} if aqm is None else {"aqm": {"kind": aqm}}),
     }
     emulator = _start_emulator(link_network(path, path, seed=1))
     packets_per_s = BENCH_OFFERED_BPS / 8 / BENCH_PACKET_BYTES

@@ -97,11 +97,11 @@ fn chrome_27_sends_a_remb_with_the_next_report() {
 fn chrome_52_reports_on_what_it_receives_once_a_second_in_separate_receiver_reports() {
     let pair = call("chrome-52", &[]);
     assert_eq!(kinds(&pair), ["RR1+SDES", "SR0+SDES"]);
-    assert_varied_and_late(&times(&pair, "SR0+SDES"), AT_ONE_MBPS, PERIOD + LEEWAY);
+    assert_varied(&times(&pair, "SR0+SDES"), AT_ONE_MBPS);
     let second = Time::from_secs(1);
     let receiver: Vec<Time> =
         times(&pair, "RR1+SDES").into_iter().filter(|t| *t > second).collect();
-    assert_varied_and_late(&receiver, second, PERIOD + LEEWAY);
+    assert_varied(&receiver, second);
 }
 
 #[test]
@@ -151,8 +151,10 @@ fn audio_alone_is_reported_every_five_seconds_in_every_era() {
         for packets in expected {
             let times = times(&pair, packets);
             let first = times[0].saturating_sub(DELAY * 6);
-            assert!(first.saturating_sub(Time::from_millis(2_500)) <= DELAY, "{name}: {first}");
-            assert_varied(&times, Time::from_secs(5));
+            let late = if name == "chrome-156" { PERIOD + LEEWAY } else { Time::ZERO };
+            let after = first.saturating_sub(Time::from_millis(2_500));
+            assert!(after <= DELAY + late, "{name}: {first}");
+            assert_varied_and_late(&times, Time::from_secs(5), late);
         }
     }
 }
@@ -271,7 +273,8 @@ fn chrome_156_sends_transport_wide_feedback_every_62_to_266_ms_and_receiver_repo
 }
 
 /// Transport-wide feedback leaves at points of the grid. A timer that is exact would miss the 8 ms after them every
-/// other time. About 14 of 83 sender reports are due in the 12 ms or so before a frame, and leave with it.
+/// other time. Of 83 sender reports some 20 are due in the 8 ms or so before a frame, and leave with it, unless the
+/// frame then waits in the pacer.
 #[test]
 fn in_chrome_156_reports_leave_within_8_ms_of_the_grid_or_before_a_frame() {
     let pair = call("chrome-156", &[]);
@@ -281,16 +284,16 @@ fn in_chrome_156_reports_leave_within_8_ms_of_the_grid_or_before_a_frame() {
     assert!(received.len() > 20 && received.iter().all(|at| lateness(*at) <= LEEWAY));
     assert!(received.iter().any(|at| lateness(*at) > Time::ZERO));
     let sent: Vec<&Sent> = pair.sent_by(BOB).collect();
-    let mut with_frame = 0;
+    let (mut with_frame, mut others) = (0, 0);
     for (index, report) in sent.iter().enumerate().filter(|(_, one)| names(one) == "SR0+SDES") {
         let next = sent.get(index + 1).filter(|next| next.at == report.at);
         let is_first = next
             .and_then(|next| next.rtp())
             .is_some_and(|rtp| matches!(&rtp.payload, RtpPayload::Video(part) if part.first));
         with_frame += usize::from(is_first);
-        assert!(is_first || lateness(report.at) <= LEEWAY, "{:?}", report.at);
+        others += usize::from(!is_first && lateness(report.at) > LEEWAY);
     }
-    assert!((5..=40).contains(&with_frame), "{with_frame}");
+    assert!((5..=40).contains(&with_frame) && others <= 3, "{with_frame} and {others}");
 }
 
 /// Requests for packets that each side of a call with chrome-156 sent, as kinds of packets. Every twentieth packet of
