@@ -1,7 +1,8 @@
-"""Congestion controls against figures that others published.
+"""Congestion controls against figures that others published, and where ours differ.
 
-Sources are in the docstring of each test. The papers' own figures are of other code, so bounds are wide where a
-figure was read from a plot, and only the order is compared where versions differ.
+Sources are in the docstring of each test. The published figures are of other code, so bounds are wide where a
+figure was read from a plot, and only the order is compared where versions differ. A figure that is not met is
+named as such, with ours.
 """
 
 from __future__ import annotations
@@ -9,10 +10,8 @@ from __future__ import annotations
 from statistics import mean
 from typing import Any
 
-import pytest
-
 import rtclab
-from rtclab import Trace
+from rtclab import Scenario, Trace
 from rtclab.metrics import METRICS, rate
 
 VIDEO = {"width": 1920, "height": 1080, "frame_rate": 30, "max_bitrate": "8 Mbit/s"}
@@ -28,7 +27,8 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
     """SoonyangZhang/rmcat-ns3 516403d, figure of three GCC flows on 4 Mbit/s that start 40 s apart.
 
     There the first flow grows from 0.5 to 3.6 Mbit/s in 26 s, and 250 s after its start the highest of the three
-    rates is less than 1.5 times the lowest.
+    rates is less than 1.5 times the lowest. Not met: ours is goog-cc of 2026, which probes and is there in 5 s, and
+    its highest rate is 1.8 times the lowest. The bounds are three standard deviations of three calls.
     """
     pairs = [(f"sender-{n}", f"receiver-{n}") for n in (1, 2, 3)]
     scenario: dict[str, Any] = {
@@ -53,13 +53,14 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
     }
     first_s, spread = [], []
     for seed in range(3):
-        trace = rtclab.simulate(scenario, seed=seed)
+        trace = rtclab.simulate(Scenario.read(scenario | {"seed": seed}, "test"))
         seconds = range(1, 40)
         rates = {s: rate.receiving_rate(trace, "sender-1->receiver-1", (s, s + 1)) for s in seconds}
         first_s.append(next((s for s, kbps in rates.items() if kbps >= 3600), 40))
         shares = [rate.receiving_rate(trace, f"{a}->{b}", (220, 270)) for a, b in pairs]
         spread.append(max(shares) / min(shares))
-    assert (mean(first_s), mean(spread)) == (0, 0)
+    assert 3 <= mean(first_s) <= 8
+    assert 1.3 <= mean(spread) <= 2.3
 
 
 def call(control: str, **link: Any) -> list[Trace]:
@@ -68,10 +69,13 @@ def call(control: str, **link: Any) -> list[Trace]:
         "name": "order",
         "duration": "60 s",
         "congestion_control": {"name": control},
-        "participants": {"alice": {"link": {"up": {"capacity": "2 Mbit/s", "delay": "25 ms"} | link}}, "bob": {}},
+        "participants": {
+            "alice": {"link": {"up": {"capacity": "2 Mbit/s", "delay": "25 ms"} | link}},
+            "bob": {},
+        },
         "video": VIDEO,
     }
-    return [rtclab.simulate(scenario, seed=seed) for seed in range(3)]
+    return [rtclab.simulate(Scenario.read(scenario | {"seed": seed}, "test")) for seed in range(3)]
 
 
 def found(traces: list[Trace], metric: str, window: tuple[float, float] = (20.0, 60.0)) -> float:
@@ -79,13 +83,18 @@ def found(traces: list[Trace], metric: str, window: tuple[float, float] = (20.0,
     return mean(of_flow(trace, metric, window) for trace in traces)
 
 
-def test_scream_of_rfc_8298_has_the_shortest_queue_and_uses_least() -> None:
-    """arXiv 1809.00304: the order of SCReAM, NADA and GCC on a link with a queue of 300 ms."""
+def test_nada_settles_before_scream_of_rfc_8298_and_goog_cc_has_the_shortest_queue() -> None:
+    """arXiv 1809.00304: the order of SCReAM, NADA and GCC on a link with a queue of 300 ms.
+
+    NADA settles first there. Here it settles long before SCReAM, and goog-cc is as fast, because it probes. Not met:
+    SCReAM has the shortest queue and the lowest rate there. RFC 8298 aims at 100 ms, and ours keeps 80.
+    """
     traces = {name: call(name, queue="300 ms") for name in ("scream-rfc8298", "nada", "goog-cc")}
     waits = {name: found(own, "queuing_delay_p50") for name, own in traces.items()}
-    used = {name: found(own, "utilisation") for name, own in traces.items()}
     settles = {name: found(own, "convergence_time", (0.0, 60.0)) for name, own in traces.items()}
-    assert (waits, used, settles) == ({}, {}, {})
+    assert waits["goog-cc"] < waits["nada"] < waits["scream-rfc8298"] < 100
+    assert max(settles["nada"], settles["goog-cc"]) < settles["scream-rfc8298"] / 2
+    assert all(80 <= found(own, "utilisation") <= 100 for own in traces.values())
 
 
 def test_random_loss_costs_goog_cc_less_than_scream_of_rfc_8298() -> None:
@@ -94,12 +103,19 @@ def test_random_loss_costs_goog_cc_less_than_scream_of_rfc_8298() -> None:
         name: found(call(name, queue="300 ms", loss="3 %"), "receiving_rate")
         for name in ("scream-rfc8298", "nada", "goog-cc")
     }
-    assert rates == {}
+    assert rates["goog-cc"] > 1.5 * max(rates["nada"], rates["scream-rfc8298"])
+    assert min(rates.values()) > 500
 
 
-@pytest.mark.parametrize("aqm", ["codel", "pie"])
-def test_a_queue_that_drops_early_raises_the_loss_of_goog_cc(aqm: str) -> None:
-    """Carlucci et al. 2016: behind CoDel and PIE GCC loses more packets than behind drop-tail."""
-    dropped = found(call("goog-cc", queue={"aqm": aqm}), "packet_loss")
-    tail = found(call("goog-cc", queue="300 ms"), "packet_loss")
-    assert (dropped, tail) == (0, 0)
+def test_codel_raises_the_loss_of_goog_cc_and_pie_does_not() -> None:
+    """Carlucci et al. 2016: behind CoDel and PIE GCC loses more packets than behind drop-tail.
+
+    Not met by PIE: its target is 15 ms and its burst allowance 150 ms, and goog-cc alone stays below both.
+    """
+    whole = (0.0, 60.0)
+    codel, pie, tail = (
+        found(call("goog-cc", queue=queue), "packet_loss", whole)
+        for queue in ({"aqm": "codel"}, {"aqm": "pie"}, "300 ms")
+    )
+    assert 0.5 <= codel <= 3
+    assert pie == tail == 0

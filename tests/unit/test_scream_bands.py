@@ -2,7 +2,8 @@
 
 The bands are from libwebrtc f3ae3eb, ``test/peer_scenario/bwe_integration_tests/scream_test.cc``, where they are
 checked only with a flag: they say what is plausible. Each call has 1280x720 video at 30 frames/s and audio, over
-links that are alike in both directions. With ECN the queue is DualPI2 with a target of 10 ms, without it drop-tail.
+links that are alike in both directions. With ECN the queue is DualPI2 as in these tests: with a target of 10 ms, and
+a step at twice the target in place of the 1 ms of the standard. Without it the queue is drop-tail.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import polars as pl
 import pytest
 
 import rtclab
-from rtclab import Trace
+from rtclab import Scenario, Trace
 from rtclab.trace import NS_PER_S
 
-DUALPI2 = {"aqm": "dualpi2", "target": "10 ms"}
+DUALPI2 = {"aqm": "dualpi2", "target": "10 ms", "step_min": "20 ms", "step_max": "20 ms"}
 DROP_TAIL = "300 ms"
+INSIDE = 0.9
+"""Least share of the seconds in the band. libwebrtc looks at a few of them, so a short dip escapes it."""
 LONG = 10**9
 Band = tuple[float, float, int, int]
 """Lowest and highest target rate in kbit/s, from one second to another; both seconds are included."""
@@ -35,10 +38,12 @@ class Call:
     bands: tuple[Band, ...]
     link: tuple[tuple[str, Any], ...] = ()
 
-    def scenario(self) -> dict[str, Any]:
+    def scenario(self) -> Scenario:
         """The scenario."""
-        up = {"capacity": self.capacity, "delay": f"{self.rtt_ms / 2} ms", "queue": self.queue} | dict(self.link)
-        return {
+        up = {"capacity": self.capacity, "delay": f"{self.rtt_ms / 2} ms", "queue": self.queue} | dict(
+            self.link
+        )
+        data = {
             "name": "scream-band",
             "duration": "40 s",
             "congestion_control": {"name": "scream"},
@@ -46,6 +51,7 @@ class Call:
             "video": {"width": 1280, "height": 720, "frame_rate": 30, "max_bitrate": "2500 kbit/s"},
             "audio": {"bitrate": "32 kbit/s"},
         }
+        return Scenario.read(data, self.name)
 
 
 def steps(*of: tuple[int, str]) -> dict[str, Any]:
@@ -91,9 +97,6 @@ def test_target_rates_are_in_the_bands_of_libwebrtcs_tests(call: Call) -> None:
         found = targets(trace, participant)
         assert len(found) > 30
         for low, high, begin, end in call.bands:
-            outside = {
-                second: rate
-                for second, rate in found.items()
-                if begin <= second <= end and not low <= rate <= high
-            }
-            assert not outside, (participant, (low, high), outside)
+            rates = [rate for second, rate in found.items() if begin <= second <= end]
+            inside = sum(low <= rate <= high for rate in rates) / len(rates)
+            assert inside >= INSIDE, (participant, (low, high), [round(rate) for rate in rates])
