@@ -26,9 +26,10 @@ def of_flow(trace: Trace, metric: str, window: tuple[float, float]) -> float:
 def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -> None:
     """SoonyangZhang/rmcat-ns3 516403d, figure of three GCC flows on 4 Mbit/s that start 40 s apart.
 
-    There the first flow grows from 0.5 to 3.6 Mbit/s in 26 s, and 250 s after its start the highest of the three
-    rates is less than 1.5 times the lowest. Not met: ours is goog-cc of 2026, which probes and is there in 5 s, and
-    its highest rate is 1.8 times the lowest. The bounds are three standard deviations of three calls.
+    There the first flow grows from 0.5 to 3.6 Mbit/s in 26 s, and 250 s after its start the highest of
+    the three rates is less than 1.5 times the lowest. Not met: ours is goog-cc of 2026, which probes and
+    is there in 5 s, and its highest rate is 1.8 times the lowest. The bounds are three standard
+    deviations of three calls.
     """
     pairs = [(f"sender-{n}", f"receiver-{n}") for n in (1, 2, 3)]
     scenario: dict[str, Any] = {
@@ -86,8 +87,9 @@ def found(traces: list[Trace], metric: str, window: tuple[float, float] = (20.0,
 def test_nada_settles_before_scream_of_rfc_8298_and_goog_cc_has_the_shortest_queue() -> None:
     """arXiv 1809.00304: the order of SCReAM, NADA and GCC on a link with a queue of 300 ms.
 
-    NADA settles first there. Here it settles long before SCReAM, and goog-cc is as fast, because it probes. Not met:
-    SCReAM has the shortest queue and the lowest rate there. RFC 8298 aims at 100 ms, and ours keeps 80.
+    NADA settles first there. Here it settles long before SCReAM, and goog-cc is as fast, because it
+    probes. Not met: SCReAM has the shortest queue and the lowest rate there. RFC 8298 aims at 100 ms,
+    and ours keeps 80.
     """
     traces = {name: call(name, queue="300 ms") for name in ("scream-rfc8298", "nada", "goog-cc")}
     waits = {name: found(own, "queuing_delay_p50") for name, own in traces.items()}

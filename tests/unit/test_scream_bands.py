@@ -1,9 +1,10 @@
 """SCReAM v2 in calls: the rates that libwebrtc's own tests of whole calls print and expect.
 
-The bands are from libwebrtc f3ae3eb, ``test/peer_scenario/bwe_integration_tests/scream_test.cc``, where they are
-checked only with a flag: they say what is plausible. Each call has 1280x720 video at 30 frames/s and audio, over
-links that are alike in both directions. With ECN the queue is DualPI2 as in these tests: with a target of 10 ms, and
-a step at twice the target in place of the 1 ms of the standard. Without it the queue is drop-tail.
+The bands are from libwebrtc f3ae3eb, ``test/peer_scenario/bwe_integration_tests/scream_test.cc``, where
+they are checked only with a flag: they say what is plausible. Each call has 1280x720 video at 30
+frames/s and audio, over links that are alike in both directions. With ECN the queue is DualPI2 as in
+these tests: with a target of 10 ms, and a step at twice the target in place of the 1 ms of the standard.
+Without it the queue is drop-tail.
 """
 
 from __future__ import annotations
