@@ -20,7 +20,6 @@ mod translator;
 mod turn;
 
 use crate::cc::{ControlError, Decision, Halves};
-use crate::media::grid::Grid;
 use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
 use crate::units::Time;
 use inbound::ReceivingHalf;
@@ -95,8 +94,6 @@ pub struct Peer {
     joined: bool,
     left: bool,
     has_shown: bool,
-    /// Whether a timer of the pacer or the receiving half has run, and what the pacer then sends has not left.
-    woken: bool,
     sender: SendingHalf,
     receiver: ReceivingHalf,
     timers: Timers,
@@ -118,31 +115,6 @@ struct Timers {
     rare: [Time; 6],
     /// The first of them.
     next_rare: Time,
-    /// Reports of a browser, by [`Rare`].
-    loose: [Loose; REPORTS],
-    /// From when on one of them leaves with another timer.
-    next_loose: Time,
-}
-
-/// Number of reports, which are the first of [`Rare`].
-const REPORTS: usize = 4;
-/// How long a browser's timer that needs no precision waits for another timer of its thread to run with (Chromium,
-/// `base/task/task_features.h`, kDefaultLeeway). In calls of Chromium 156 reports leave up to 8 ms after the points of
-/// its grid: half of them at the points, 30 % right behind packets that the pacer releases, and hardly any with a
-/// packet that arrives.
-const LEEWAY: Time = Time::from_millis(8);
-
-/// A report whose timer needs no precision.
-#[derive(Clone, Copy)]
-struct Loose {
-    /// When it is due. Media of its stream does not leave before it from then on.
-    due: Time,
-    /// From when on it leaves with another timer: the first point of the grid after that.
-    from: Time,
-}
-
-impl Loose {
-    const NEVER: Self = Loose { due: Time::MAX, from: Time::MAX };
 }
 
 /// What happens about once a second, or once.
@@ -169,28 +141,6 @@ impl Timers {
         self.rare[rare as usize] = at;
         self.next_rare = self.rare.into_iter().fold(Time::MAX, Time::min);
     }
-
-    /// Sets when a report is due. A browser's timer runs from a point of its grid on.
-    fn set_report(&mut self, report: Rare, due: Time, grid: Option<Grid>) {
-        let Some(grid) = grid else { return self.set(report, due) };
-        let from = grid.at_or_after(due);
-        self.loose[report as usize] = Loose { due, from };
-        self.next_loose = self.loose.iter().map(|loose| loose.from).fold(Time::MAX, Time::min);
-        self.set(report, from + LEEWAY);
-    }
-
-    /// Another timer runs: the reports that may leave with it are due.
-    fn run_loose(&mut self, now: Time) {
-        if self.next_loose > now {
-            return;
-        }
-        for (at, loose) in self.rare.iter_mut().zip(&self.loose) {
-            if loose.from <= now {
-                *at = now;
-            }
-        }
-        self.next_rare = now;
-    }
 }
 
 fn or_never(timeout: Option<Time>) -> Time {
@@ -208,7 +158,6 @@ impl Peer {
             joined: false,
             left: false,
             has_shown: false,
-            woken: false,
             sender: SendingHalf::new(&config, controller),
             receiver: ReceivingHalf::new(&config.receives, ssrc, plays, estimator, config.seed),
             timers: Timers {
@@ -217,8 +166,6 @@ impl Peer {
                 receiver: Time::MAX,
                 rare: [Time::MAX; 6],
                 next_rare: Time::MAX,
-                loose: [Loose::NEVER; REPORTS],
-                next_loose: Time::MAX,
             },
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
             audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x0061_7564_696f),
@@ -384,24 +331,16 @@ impl Peer {
             self.after_setup(now)?;
         }
         if self.timers.sender <= now {
-            self.woken |= self.sender.pacer().is_due(now);
-            let media = self.sender.handle_timeout(now, &mut self.events)?;
-            self.report_before(now, media);
-            self.sender.release_all(now, &mut self.outbox)?;
+            self.sender.handle_timeout(now, &mut self.outbox, &mut self.events)?;
             self.timers.sender = self.sender.poll_timeout();
         }
         if self.timers.receiver <= now {
-            self.woken = true;
             let (target, rtt) = (self.sender.target(), self.sender.rtt);
             self.receiver.handle_timeout(now, target, rtt, &mut self.outbox)?;
             self.show_frames(now);
             self.timers.receiver = self.receiver.poll_timeout();
             self.send_urgent_remb(now);
             self.after_requests(now);
-        }
-        if self.woken && !self.sender.pacer().is_sending() {
-            self.woken = false;
-            self.timers.run_loose(now);
         }
         if self.timers.next_rare <= now {
             self.on_rare_timeout(now);

@@ -1,8 +1,8 @@
 //! RTCP of a peer: how it handles incoming packets, and when it sends which reports.
 
 use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
-use super::outbound::{NewMedia, OutboundStream};
-use super::{Peer, Rare, StreamConfig, Timers, or_never};
+use super::outbound::OutboundStream;
+use super::{Peer, Rare, StreamConfig, or_never};
 use crate::cc::{ControlError, Feedback};
 use crate::packet::{Kind, Rtcp};
 use crate::rtp::RtcpPacket;
@@ -180,28 +180,10 @@ impl Peer {
             self.receiver.prepends_reports = self.setup.offered();
         }
         if sends_audio || receives_audio && !per_media {
-            self.set_report(Rare::AudioSenderReport, now + FIRST_AUDIO_REPORT);
+            self.timers.set(Rare::AudioSenderReport, now + FIRST_AUDIO_REPORT);
         }
         if receives_audio && per_media {
-            self.set_report(Rare::AudioReport, now + FIRST_AUDIO_REPORT);
-        }
-    }
-
-    /// Sets when a report is due. Timers of browsers that need no precision run on a grid since 2022.
-    fn set_report(&mut self, report: Rare, due: Time) {
-        let grid = self.receiver.grid.filter(|_| self.rtcp_schedule() == RtcpSchedule::PerMedia);
-        self.timers.set_report(report, due, grid);
-    }
-
-    /// Sends the sender reports that are due before new media of their streams (libwebrtc, `rtp_rtcp_impl2.cc`,
-    /// OnSendingRtpFrame).
-    pub(super) fn report_before(&mut self, now: Time, media: NewMedia) {
-        let due = |timers: &Timers, report: Rare| timers.loose[report as usize].due;
-        if media.video && due(&self.timers, Rare::Report) <= now {
-            self.send_report(now);
-        }
-        if media.audio && due(&self.timers, Rare::AudioSenderReport) <= now {
-            self.send_audio_sender_report(now);
+            self.timers.set(Rare::AudioReport, now + FIRST_AUDIO_REPORT);
         }
     }
 
@@ -231,7 +213,7 @@ impl Peer {
         packets.push(self.description());
         self.outbox.send_rtcp(now, packets);
         let next = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
-        self.set_report(Rare::AudioSenderReport, next);
+        self.timers.set(Rare::AudioSenderReport, next);
     }
 
     /// A sender report for each stream of one medium; the first one has the blocks; a receiver report with
@@ -283,7 +265,7 @@ impl Peer {
         let blocks = self.receiver.audio_blocks(now);
         self.send_blocks(now, blocks);
         let next = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
-        self.set_report(Rare::AudioReport, next);
+        self.timers.set(Rare::AudioReport, next);
     }
 
     fn send_blocks(&mut self, now: Time, blocks: Vec<ReportBlock>) {
@@ -312,12 +294,12 @@ impl Peer {
             None => interval.clamp(MIN_REPORT_INTERVAL, REPORT_INTERVAL),
         };
         let next = now + varied(&mut self.rng, interval);
-        self.set_report(Rare::Report, next);
+        self.timers.set(Rare::Report, next);
     }
 
     pub(super) fn schedule_receiver_report(&mut self, now: Time) {
         let next = now + varied(&mut self.rng, REPORT_INTERVAL);
-        self.set_report(Rare::ReceiverReport, next);
+        self.timers.set(Rare::ReceiverReport, next);
     }
 }
 

@@ -40,8 +40,6 @@ const SECOND: Time = Time::from_secs(1);
 
 pub(super) struct ReceivingHalf {
     local_ssrc: u32,
-    /// When a browser's timers run; a server's timers are exact.
-    pub(super) grid: Option<Grid>,
     feedback: FeedbackKind,
     arrivals: ArrivalLog,
     congestion: CongestionLog,
@@ -78,7 +76,6 @@ impl ReceivingHalf {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6772_6964);
         let mut within = |period: Time| Time(rng.random_range(0..period.0));
         let timers = Timers { grid: Grid::through(within(PERIOD)), start: within(SECOND) };
-        let grid = plays.then_some(timers.grid);
         let phases = [within(SECOND), within(SECOND)];
         let since_2024 = direction.stack.retransmission == Retransmission::Since2024;
         let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
@@ -87,10 +84,9 @@ impl ReceivingHalf {
         let audio = |config| InboundAudio::new(config, plays_audio);
         ReceivingHalf {
             local_ssrc,
-            grid,
             feedback: direction.stack.feedback,
-            arrivals: ArrivalLog::new(grid),
-            congestion: CongestionLog::new(grid),
+            arrivals: ArrivalLog::new(plays.then_some(timers.grid)),
+            congestion: CongestionLog::new(plays.then_some(timers.grid)),
             estimator,
             calls: CallsAtOnce::default(),
             remb: None,

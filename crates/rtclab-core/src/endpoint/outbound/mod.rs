@@ -18,6 +18,7 @@ mod video;
 use super::config::{Direction, Forwarding, Pause, StreamConfig};
 use super::event::EndpointEvent;
 use super::format::{AUDIO_CLOCK, packet_size};
+use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{CallsAtOnce, ControlError, Controller, Decision, PacketReport, SenderState};
 use crate::media::pacer::{MediaPacket, Pacer};
@@ -37,13 +38,6 @@ pub(super) use stream::{OutboundStream, Totals};
 const RESOLUTION: Time = Time::from_millis(1);
 /// Encoders stop while the pacer's queue is expected to last longer (libwebrtc, `control_handler.cc`).
 const MAX_EXPECTED_QUEUE: Time = Time::from_secs(2);
-
-/// Media that has come to the pacer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NewMedia {
-    pub(super) video: bool,
-    pub(super) audio: bool,
-}
 
 pub(super) struct SendingHalf {
     stack: &'static StackProfile,
@@ -90,8 +84,6 @@ pub(super) struct SendingHalf {
     media_limit: Bitrate,
     /// Whether an encoder has taken pictures since then, and may have changed its resolution.
     has_encoded: bool,
-    /// Media that has come to the pacer in the present call.
-    new_media: NewMedia,
     /// Packets lost and expected in receiver reports that have not changed the protection yet.
     unreported: (u64, u64),
     /// Fraction lost in the reports that changed the protection last.
@@ -140,7 +132,6 @@ impl SendingHalf {
             may_ask: false,
             media_limit: config.sends.bounds().max,
             has_encoded: false,
-            new_media: NewMedia::default(),
             unreported: (0, 0),
             reported_loss: 0.0,
         }
@@ -249,18 +240,14 @@ impl SendingHalf {
         }
     }
 
-    pub(super) fn pacer(&self) -> &Pacer {
-        &self.pacer
-    }
-
-    /// Handles what is due, except that [`SendingHalf::release_all`] sends it.
     pub(super) fn handle_timeout(
         &mut self,
         now: Time,
+        outbox: &mut Outbox,
         events: &mut VecDeque<EndpointEvent>,
-    ) -> Result<NewMedia, ControlError> {
+    ) -> Result<(), ControlError> {
         if !self.started {
-            return Ok(NewMedia::default());
+            return Ok(());
         }
         if self.control <= now {
             self.controller.catch_up(now);
@@ -291,7 +278,7 @@ impl SendingHalf {
         if std::mem::take(&mut self.has_encoded) {
             self.follow_media_limit(now)?;
         }
-        Ok(std::mem::take(&mut self.new_media))
+        self.release_all(now, outbox)
     }
 
     pub(super) fn set_pictures_from(&mut self, at: Time) {
@@ -368,7 +355,6 @@ impl SendingHalf {
             };
             let size = packet_size(self.stack.feedback, Repair::None, Kind::Audio, payload.0);
             self.pacer.push(now, packet, size);
-            self.new_media.audio = true;
         }
     }
 }

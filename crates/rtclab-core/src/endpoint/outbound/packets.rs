@@ -49,7 +49,6 @@ pub(super) fn without_headers(rate: Bitrate, feedback: FeedbackKind, repair: Rep
 
 impl SendingHalf {
     pub(super) fn packetise(&mut self, now: Time, index: usize, frame: &Frame) {
-        self.new_media.video = true;
         let timestamp = self.rtp_timestamp(frame.captured, VIDEO_CLOCK);
         let feedback = self.stack.feedback;
         let stream = &mut self.streams[index];

@@ -14,7 +14,7 @@ use crate::units::{Bytes, Time};
 
 impl SendingHalf {
     /// Sends what the pacer releases.
-    pub(in crate::endpoint) fn release_all(
+    pub(super) fn release_all(
         &mut self,
         now: Time,
         outbox: &mut Outbox,

@@ -26,8 +26,7 @@ fn unconnected(
     let server = match forwarding {
         None => ForwardingEnd::Translator(Box::new(Translator::new(addresses(ALICE), session))),
         Some(_) => {
-            let config = PeerConfig { forwards: forwarding, session, plays: false, ..a };
-            ForwardingEnd::peer(config, fixed(500))
+            ForwardingEnd::peer(PeerConfig { forwards: forwarding, session, ..a }, fixed(500))
         }
     };
     Pair::of(server, Peer::new(b, fixed(500)))

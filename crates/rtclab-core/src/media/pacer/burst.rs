@@ -192,16 +192,6 @@ impl BurstPacer {
         Some(released)
     }
 
-    /// Whether its timer is due for packets that wait.
-    pub(super) fn is_due(&self, now: Time) -> bool {
-        self.wake <= now && self.queued() > Bytes::ZERO
-    }
-
-    /// Whether the socket has not taken all of a batch.
-    pub(super) fn is_sending(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
     /// FEC packets of a stream that were released and have not left the socket.
     pub(super) fn leaving_fec(&self, stream: u8) -> usize {
         let is_fec = |(release, _): &&(Release, Option<u32>)| {

@@ -213,24 +213,6 @@ impl Pacer {
         }
     }
 
-    /// Whether a timer is due for packets that wait.
-    pub fn is_due(&self, now: Time) -> bool {
-        match &self.0 {
-            Inner::Ticks(pacer) => {
-                pacer.queued() > Bytes::ZERO && pacer.poll_timeout().is_some_and(|at| at <= now)
-            }
-            Inner::Burst(pacer) => pacer.is_due(now),
-        }
-    }
-
-    /// Whether packets were released and have not left.
-    pub fn is_sending(&self) -> bool {
-        match &self.0 {
-            Inner::Ticks(_) => false,
-            Inner::Burst(pacer) => pacer.is_sending(),
-        }
-    }
-
     /// The next packet that may leave by `now`, and the probe it belongs to.
     pub fn poll(&mut self, now: Time) -> Option<(Release, Option<u32>)> {
         match &mut self.0 {
