@@ -120,4 +120,4 @@ def test_codel_raises_the_loss_of_goog_cc_and_pie_does_not() -> None:
         for queue in ({"aqm": "codel"}, {"aqm": "pie"}, "300 ms")
     )
     assert 0.5 <= codel <= 3
-    assert pie == tail == 0
+    assert max(pie, tail) <= 0.1
