@@ -27,9 +27,8 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
     """SoonyangZhang/rmcat-ns3 516403d, figure of three GCC flows on 4 Mbit/s that start 40 s apart.
 
     There the first flow grows from 0.5 to 3.6 Mbit/s in 26 s, and 250 s after its start the highest of
-    the three rates is less than 1.5 times the lowest. Not met: ours is goog-cc of 2026, which probes and
-    is there in 5 s, and its highest rate is 1.8 times the lowest. The bounds are three standard
-    deviations of three calls.
+    the three rates is less than 1.5 times the lowest; the bound is 1.6. Ours has 1.5. Not met: goog-cc of
+    2026 probes, and its first flow is there in 5 s.
     """
     pairs = [(f"sender-{n}", f"receiver-{n}") for n in (1, 2, 3)]
     scenario: dict[str, Any] = {
@@ -61,7 +60,7 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
         shares = [rate.receiving_rate(trace, f"{a}->{b}", (220, 270)) for a, b in pairs]
         spread.append(max(shares) / min(shares))
     assert 3 <= mean(first_s) <= 8
-    assert 1.3 <= mean(spread) <= 2.3
+    assert 1 <= mean(spread) < 1.6
 
 
 def call(control: str, **link: Any) -> list[Trace]:
@@ -89,7 +88,7 @@ def test_nada_settles_before_scream_of_rfc_8298_and_goog_cc_has_the_shortest_que
 
     NADA settles first there. Here it settles long before SCReAM, and goog-cc is as fast, because it
     probes. Not met: SCReAM has the shortest queue and the lowest rate there. RFC 8298 aims at 100 ms,
-    and ours keeps 80.
+    and ours stays below that.
     """
     traces = {name: call(name, queue="300 ms") for name in ("scream-rfc8298", "nada", "goog-cc")}
     waits = {name: found(own, "queuing_delay_p50") for name, own in traces.items()}
@@ -99,7 +98,7 @@ def test_nada_settles_before_scream_of_rfc_8298_and_goog_cc_has_the_shortest_que
     assert all(80 <= found(own, "utilisation") <= 100 for own in traces.values())
 
 
-def test_random_loss_costs_goog_cc_less_than_scream_of_rfc_8298() -> None:
+def test_random_loss_costs_goog_cc_less_than_scream_of_rfc_8298_and_nada() -> None:
     """arXiv 1809.00304: GCC keeps more of its rate under random loss."""
     rates = {
         name: found(call(name, queue="300 ms", loss="3 %"), "receiving_rate")
@@ -112,7 +111,7 @@ def test_random_loss_costs_goog_cc_less_than_scream_of_rfc_8298() -> None:
 def test_codel_raises_the_loss_of_goog_cc_and_pie_does_not() -> None:
     """Carlucci et al. 2016: behind CoDel and PIE GCC loses more packets than behind drop-tail.
 
-    Not met by PIE: its target is 15 ms and its burst allowance 150 ms, and goog-cc alone stays below both.
+    Not met by PIE, which drops hardly anything of one flow of goog-cc.
     """
     whole = (0.0, 60.0)
     codel, pie, tail = (

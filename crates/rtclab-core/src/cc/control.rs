@@ -259,7 +259,7 @@ pub trait Controller: Send {
     fn is_changed_by_sending(&self) -> bool {
         true
     }
-    /// Whether it passes the loss in receiver reports on to the protection by FEC, which otherwise takes the loss as zero.
+    /// Whether FEC protects against the loss in receiver reports. Otherwise FEC takes the loss as zero.
     fn passes_loss_on(&self) -> bool {
         true
     }
