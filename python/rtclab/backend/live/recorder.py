@@ -179,9 +179,12 @@ class Recorder:
         return {row["participant"]: row["at_ns"] for row in self.rows["events"] if row["event"] == "left"}
 
     def last_event(self, participant: str) -> str:
-        """Name of the participant's latest event before it left, or ``none``."""
-        events = [row["event"] for row in self.rows["events"] if row["participant"] == participant]
-        return next((event for event in reversed(events) if event != "left"), "none")
+        """Name of the participant's latest event before it left, with the text of an error, or ``none``."""
+        for row in reversed(self.rows["events"]):
+            if row["participant"] == participant and row["event"] != "left":
+                error = row["event"].endswith("_error")
+                return f"{row['event']}: {row['detail']}" if error else str(row["event"])
+        return "none"
 
     def table(self, name: str) -> pl.DataFrame:
         """A table of the rows so far, in its schema, without rows of streams that are not known yet."""

@@ -3,11 +3,13 @@
 import json
 import os
 import queue
+import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 people: dict[str, queue.Queue[object]] = {}
+entering = threading.Lock()
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -21,7 +23,8 @@ class Handler(SimpleHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        present, people[self.name] = list(people), queue.Queue()
+        with entering:
+            present, people[self.name] = list(people), queue.Queue()
         people[self.name].put({"present": present})
         while True:
             message = people[self.name].get()
@@ -31,7 +34,7 @@ class Handler(SimpleHTTPRequestHandler):
     def do_POST(self) -> None:
         """Passes a message on."""
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for other, messages in people.items():
+        for other, messages in list(people.items()):
             if other != self.name:
                 messages.put(message)
         self.send_response(204)
