@@ -211,6 +211,11 @@ def test_the_kernels_cubic_with_ecn_fills_a_queue_that_marks_and_loses_nothing(t
     data = arrived.filter(pl.col("payload") > 0)
     assert set(data["ecn"]) == {2, 3}
     assert len(sent) == len(arrived)
+    # To the monitor, which looks for frames of TURN in TCP, iperf3's random data are none.
+    packets = watch(pcap, packets=True)["packets"].filter(direction="inbound")
+    of_sender = packets.filter(pl.col("source").str.ends_with(f":{FIRST_PORT + 1}"))
+    assert len(of_sender) == len(sent)
+    assert of_sender["content_bytes"].null_count() == len(sent)
     # The window of 10 Mbit/s, 40 ms and 5 ms is 37 segments. From .7 of it, CUBIC takes some 20 round trips
     # (as Reno), a second. Marks last for a round trip or two. Each echo ends with one CWR.
     marks = (data["ecn"] == 3).sum()

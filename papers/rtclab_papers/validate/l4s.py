@@ -23,6 +23,8 @@ LIVE, SIM = "live", "sim"
 LIVE_REPEATS, SIMULATED_REPEATS = 3, 30
 
 DURATION_S = 60
+TCP_START = "5 s"
+"""iperf3 sends its first data some five round trips after its start. While the call starts, that would matter."""
 DELAY = "20 ms"
 FLOW = "alice->bob"
 """The direction that is looked at. The TCP connection has the same direction."""
@@ -99,7 +101,7 @@ class Cell:
         }
         if tcp:
             sender, receiver = FLOW.split("->")
-            flow = {"sender": sender, "receiver": receiver, "congestion_control": tcp}
+            flow = {"sender": sender, "receiver": receiver, "congestion_control": tcp, "start": TCP_START}
             data["traffic"] = {"tcp": flow | ({"ecn": True} if tcp == "cubic" else {})}
         return Scenario.read(data, self.name)
 

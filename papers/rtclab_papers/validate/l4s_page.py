@@ -42,7 +42,8 @@ def _page(stem: str, found: Found) -> Iterator[str]:
     yield f"{l4s.DELAY} each, with 720p video of at most {l4s.VIDEO['max_bitrate']} and audio. The call uses"
     yield "goog-cc or Chromium's SCReAM, which sends ECT(1) and gets feedback as in RFC 8888. The queue is a"
     yield "FIFO, FQ-CoDel (RFC 8290, which marks ECN-capable packets) or DualPI2 (RFC 9332), each with its"
-    yield "defaults. The call is alone, or beside one endless TCP connection in the same direction."
+    yield "defaults. The call is alone, or beside one endless TCP connection in the same direction, which"
+    yield f"starts after {l4s.TCP_START}."
     yield ""
     live, sim = l4s.LIVE_REPEATS, l4s.SIMULATED_REPEATS
     yield f"Each condition is simulated {sim} times, and run {live} times with two real Chromiums for"
