@@ -257,28 +257,38 @@ fn ways(result: &SimResult) -> Vec<(f64, f64)> {
 
 /// Over UDP what is lost does not arrive, and the rest does after 25 ms and a few more in the link. Over TCP all arrives
 /// in order. A lost segment leaves again when a later one was acknowledged, after 25 ms there and none back, and takes
-/// 25 ms again: 3 % of the segments, and what is behind them, are on their way for 50 ms or more.
+/// 25 ms again: 3 % of the segments, and what is behind them, are on their way for 50 ms or more. Medians of five
+/// calls, because a segment that is lost again and again stalls TCP until the browser drops what it cannot take.
 #[test]
 fn over_tcp_nothing_is_lost_and_everything_behind_a_loss_waits() {
-    let (udp, tcp) = (ways(&lossy([None; 2], 1)), ways(&lossy([Some(UdpBlocked), None], 1)));
     // What left in the last second may still be on its way.
     let lost = |ways: &[(f64, f64)]| {
         let settled = ways.iter().filter(|(sent, _)| *sent < 19_000.0);
-        settled.filter(|(_, arrived)| *arrived < 0.0).count()
+        settled.filter(|(_, arrived)| *arrived < 0.0).count() as f64
     };
-    let share = lost(&udp) as f64 / udp.len() as f64;
-    assert!((0.02..0.04).contains(&share), "{share} of {}", udp.len());
-    assert_eq!(lost(&tcp), 0);
-    let arrived = tcp.iter().map(|(_, arrived)| *arrived).filter(|arrived| *arrived >= 0.0);
-    assert!(arrived.collect::<Vec<_>>().is_sorted());
     let late = |ways: &[(f64, f64)]| {
         let delays = ways.iter().filter(|(_, arrived)| *arrived >= 0.0).map(|(sent, at)| at - sent);
         let mut delays: Vec<f64> = delays.collect();
         delays.sort_by(f64::total_cmp);
         (delays[0], delays[delays.len() * 97 / 100])
     };
-    let ((udp_least, udp_most), (tcp_least, tcp_most)) = (late(&udp), late(&tcp));
-    assert!(udp_least >= 25.0 && tcp_least >= 25.0, "{udp_least} and {tcp_least}");
+    // Share lost over UDP, packets lost over TCP, and delays that 97 % do not exceed.
+    let mut figures = [const { Vec::new() }; 4];
+    for seed in 1..=5 {
+        let (udp, tcp) =
+            (ways(&lossy([None; 2], seed)), ways(&lossy([Some(UdpBlocked), None], seed)));
+        let arrived = tcp.iter().map(|(_, arrived)| *arrived).filter(|arrived| *arrived >= 0.0);
+        assert!(arrived.collect::<Vec<_>>().is_sorted());
+        let ((udp_least, udp_most), (tcp_least, tcp_most)) = (late(&udp), late(&tcp));
+        assert!(udp_least >= 25.0 && tcp_least >= 25.0, "{udp_least} and {tcp_least}");
+        let found = [lost(&udp) / udp.len() as f64, lost(&tcp), udp_most, tcp_most];
+        figures.iter_mut().zip(found).for_each(|(all, one)| all.push(one));
+    }
+    let [share, lost, udp_most, tcp_most] = figures.map(|mut of_calls| {
+        of_calls.sort_by(f64::total_cmp);
+        of_calls[2]
+    });
+    assert!((0.02..0.04).contains(&share) && lost == 0.0, "{share}, {lost}");
     assert!(udp_most < 40.0 && (50.0..200.0).contains(&tcp_most), "{udp_most} and {tcp_most}");
 }
 

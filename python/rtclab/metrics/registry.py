@@ -72,7 +72,7 @@ OF_REPORTS = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, EXACT)
 OF_BROWSERS = sources(UNKNOWN, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of processes, which only live calls have."""
 
-ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp", "fec")} | {
+ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp", "fec", "ce", "aqm")} | {
     "nacks": "NACKs",
     "p50": "p50",
     "p95": "p95",
