@@ -68,7 +68,7 @@ impl Framing {
         }
         let Segment { seq, bytes, wire_bytes, .. } = segment;
         if !self.head.is_empty() && !self.finish_head(segment, found) {
-            return true;
+            return self.framed;
         }
         if self.other {
             return false;
@@ -301,6 +301,15 @@ mod tests {
             framed += u32::from(framing.receive(segment, &mut |_| ()));
         }
         assert!(framed <= 10, "{framed}");
+    }
+
+    #[test]
+    fn segments_of_a_byte_each_are_no_frames() {
+        let mut framing = Framing::default();
+        for seq in 0..100 {
+            let segment = Segment { seq, begins: seq == 0, bytes: &[9], wire_bytes: 1 };
+            assert!(!framing.receive(segment, &mut |_| panic!("a frame")));
+        }
     }
 
     /// A capture of the headers shows no more than the first frame of each segment.
