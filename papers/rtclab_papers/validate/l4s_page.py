@@ -48,7 +48,8 @@ def _page(stem: str, found: Found) -> Iterator[str]:
     live, sim = l4s.LIVE_REPEATS, l4s.SIMULATED_REPEATS
     yield f"Each condition is simulated {sim} times, and run {live} times with two real Chromiums for"
     yield f"{l4s.DURATION_S} s. No stock kernel has Prague, so it is only simulated. Values are means over"
-    yield "the whole call from alice to bob, with the 95 % interval of the mean in brackets."
+    yield "the whole call from alice to bob, and of TCP over its time, with the 95 % interval of the mean"
+    yield "in brackets."
     yield ""
     yield "## The answer"
     yield ""
