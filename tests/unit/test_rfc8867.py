@@ -1,13 +1,15 @@
 """What RFC 8867 expects of a congestion control in its test cases, and whether goog-cc does it.
 
-An expectation that goog-cc does not meet is recorded as such, and not made weaker. Rates are means over three
-repeats, in kbit/s of IP packets.
+An expectation that goog-cc does not meet is recorded as such, and not made weaker. An expectation is met or missed if
+the 95 % interval of the mean over ten repeats is within its bounds, or outside of them. Otherwise it is undecided.
+Rates are in kbit/s of IP packets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import mean
 
@@ -15,10 +17,10 @@ import pytest
 
 import rtclab
 from rtclab import Trace
-from rtclab.metrics import METRICS, media_flows, rate
+from rtclab.metrics import METRICS, media_flows, rate, summarise
 from rtclab.scenario.load import shipped
 
-REPEATS = 3
+REPEATS = 10
 MAX_RATE = (1400, 1800)
 """A source at its highest rate: 1500 kbit/s of video and 20 of audio are 1560 with headers. Encoders leave up
 to 10 % unused, because frames vary in size; probes and RTCP may add 15 %."""
@@ -33,21 +35,21 @@ Bounds = tuple[float, float]
 
 @dataclass
 class Case:
-    """A case that has run."""
+    """A repeat of a case."""
 
-    traces: tuple[Trace, ...]
+    trace: Trace
 
     def rate(self, flow: str, begin_s: float, end_s: float) -> float:
         """Mean receiving rate of a flow in a time."""
-        return mean(rate.receiving_rate(trace, flow, (begin_s, end_s)) for trace in self.traces)
+        return rate.receiving_rate(self.trace, flow, (begin_s, end_s))
 
     def of_trace(self, metric: str, begin_s: float, end_s: float) -> float:
-        """Mean of a metric of all flows in a time."""
-        return mean(METRICS[metric].function(trace, (begin_s, end_s)) for trace in self.traces)
+        """A metric of all flows in a time."""
+        return METRICS[metric].function(self.trace, (begin_s, end_s))
 
     def of_flow(self, metric: str, flow: str, begin_s: float, end_s: float) -> float:
-        """Mean of a metric of a flow in a time."""
-        return mean(METRICS[metric].function(trace, flow, (begin_s, end_s)) for trace in self.traces)
+        """A metric of a flow in a time."""
+        return METRICS[metric].function(self.trace, flow, (begin_s, end_s))
 
 
 Expectations = dict[str, tuple[float, Bounds]]
@@ -104,17 +106,23 @@ def two_flows_beside_udp(case: Case) -> Expectations:
 
 def feedback_in_a_queue(case: Case) -> Expectations:
     """Feedback behind a full queue costs little, and both directions recover when there is room again."""
-    free = run("5.3", {"bottlenecks.backward.capacity": "2 Mbit/s"})
     there = "alice->bob"
     return {
         "forward does nearly as well as without the limit on feedback": (
-            case.rate(there, 0, 100) / free.rate(there, 0, 100),
+            case.rate(there, 0, 100) / without_limit_on_feedback(),
             (0.75, 1.1),
         ),
         "forward recovers": (case.rate(there, 90, 100), MAX_RATE),
         "backward recovers": (case.rate("bob->alice", 90, 100), MAX_RATE),
         "backward follows its capacity of 800 kbit/s": (case.rate("bob->alice", 52, 70) / 800, (0.6, 1.0)),
     }
+
+
+@cache
+def without_limit_on_feedback() -> float:
+    """Mean rate of case 5.3 with room for all feedback."""
+    free = run("5.3", {"bottlenecks.backward.capacity": "2 Mbit/s"})
+    return mean(case.rate("alice->bob", 0, 100) for case in free)
 
 
 def feedback_beside_udp(case: Case) -> Expectations:
@@ -156,7 +164,8 @@ def long_tcp(case: Case) -> Expectations:
         "TCP does not starve": (case.rate("tcp", 60, 120), (200, 1900)),
         "both use the capacity": (
             (case.rate(flow, 60, 120) + case.rate("tcp", 60, 120)) / 2000,
-            (0.9, 1.0),
+            # What waits in the queue at the beginning, up to 0.3 s, comes on top of 60 s.
+            (0.9, 1.005),
         ),
         "the flow and TCP share": (case.of_flow("share_against_tcp_20s", flow, 5, 120), AGAINST_TCP),
     }
@@ -220,32 +229,29 @@ CASES: dict[str, tuple[Callable[[Case], Expectations], float | None]] = {
 """By case, what the RFC expects, and a shorter duration in s where that is enough to see it."""
 
 NOT_MET: dict[str, set[str]] = {
-    # 1333 and 1366 kbit/s: in some repeats a flow gets there only after the end of the step.
-    "5.2": {f"{TWO} is at its highest rate at 25 s", f"{ONE} is at its highest rate at 75 s"},
-    "5.2-udp": {f"{TWO} is at its highest rate at 25 s", f"{ONE} is at its highest rate at 75 s"},
-    # 1365 kbit/s.
-    "5.3-udp": {"forward recovers"},
-    # The second has 1137 kbit/s after 20 s. The third remains at 0.29 of the highest rate.
-    "5.4": {"there is room for the second", "three share"},
-    # 0.19: the flows with the shortest round trips, which started first, have the least.
+    # 1057 kbit/s after 20 s.
+    "5.4": {"there is room for the second"},
+    # 0.23: the flows with the shortest round trips, which started first, have the least.
     "5.5": {"five share"},
     # 11 %: TCP fills the queue, and the flow is at its lowest rate.
     "5.6": {"the flow and TCP share"},
-    # 228 kbit/s: the flows stay near their lowest rate.
+    # 225 kbit/s: the flows stay near their lowest rate.
     "5.7": {"they recover between transfers"},
-    # 1306 and 1334 kbit/s after 15 s.
-    "5.8": {f"{flow} is at its highest rate at the end of the pause" for flow in (ONE, THREE)},
 }
-"""By case, what goog-cc does not do, with the measured values."""
+"""By case, what goog-cc does not do, with the measured values.
+
+Undecided are the highest rate in 5.2, 5.2-udp, 5.3, 5.3-udp and 5.8, which some repeats reach only after the time, and
+whether three share in 5.4 (0.41).
+"""
 
 
-def run(name: str, changes: dict[str, str] | None = None, duration_s: float | None = None) -> Case:
+def run(name: str, changes: dict[str, str] | None = None, duration_s: float | None = None) -> list[Case]:
     """Runs a case with goog-cc, and with these changes of its scenario."""
     result = rtclab.run(
         f"rfc8867/{name}", set=changes or {}, duration=duration_s and f"{duration_s} s", repeats=REPEATS
     )
     assert len(result.traces) == REPEATS
-    return Case(tuple(result.traces))
+    return [Case(trace) for trace in result.traces]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -254,13 +260,17 @@ def test_goog_cc_does_what_rfc_8867_expects_apart_from_what_is_recorded(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     expected, duration_s = CASES[name]
-    found = expected(run(name, duration_s=duration_s))
-    missed = {
-        what: (value, bounds)
-        for what, (value, bounds) in found.items()
-        if not bounds[0] <= value <= bounds[1]
-    }
-    assert set(missed) == NOT_MET.get(name, set()), missed
+    repeats = [expected(case) for case in run(name, duration_s=duration_s)]
+    met, missed = set(), set()
+    for what, (_, (least, most)) in repeats[0].items():
+        mean_of = summarise([found[what][0] for found in repeats])
+        if least <= mean_of.ci95_low and mean_of.ci95_high <= most:
+            met.add(what)
+        if mean_of.ci95_high < least or most < mean_of.ci95_low:
+            missed.add(what)
+    recorded = NOT_MET.get(name, set())
+    assert missed <= recorded
+    assert not met & recorded
 
 
 SENDERS = {"2.1": 1, "2.2": 1, "3.1-1": 1, "3.1-2": 2, "3.1-3": 2, "3.1-4": 2, "3.1-5": 1}
