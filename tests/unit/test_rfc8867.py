@@ -1,8 +1,8 @@
 """What RFC 8867 expects of a congestion control in its test cases, and whether goog-cc does it.
 
-An expectation that goog-cc does not meet is recorded as such, and not made weaker. An expectation is met or missed if
-the 95 % interval of the mean over ten repeats is within its bounds, or outside of them. Otherwise it is undecided.
-Rates are in kbit/s of IP packets.
+An expectation that goog-cc does not meet is recorded as such, and not made weaker. It is met if the 95 %
+interval of the mean over ten repeats is within its bounds, missed if the interval is outside of them, and
+otherwise undecided. Rates are in kbit/s of IP packets.
 """
 
 from __future__ import annotations
@@ -240,8 +240,8 @@ NOT_MET: dict[str, set[str]] = {
 }
 """By case, what goog-cc does not do, with the measured values.
 
-Undecided are the highest rate in 5.2, 5.2-udp, 5.3, 5.3-udp and 5.8, which some repeats reach only after the time, and
-whether three share in 5.4 (0.41).
+Undecided are the highest rate in 5.2, 5.2-udp, 5.3, 5.3-udp and 5.8, which some repeats reach only after the
+time, and whether three share in 5.4 (0.41).
 """
 
 

@@ -24,7 +24,7 @@ LIVE_REPEATS, SIMULATED_REPEATS = 3, 30
 
 DURATION_S = 60
 TCP_START = "5 s"
-"""iperf3 sends its first data some five round trips after its start. While the call starts, that would matter."""
+"""iperf3 sends its first data some five round trips later, which matters less once the call has started."""
 DELAY = "20 ms"
 FLOW = "alice->bob"
 """The direction that is looked at. The TCP connection has the same direction."""
