@@ -58,6 +58,8 @@ def _page(stem: str, found: Found) -> Iterator[str]:
     yield ""
     yield from _contrasts(found)
     yield ""
+    yield "Filled signs are simulated, hollow ones live, with the 95 % interval of the mean rate:"
+    yield ""
     yield f"![Rate and queuing delay]({stem}-rate-and-delay.svg)"
     yield ""
     for case, (words, _, tcp) in CASES.items():
