@@ -7,7 +7,7 @@ named as such, with ours.
 
 from __future__ import annotations
 
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 import rtclab
@@ -27,9 +27,9 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
     """SoonyangZhang/rmcat-ns3 516403d, figure of three GCC flows on 4 Mbit/s that start 40 s apart.
 
     There the first flow grows from 0.5 to 3.6 Mbit/s in 26 s, and 250 s after its start the highest of
-    the three rates is less than 1.5 times the lowest, in one call. Ours is 1.6 in the mean of 20 calls,
-    with a standard deviation of 0.35, so theirs is one of them. Not met: goog-cc of 2026 probes, and its
-    first flow is there in 5 s.
+    the three rates is less than 1.5 times the lowest; the bound is 1.6. Ours has 1.57 in the mean of 20
+    calls, with a standard error of 0.08: another 20 might miss it. Not met: goog-cc of 2026 probes, and
+    its first flow is there in 5 s.
     """
     pairs = [(f"sender-{n}", f"receiver-{n}") for n in (1, 2, 3)]
     scenario: dict[str, Any] = {
@@ -53,17 +53,15 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
         "video": VIDEO | {"start_bitrate": "500 kbit/s"},
     }
     first_s, spread = [], []
-    for seed in range(10):
+    for seed in range(20):
         trace = rtclab.simulate(Scenario.read(scenario | {"seed": seed}, "test"))
         seconds = range(1, 40)
         rates = {s: rate.receiving_rate(trace, "sender-1->receiver-1", (s, s + 1)) for s in seconds}
         first_s.append(next((s for s, kbps in rates.items() if kbps >= 3600), 40))
         shares = [rate.receiving_rate(trace, f"{a}->{b}", (220, 270)) for a, b in pairs]
         spread.append(max(shares) / min(shares))
-    assert 3 <= median(first_s) <= 8
-    # Three standard deviations of the mean of ten on either side of 1.6.
-    assert 1.27 <= mean(spread) <= 1.93
-    assert min(spread) < 1.5
+    assert 3 <= mean(first_s) <= 8
+    assert 1 <= mean(spread) < 1.6
 
 
 def call(control: str, **link: Any) -> list[Trace]:
