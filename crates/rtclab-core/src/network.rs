@@ -1,7 +1,7 @@
 //! Nodes connected by paths; routes packets over one or more of them.
 //!
-//! A packet leaves a path, and enters the next one of its route, in the order of time, and at one moment in the order
-//! of the paths that are left. Not every such step is an event: where a path knows when a packet will leave it, and
+//! A packet leaves a path, and enters the next one of its route, in the order of time, at one moment in the order of
+//! the paths that are left, and from one path in the order in which it carries them. Not every such step is an event: where a path knows when a packet will leave it, and
 //! nothing can happen at that moment but that it enters the next path, the packet is put into the [`Ingress`] of the
 //! next path ahead of time, and enters it in its turn when that path is looked at for another reason.
 
@@ -285,17 +285,22 @@ impl<P> Network<P> {
             }
             self.reach(Position::before(at, index as u32));
             self.take_in(index, at);
-            let departure = self.paths[index].poll(at);
+            let last = limit.last_exit(at, index as u32);
+            let departure = self.paths[index].poll_by(at, last);
             self.update(index, at);
             match departure {
+                None if self.paths[index].arrives_behind(at, last) => {
+                    self.reach(limit);
+                    return None;
+                }
                 None => {}
-                Some(Departure::Dropped { at, cause, packet }) => {
+                Some((Departure::Dropped { at, cause, packet }, _)) => {
                     let packet = packet.map(|hop| hop.payload);
                     let path = PathId(index as u32);
                     return Some(NetworkEvent::Dropped { at, path, cause, packet });
                 }
-                Some(Departure::Delivered { at, queued, mut packet }) => {
-                    self.reach(Position::exit(at, index as u32));
+                Some((Departure::Delivered { at, queued, mut packet }, number)) => {
+                    self.reach(Position::exit(at, index as u32, number));
                     let Hop { route, hop, .. } = packet.payload;
                     packet.payload.queued += queued;
                     let Some((hop, next)) = self.next_path(route, hop + 1) else {
@@ -397,7 +402,7 @@ impl<P> Network<P> {
     fn take_in_by(&mut self, index: usize, now: Time) {
         let limit = self.reached.min(Position::end_of(now));
         while let Some(Incoming { hop, packet, .. }) = self.ingress[index].pop_by(limit) {
-            let OnWire { at, queued, mut packet } = packet;
+            let OnWire { at, queued, mut packet, .. } = packet;
             packet.payload.hop = hop;
             packet.payload.queued += queued;
             self.paths[index].handle_packet(at, packet);
@@ -427,11 +432,7 @@ impl<P> Network<P> {
             let (at, size) = (packet.at, packet.packet.size);
             let Hop { route, hop, .. } = packet.packet.payload;
             match self.next_path(route, hop + 1) {
-                Some((hop, next))
-                    if at > now
-                        && self.paths[index].arrives_last(&packet)
-                        && self.has_room_for(next, size) =>
-                {
+                Some((hop, next)) if at > now && self.has_room_for(next, size) => {
                     if self.ingress[next].insert(Incoming { from: index as u32, hop, packet }) {
                         self.update_timeout(next);
                     }

@@ -492,6 +492,40 @@ fn every_topology_carries_media() {
     }
 }
 
+/// Packets for a relay and packets that only pass it leave an uplink without a capacity at one moment, when jitter that
+/// keeps the order makes them wait for each other. The queue that both enter next has room for some of them.
+#[test]
+fn what_leaves_a_path_at_one_moment_stays_in_order_on_two_threads() {
+    let delay = |ms| Delay::Constant { ns: Time::from_millis(ms) };
+    let mut paths: Vec<PathConfig> = [1, 1, 15, 9]
+        .into_iter()
+        .enumerate()
+        .map(|(index, ms)| PathConfig {
+            name: name_of_path(index),
+            delay: delay(ms),
+            ..PathConfig::default()
+        })
+        .collect();
+    paths[0].jitter = Some(Jitter { sd_ns: Time::from_millis(1), reorder: false });
+    paths[3].capacity = Some(Capacity::Constant { bps: Bitrate::from_kbps(708) });
+    paths[3].queue = Some(QueueLimit::Packets(7));
+    for seed in 0..4 {
+        let scenario = Scenario {
+            topology: Topology::Relay,
+            people: 2,
+            control: 1,
+            audio: true,
+            traffic: 1,
+            seed,
+            paths: paths.clone(),
+            changes: Vec::new(),
+            steps: Vec::new(),
+        };
+        let [one, two] = [false, true].map(|on_two| printed(&scenario.run(&[(DURATION, on_two)])));
+        assert!(one == two, "seed {seed}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -5,13 +5,15 @@ use crate::path::OnWire;
 use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
-/// A point in the order in which packets come out of the paths of a network: by time, and at one moment by the index
-/// of the path. Drops on a path come before its exits.
+/// A point in the order in which packets come out of the paths of a network: by time, at one moment by the index of the
+/// path, and of one path by their numbers. Drops on a path come before its exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) at: Time,
-    /// Twice the index of the path, and one more for an exit.
-    rank: u64,
+    /// Index of the path.
+    path: u32,
+    /// Number of a packet that leaves the path; 0 before all of them.
+    number: u64,
 }
 
 impl Position {
@@ -19,17 +21,22 @@ impl Position {
 
     /// When all that comes out before `at`, and at `at` from paths with a lower index, has come out.
     pub(super) const fn before(at: Time, path: u32) -> Self {
-        Position { at, rank: (path as u64) << 1 }
+        Position { at, path, number: 0 }
     }
 
-    /// When a packet leaves `path` at `at`.
-    pub(super) const fn exit(at: Time, path: u32) -> Self {
-        Position { at, rank: (path as u64) << 1 | 1 }
+    /// When the packet with this number leaves `path` at `at`.
+    pub(super) const fn exit(at: Time, path: u32, number: u64) -> Self {
+        Position { at, path, number }
     }
 
     /// When all that comes out at `at` has come out.
     pub(super) const fn end_of(at: Time) -> Self {
-        Position { at, rank: u64::MAX }
+        Position { at, path: u32::MAX, number: u64::MAX }
+    }
+
+    /// Number of the last packet that leaves `path` at `at` up to here, if anything leaves it.
+    pub(super) fn last_exit(&self, at: Time, path: u32) -> u64 {
+        if (self.at, self.path) == (at, path) { self.number } else { u64::MAX }
     }
 }
 
@@ -45,7 +52,7 @@ pub(super) struct Incoming<P> {
 
 impl<P> Incoming<P> {
     fn position(&self) -> Position {
-        Position::exit(self.packet.at, self.from)
+        Position::exit(self.packet.at, self.from, self.packet.number)
     }
 }
 

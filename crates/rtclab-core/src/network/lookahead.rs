@@ -23,6 +23,8 @@ pub(crate) struct Delivery<P> {
     pub(crate) at: Time,
     /// Index of the path that it leaves last.
     pub(crate) path: usize,
+    /// Its number on that path.
+    pub(crate) number: u64,
     /// Its destination.
     pub(crate) to: NodeId,
     /// How long it has waited in the queues of all paths of its route.
@@ -36,8 +38,8 @@ pub(crate) struct Delivery<P> {
 pub(crate) enum Until {
     /// Everything before a time.
     Before(Time),
-    /// Everything until packets have been delivered from this path.
-    Delivery(Time, usize),
+    /// Everything until the packet with a number has been delivered from the path with an index.
+    Delivery(Time, usize, u64),
     /// Everything up to a time and at it.
     End(Time),
 }
@@ -46,7 +48,7 @@ impl Until {
     fn position(self) -> Position {
         match self {
             Until::Before(at) => Position::before(at, 0),
-            Until::Delivery(at, path) => Position::exit(at, path as u32),
+            Until::Delivery(at, path, number) => Position::exit(at, path as u32, number),
             Until::End(at) => Position::end_of(at),
         }
     }
@@ -87,11 +89,11 @@ impl<P> Network<P> {
                 let later = &routes[hop.route as usize].1[hop.hop as usize + 1..];
                 later.iter().all(|path| transparent[path.0 as usize])
             };
-            paths[path].take_arrivals(until, is_last, |OnWire { at, queued, packet }| {
+            paths[path].take_arrivals(until, is_last, |OnWire { at, number, queued, packet }| {
                 let (to, _) = routes[packet.payload.route as usize];
                 let queued = packet.payload.queued + queued;
                 let packet = packet.map(|hop| hop.payload);
-                out.push(Delivery { at, path, to, queued, packet });
+                out.push(Delivery { at, path, number, to, queued, packet });
             });
             if out.len() > before {
                 self.update_timeout(path);

@@ -47,10 +47,9 @@ impl<P> Path<P> {
         self.offered.pop_front()
     }
 
-    /// Whether a packet that is offered arrives later than all that are on the wire.
-    #[inline]
-    pub(crate) fn arrives_last(&self, packet: &OnWire<P>) -> bool {
-        self.wire.back().is_none_or(|last| last.at < packet.at)
+    /// Whether the next packet on the wire arrives by `now` and has a number above `last`.
+    pub(crate) fn arrives_behind(&self, now: Time, last: u64) -> bool {
+        self.wire.front().is_some_and(|next| next.at <= now && next.number > last)
     }
 
     /// Lets everything happen on the path up to `now`.
@@ -81,8 +80,9 @@ impl<P> Path<P> {
 
     /// Puts a packet on the wire that the network took when it was offered.
     pub(crate) fn put_back(&mut self, packet: OnWire<P>) {
-        // Of the packets that arrive at one moment, those that were taken are the first.
-        let index = self.wire.partition_point(|other| other.at < packet.at);
+        let index = self
+            .wire
+            .partition_point(|other| (other.at, other.number) < (packet.at, packet.number));
         self.wire.insert(index, packet);
     }
 

@@ -44,6 +44,8 @@ use wifi::{Channel, Service};
 pub(crate) struct OnWire<P> {
     /// When it arrives at the far end.
     pub(crate) at: Time,
+    /// Its number on this path. Packets that arrive at one moment do so in this order.
+    pub(crate) number: u64,
     /// How long it waited in the queue.
     pub(crate) queued: Time,
     /// The packet.
@@ -97,6 +99,8 @@ pub struct Path<P> {
     offered: VecDeque<OnWire<P>>,
     dropped: VecDeque<(Time, DropCause, Packet<P>)>,
     last_arrival: Time,
+    /// Number of packets put on the wire so far.
+    count: u64,
     /// Propagation delay if it is constant and nothing else happens on the wire.
     plain_delay: Option<Time>,
     /// Minimum time between the serialiser and the next departure or drop.
@@ -136,6 +140,7 @@ impl<P> Path<P> {
             offered: VecDeque::new(),
             dropped: VecDeque::new(),
             last_arrival: Time::ZERO,
+            count: 0,
         }
     }
 
@@ -242,18 +247,22 @@ impl<P> Path<P> {
 
     /// Returns the next packet that has left by `now`, earliest first.
     pub fn poll(&mut self, now: Time) -> Option<Departure<P>> {
+        self.poll_by(now, u64::MAX).map(|(departure, _)| departure)
+    }
+
+    /// Returns the next packet that has left by `now` and the number with which it arrived; 0 if it was dropped. A packet
+    /// with a number above `last` stays.
+    pub(crate) fn poll_by(&mut self, now: Time, last: u64) -> Option<(Departure<P>, u64)> {
         self.advance(now);
         let arrival = self.wire.front().map_or(Time::MAX, |next| next.at);
         let drop = self.dropped.front().map_or(Time::MAX, |(at, ..)| *at);
         if drop <= arrival && drop <= now {
             let (at, cause, packet) = self.dropped.pop_front()?;
-            return Some(Departure::Dropped { at, cause, packet });
+            return Some((Departure::Dropped { at, cause, packet }, 0));
         }
-        if arrival <= now {
-            let OnWire { at, queued, packet } = self.wire.pop_front()?;
-            return Some(Departure::Delivered { at, queued, packet });
-        }
-        None
+        self.wire.front().filter(|next| next.at <= now && next.number <= last)?;
+        let OnWire { at, number, queued, packet } = self.wire.pop_front()?;
+        Some((Departure::Delivered { at, queued, packet }, number))
     }
 
     /// Time of the next departure or drop, at which to call [`Path::poll`] again.
@@ -351,7 +360,7 @@ impl<P> Path<P> {
                 let ecn = packet.ecn;
                 let packet = Packet { ecn: self.config.ecn.leaving(ecn), ..packet };
                 self.last_arrival = last_arrival.max(finish.saturating_add(delay));
-                self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
+                self.put_on_wire(self.last_arrival, queued, packet);
                 InService::Ahead { finish, last_arrival, ecn }
             }
             _ => InService::Here { finish, served },
@@ -396,7 +405,9 @@ impl<P> Path<P> {
     }
 
     #[inline]
-    fn put_on_wire(&mut self, packet: OnWire<P>) {
+    fn put_on_wire(&mut self, at: Time, queued: Time, packet: Packet<P>) {
+        self.count += 1;
+        let packet = OnWire { at, number: self.count, queued, packet };
         if self.offers {
             self.offered.push_back(packet);
         } else {
@@ -422,7 +433,8 @@ impl<P> Path<P> {
             // A path that keeps the order from then on keeps it behind all that are on the wire.
             self.last_arrival = self.last_arrival.max(due);
             let index = self.wire.partition_point(|earlier| earlier.at <= due);
-            self.wire.insert(index, OnWire { at: due, queued, packet });
+            self.count += 1;
+            self.wire.insert(index, OnWire { at: due, number: self.count, queued, packet });
             return;
         }
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
@@ -437,7 +449,7 @@ impl<P> Path<P> {
             last => last.saturating_add(spacing),
         };
         self.last_arrival = due.max(earliest);
-        self.put_on_wire(OnWire { at: self.last_arrival, queued, packet });
+        self.put_on_wire(self.last_arrival, queued, packet);
     }
 }
 

@@ -50,17 +50,19 @@ struct Key {
     due: Time,
     /// The port of a timeout; the path of a delivery.
     port: u32,
+    /// The number of a delivered packet on that path.
+    number: u64,
 }
 
 impl Key {
     const TIMEOUT: u64 = u64::MAX;
-    const BEGINNING: Key = Key { at: Time::ZERO, delivery: 0, due: Time::ZERO, port: 0 };
+    const BEGINNING: Key = Key { at: Time::ZERO, delivery: 0, due: Time::ZERO, port: 0, number: 0 };
 
     /// What has happened in the network by then.
     fn until(&self) -> Until {
         match self.delivery {
             Key::TIMEOUT => Until::End(self.at),
-            _ => Until::Delivery(self.at, self.port as usize),
+            _ => Until::Delivery(self.at, self.port as usize, self.number),
         }
     }
 }
@@ -126,7 +128,7 @@ impl NodeRun {
                     node.handle_datagram(now, flight.to.port, &flight.received());
                 }
                 None => {
-                    let key = Key { at: now, delivery: Key::TIMEOUT, due, port };
+                    let key = Key { at: now, delivery: Key::TIMEOUT, due, port, number: 0 };
                     self.key = self.key.max(key);
                     if !self.moment.count_timeout(ends) {
                         self.outputs.push((self.key, Output::Standstill));
@@ -254,8 +256,8 @@ impl Deliveries {
         self.until = until;
         let World { links, recorder, .. } = world;
         links.network.take_deliveries(lookahead, (now, until), &mut self.deliveries);
-        for Delivery { at, path, to, queued, packet } in self.deliveries.drain(..) {
-            let key = Key { at, delivery: self.next, due: at, port: path as u32 };
+        for Delivery { at, path, number, to, queued, packet } in self.deliveries.drain(..) {
+            let key = Key { at, delivery: self.next, due: at, port: path as u32, number };
             self.next += 1;
             let id = packet.payload;
             links.crossed(packet, queued);
