@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -60,10 +60,18 @@ def while_it_runs(tmp_path: Path, act: Callable[[], None]) -> threading.Thread:
     return thread
 
 
+def below() -> Iterator[tuple[psutil.Process, str, list[str]]]:
+    """The processes below this one that have not ended, with their names and command lines."""
+    pids = {child.pid for child in psutil.Process().children(recursive=True)}
+    for one in psutil.process_iter(["name", "cmdline"]):
+        if one.pid in pids:
+            yield one, one.info["name"], one.info["cmdline"] or []
+
+
 def kill(program: str) -> None:
     """Kills the first process of this name, or module of Python, below this one."""
-    for child in psutil.Process().children(recursive=True):
-        if child.name() == program or any(part.endswith(f".{program}") for part in child.cmdline()):
+    for child, name, line in below():
+        if name == program or any(part.endswith(f".{program}") for part in line):
             child.kill()
             return
 
@@ -97,8 +105,8 @@ def test_full_memory_for_files_fails_the_repeat_and_says_so(tmp_path: Path) -> N
     def fill() -> None:
         lab = next(
             child.pid
-            for child in psutil.Process().children(recursive=True)
-            if f"rtclab-lab-of-{os.getpid()}" in child.cmdline() and child.name() != "unshare"
+            for child, name, line in below()
+            if f"rtclab-lab-of-{os.getpid()}" in line and name != "unshare"
         )
         seen["bytes"] = shutil.disk_usage(f"/proc/{lab}/root/run").total
         enter = ["nsenter", f"--target={lab}", "--user", "--mount", "--preserve-credentials"]

@@ -221,8 +221,8 @@ def disconnected(argument: dict[str, Any], emit: Any) -> dict[str, Any]:
 
 def programs() -> list[psutil.Process]:
     """The processes of slirp4netns in the machine that run. Nobody waits for orphans there."""
-    found = (one for one in psutil.process_iter() if one.name() == PROGRAM)
-    return [one for one in found if one.status() != psutil.STATUS_ZOMBIE]
+    found = (one for one in psutil.process_iter(["name", "status"]) if one.info["name"] == PROGRAM)
+    return [one for one in found if one.info["status"] != psutil.STATUS_ZOMBIE]
 
 
 def idle(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
