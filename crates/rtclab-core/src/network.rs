@@ -1,9 +1,10 @@
 //! Nodes connected by paths; routes packets over one or more of them.
 //!
 //! A packet leaves a path, and enters the next one of its route, in the order of time, at one moment in the order of
-//! the paths that are left, and from one path in the order in which it carries them. Not every such step is an event: where a path knows when a packet will leave it, and
-//! nothing can happen at that moment but that it enters the next path, the packet is put into the [`Ingress`] of the
-//! next path ahead of time, and enters it in its turn when that path is looked at for another reason.
+//! the paths that are left, and from one path in the order of the packets on its wire. Not every such step is an
+//! event: where a path knows when a packet will leave it, and nothing can happen at that moment but that it enters the
+//! next path, the packet is put into the [`Ingress`] of the next path ahead of time, and enters it in its turn when
+//! that path is looked at for another reason.
 
 mod ingress;
 pub(crate) mod lookahead;

@@ -6,7 +6,7 @@ use crate::units::{Bytes, Time};
 use std::collections::VecDeque;
 
 /// A point in the order in which packets come out of the paths of a network: by time, at one moment by the index of the
-/// path, and of one path by their numbers. Drops on a path come before its exits.
+/// path, and from one path by the number of the packet. Drops on a path come before its exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) at: Time,
@@ -34,7 +34,7 @@ impl Position {
         Position { at, path: u32::MAX, number: u64::MAX }
     }
 
-    /// Number of the last packet that leaves `path` at `at` up to here, if anything leaves it.
+    /// The highest number that a packet may have to leave `path` at `at` up to here, if `at` is not later than this.
     pub(super) fn last_exit(&self, at: Time, path: u32) -> u64 {
         if (self.at, self.path) == (at, path) { self.number } else { u64::MAX }
     }

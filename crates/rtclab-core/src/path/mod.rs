@@ -44,7 +44,8 @@ use wifi::{Channel, Service};
 pub(crate) struct OnWire<P> {
     /// When it arrives at the far end.
     pub(crate) at: Time,
-    /// Its number on this path. Packets that arrive at one moment do so in this order.
+    /// How many packets this path has put on the wire, this one included. Packets that arrive at one moment do so in the
+    /// order of their numbers.
     pub(crate) number: u64,
     /// How long it waited in the queue.
     pub(crate) queued: Time,
@@ -250,8 +251,8 @@ impl<P> Path<P> {
         self.poll_by(now, u64::MAX).map(|(departure, _)| departure)
     }
 
-    /// Returns the next packet that has left by `now` and the number with which it arrived; 0 if it was dropped. A packet
-    /// with a number above `last` stays.
+    /// Returns the next packet that has left by `now`, and its number on the wire; 0 if it was dropped, because drops come
+    /// before all arrivals at their moment. A packet with a number above `last` stays on the wire.
     pub(crate) fn poll_by(&mut self, now: Time, last: u64) -> Option<(Departure<P>, u64)> {
         self.advance(now);
         let arrival = self.wire.front().map_or(Time::MAX, |next| next.at);
@@ -404,10 +405,16 @@ impl<P> Path<P> {
         }
     }
 
+    /// The packet with the next number.
+    #[inline]
+    fn numbered(&mut self, at: Time, queued: Time, packet: Packet<P>) -> OnWire<P> {
+        self.count += 1;
+        OnWire { at, number: self.count, queued, packet }
+    }
+
     #[inline]
     fn put_on_wire(&mut self, at: Time, queued: Time, packet: Packet<P>) {
-        self.count += 1;
-        let packet = OnWire { at, number: self.count, queued, packet };
+        let packet = self.numbered(at, queued, packet);
         if self.offers {
             self.offered.push_back(packet);
         } else {
@@ -433,8 +440,8 @@ impl<P> Path<P> {
             // A path that keeps the order from then on keeps it behind all that are on the wire.
             self.last_arrival = self.last_arrival.max(due);
             let index = self.wire.partition_point(|earlier| earlier.at <= due);
-            self.count += 1;
-            self.wire.insert(index, OnWire { at: due, number: self.count, queued, packet });
+            let packet = self.numbered(due, queued, packet);
+            self.wire.insert(index, packet);
             return;
         }
         // RFC 8868, section 4.4: without reordering, packets with jitter stay one serialisation time
