@@ -7,6 +7,7 @@ use crate::cc::{
     self, CongestionControlConfig, Fixed, Guarded, Halves, OptionSpec, Options, RateBounds,
 };
 use crate::stack::{PROFILES, StackProfile};
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
@@ -18,7 +19,7 @@ pub type Create = dyn Fn(RateBounds, Options<'_>) -> Halves + Send + Sync;
 #[derive(Clone)]
 pub struct Algorithm {
     /// Its name in a scenario.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What it is, in a line.
     pub summary: &'static str,
     /// Its options.
@@ -33,11 +34,11 @@ pub struct Algorithm {
 impl Algorithm {
     /// A control of the caller's. If it panics, the run ends with an error that names it.
     pub fn new(
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         stack: &'static StackProfile,
         create: impl Fn(RateBounds, Options<'_>) -> Halves + Send + Sync + 'static,
     ) -> Self {
-        let create = Arc::new(create);
+        let (name, create) = (name.into(), Arc::new(create));
         Algorithm { name, summary: "", options: &[], stack, create, is_ours: false }
     }
 
@@ -59,7 +60,8 @@ impl Algorithm {
         create: fn(RateBounds, Options<'_>) -> Halves,
     ) -> Option<Self> {
         let stack = StackProfile::named(stack)?;
-        Some(Algorithm { name, summary, options, stack, create: Arc::new(create), is_ours: true })
+        let (name, create) = (name.into(), Arc::new(create));
+        Some(Algorithm { name, summary, options, stack, create, is_ours: true })
     }
 }
 
@@ -151,7 +153,7 @@ impl Catalogue {
     /// The catalogue has a control of this name, or another profile of the name of its stack.
     pub fn add(&mut self, algorithm: Algorithm) -> Result<(), CatalogueError> {
         if self.algorithms.iter().any(|known| known.name == algorithm.name) {
-            return Err(CatalogueError::ControlTwice(algorithm.name));
+            return Err(CatalogueError::ControlTwice(algorithm.name.into_owned()));
         }
         let stack = algorithm.stack;
         if self.stack(stack.name).is_some_and(|known| known != stack) {
@@ -194,12 +196,12 @@ impl Catalogue {
         let found = self.algorithms.iter().find(|algorithm| algorithm.name == config.name);
         let algorithm = found.ok_or_else(|| ConfigError::UnknownAlgorithm {
             name: config.name.clone(),
-            known: self.algorithms.iter().map(|known| known.name).collect(),
+            known: self.algorithms.iter().map(|known| known.name.to_string()).collect(),
         })?;
         for (name, &value) in &config.options {
             let option = algorithm.options.iter().find(|option| option.name == name);
             let option = option.ok_or_else(|| ConfigError::UnknownOption {
-                algorithm: algorithm.name,
+                algorithm: algorithm.name.to_string(),
                 option: name.clone(),
                 known: algorithm.options.iter().map(|option| option.name).collect(),
             })?;
@@ -232,7 +234,7 @@ impl Choice<'_> {
         let create = || (algorithm.create)(bounds, options);
         let halves = catch_unwind(AssertUnwindSafe(create)).map_err(|panic| {
             let what = cc::message_of(panic.as_ref());
-            ConfigError::Panicked { algorithm: algorithm.name, what }
+            ConfigError::Panicked { algorithm: algorithm.name.to_string(), what }
         })?;
         Ok(Guarded::halves(halves))
     }
@@ -242,7 +244,7 @@ impl Choice<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatalogueError {
     /// There is a control of this name.
-    ControlTwice(&'static str),
+    ControlTwice(String),
     /// There is another stack profile of this name.
     StackTwice(&'static str),
 }
@@ -275,12 +277,12 @@ pub enum ConfigError {
         /// The name.
         name: String,
         /// The names that exist.
-        known: Vec<&'static str>,
+        known: Vec<String>,
     },
     /// The control has no such option.
     UnknownOption {
         /// The control.
-        algorithm: &'static str,
+        algorithm: String,
         /// The option.
         option: String,
         /// The options that it has.
@@ -296,7 +298,7 @@ pub enum ConfigError {
     /// The control panicked while it was created.
     Panicked {
         /// The control.
-        algorithm: &'static str,
+        algorithm: String,
         /// What it said.
         what: String,
     },
@@ -351,7 +353,7 @@ mod tests {
     #[test]
     fn every_algorithm_is_valid_without_options() {
         for algorithm in Catalogue::ours().algorithms() {
-            assert_eq!(message(algorithm.name, &[]), "");
+            assert_eq!(message(&algorithm.name, &[]), "");
         }
     }
 

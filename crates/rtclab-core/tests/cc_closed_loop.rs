@@ -349,10 +349,10 @@ fn every_option_changes_the_result() {
     };
     // Controls with feedback on packets have tests of their own, with the loops that they need.
     let has_own = |name| ["goog-cc", "scream", "scream-rfc8298", "nada"].contains(&name);
-    for algorithm in Catalogue::ours().algorithms().iter().filter(|known| !has_own(known.name)) {
+    for algorithm in Catalogue::ours().algorithms().iter().filter(|known| !has_own(&known.name)) {
         for option in algorithm.options {
             let [least, most] = [option.bounds.0, option.bounds.1]
-                .map(|value| run(algorithm.name, option.name, value));
+                .map(|value| run(&algorithm.name, option.name, value));
             assert!(least != most, "{} of {} changes nothing", option.name, algorithm.name);
         }
     }

@@ -1,9 +1,10 @@
-//! Python binding of rtclab: conversions and error mapping, no logic.
+//! Python binding of rtclab: conversions and error mapping, and congestion controls that are Python classes.
 
 use pyo3::prelude::*;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::OptionSpec;
 
+mod control;
 #[cfg(target_os = "linux")]
 mod emulator;
 mod event_log;
@@ -22,6 +23,17 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(sim::simulate_captured, m)?)?;
     m.add_class::<simulation::Simulation>()?;
+    m.add_function(wrap_pyfunction!(control::control_calls, m)?)?;
+    m.add_function(wrap_pyfunction!(control::end_when_stuck, m)?)?;
+    m.add_class::<control::Bounds>()?;
+    m.add_class::<control::Decision>()?;
+    m.add_class::<control::Feedback>()?;
+    m.add_class::<control::Probe>()?;
+    m.add_class::<control::ReceivedPacket>()?;
+    m.add_class::<control::Report>()?;
+    m.add_class::<control::ReportedPacket>()?;
+    m.add_class::<control::Sender>()?;
+    m.add_class::<control::SentPacket>()?;
     m.add_function(wrap_pyfunction!(parquet::parquet, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
@@ -43,20 +55,20 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Names of all algorithms.
 fn congestion_controls() -> Vec<&'static str> {
-    Catalogue::ours().algorithms().iter().map(|algorithm| algorithm.name).collect()
+    Catalogue::ours().algorithms().iter().map(|algorithm| &*algorithm.name).collect()
 }
 
 /// Algorithm, and what it is in a line.
 fn congestion_control_summaries() -> Vec<(&'static str, &'static str)> {
     let algorithms = Catalogue::ours().algorithms().iter();
-    algorithms.map(|algorithm| (algorithm.name, algorithm.summary)).collect()
+    algorithms.map(|algorithm| (&*algorithm.name, algorithm.summary)).collect()
 }
 
 /// Algorithm, option, meaning, smallest and largest value of every option.
 fn congestion_control_options() -> Vec<(&'static str, &'static str, &'static str, f64, f64)> {
     let options = Catalogue::ours().algorithms().iter().flat_map(|algorithm| {
         algorithm.options.iter().map(move |OptionSpec { name, meaning, bounds: (min, max) }| {
-            (algorithm.name, *name, *meaning, *min, *max)
+            (&*algorithm.name, *name, *meaning, *min, *max)
         })
     });
     options.collect()

@@ -1,11 +1,12 @@
 //! `replay_log` and `replay_arrivals`: decisions of a congestion control on recorded packets, as arrays.
 
+use crate::control::{self, Controls};
 use crate::sim::to_dict;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rtclab_core::catalogue::Catalogue;
+use rtclab_core::catalogue::{Catalogue, Choice};
 use rtclab_core::cc::{CongestionControlConfig, RateBounds, ReceivedPacket};
 use rtclab_core::event_log::EventLog;
 use rtclab_core::packet::Ecn;
@@ -24,6 +25,7 @@ type Bounds = (u64, u64, u64, u64);
 ///
 /// Raises ValueError if the log or the congestion control is invalid.
 #[pyfunction]
+#[pyo3(signature = (content, sent_ms, name, options, bounds, controls = None))]
 pub(crate) fn replay_log<'py>(
     py: Python<'py>,
     content: &[u8],
@@ -31,16 +33,15 @@ pub(crate) fn replay_log<'py>(
     name: &str,
     options: BTreeMap<String, f64>,
     bounds: Bounds,
+    controls: Option<Controls>,
 ) -> PyResult<(Bound<'py, PyDict>, i64)> {
     let config = CongestionControlConfig { name: name.to_owned(), options };
     let sent_ms = sent_ms.as_array().to_vec();
-    let replayed = py.detach(|| {
+    let replayed = with_control(py, &config, controls, |control| {
         let log = EventLog::read(content).map_err(|error| error.to_string())?;
-        let control = Catalogue::ours().choose(&config).map_err(|error| error.to_string())?;
         replay::replay_log(&log, &sent_ms, &control, rate_bounds(bounds))
             .map_err(|error| error.to_string())
-    });
-    let replayed = replayed.map_err(PyValueError::new_err)?;
+    })?;
     let begin_ms = replayed.begin_ms;
     Ok((to_dict(py, replayed.tables, replayed.texts)?, begin_ms))
 }
@@ -53,6 +54,7 @@ pub(crate) fn replay_log<'py>(
 ///
 /// Raises ValueError if a column is missing or the congestion control is invalid.
 #[pyfunction]
+#[pyo3(signature = (packets, rtt_ns, name, options, bounds, controls = None))]
 pub(crate) fn replay_arrivals<'py>(
     py: Python<'py>,
     packets: &Bound<'py, PyDict>,
@@ -60,16 +62,32 @@ pub(crate) fn replay_arrivals<'py>(
     name: &str,
     options: BTreeMap<String, f64>,
     bounds: Bounds,
+    controls: Option<Controls>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let config = CongestionControlConfig { name: name.to_owned(), options };
     let packets = received(packets)?;
-    let replayed = py.detach(|| {
-        let control = Catalogue::ours().choose(&config).map_err(|error| error.to_string())?;
+    let replayed = with_control(py, &config, controls, |control| {
         replay::replay_arrivals(&packets, rtt_ns.map(Time), &control, rate_bounds(bounds))
             .map_err(|error| error.to_string())
-    });
-    let replayed = replayed.map_err(PyValueError::new_err)?;
+    })?;
     to_dict(py, replayed.tables, replayed.texts)
+}
+
+/// Replays with the control of a configuration; releases the GIL meanwhile, unless the caller's own are passed.
+fn with_control<T: Send>(
+    py: Python<'_>,
+    config: &CongestionControlConfig,
+    controls: Option<Controls>,
+    replay: impl FnOnce(Choice<'_>) -> Result<T, String> + Send,
+) -> PyResult<T> {
+    let choose = |catalogue: &Catalogue| {
+        replay(catalogue.choose(config).map_err(|error| error.to_string())?)
+    };
+    let replayed = match controls {
+        None => py.detach(|| choose(Catalogue::ours())),
+        Some(controls) => choose(&control::catalogue(Some(controls))?),
+    };
+    replayed.map_err(PyValueError::new_err)
 }
 
 fn rate_bounds((start, min, max, audio): Bounds) -> RateBounds {

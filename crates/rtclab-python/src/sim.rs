@@ -1,5 +1,6 @@
 //! `simulate`: configuration in as JSON, tables out as arrays.
 
+use crate::control::{self, Controls};
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,51 +13,59 @@ use rtclab_core::sim::{
     self, Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation,
 };
 
-/// Runs a scenario in virtual time; releases the GIL while it runs.
+/// Runs a scenario in virtual time; releases the GIL while it runs, unless controls of the caller's are passed.
 ///
-/// Several threads share the nodes of one run, with the same result. They pay for scenarios with many flows.
+/// `controls` are Python classes: name, stack profile, and what makes an instance from the bounds. Several threads share the nodes of one run, with the same result. They pay for scenarios with many flows.
 ///
 /// Returns a dictionary from table to a dictionary from column to values: int64 and float64 arrays,
 /// or for text columns a pair of uint32 codes (4294967295 for null) and the list of texts.
 ///
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]
-#[pyo3(signature = (config, threads = 1))]
+#[pyo3(signature = (config, threads = 1, controls = None))]
 pub(crate) fn simulate<'py>(
     py: Python<'py>,
     config: &str,
     threads: usize,
+    controls: Option<Controls>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let simulate = |config: &SimConfig| -> Result<SimResult, SimError> {
-        let mut simulation = Simulation::new(config, Catalogue::ours())?;
+    let simulate = |config: &SimConfig, catalogue: &Catalogue| -> Result<SimResult, SimError> {
+        let mut simulation = Simulation::new(config, catalogue)?;
         simulation.advance_with(config.duration_ns, &*executor_of(threads))?;
         Ok(simulation.finish())
     };
-    tables(py, run(py, config, simulate)?)
+    tables(py, run(py, config, controls, simulate)?)
 }
 
 /// Runs a scenario as `simulate` does; returns its tables, a pcapng file, and session descriptions for it.
 ///
 /// Raises ValueError when the configuration cannot be run; the message names the field.
 #[pyfunction]
+#[pyo3(signature = (config, controls = None))]
 pub(crate) fn simulate_captured<'py>(
     py: Python<'py>,
     config: &str,
+    controls: Option<Controls>,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyBytes>, String)> {
-    let (result, Captured { pcapng, sdp }) = run(py, config, sim::simulate_captured)?;
+    let (result, Captured { pcapng, sdp }) =
+        run(py, config, controls, sim::simulate_captured_with)?;
     Ok((tables(py, result)?, PyBytes::new(py, &pcapng), sdp))
 }
 
 fn run<T: Send>(
     py: Python<'_>,
     config: &str,
-    simulate: impl FnOnce(&SimConfig) -> Result<T, SimError> + Send,
+    controls: Option<Controls>,
+    simulate: impl FnOnce(&SimConfig, &Catalogue) -> Result<T, SimError> + Send,
 ) -> PyResult<T> {
-    py.detach(|| {
-        let config: SimConfig = serde_json::from_str(config).map_err(|e| e.to_string())?;
-        simulate(&config).map_err(|e| e.to_string())
-    })
-    .map_err(PyValueError::new_err)
+    let config: SimConfig =
+        serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let ran = match controls {
+        None => py.detach(|| simulate(&config, Catalogue::ours())),
+        // Its controls are called all the time.
+        Some(controls) => simulate(&config, &control::catalogue(Some(controls))?),
+    };
+    ran.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Threads that work on one run.

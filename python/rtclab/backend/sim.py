@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab import _native, native_tables
+from rtclab import _native, native_tables, own_controls
 from rtclab.backend import (
     REBUILD,
     Watch,
@@ -24,6 +24,7 @@ from rtclab.backend import (
 from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
+from rtclab.scenario.own_control import FORMS
 from rtclab.scenario.participant import CongestionControl, Server
 from rtclab.scenario.toml_text import toml_text
 from rtclab.trace import NULLABLE, SCHEMAS, FlowInfo, Trace, write_bytes, write_text
@@ -77,7 +78,8 @@ class SimBackend:
             _check_control(control, f"servers.{server}")
         # The native code checks options when it prepares a run, so run one that ends at once.
         try:
-            _native.simulate(json.dumps(scenario.native(seed=0) | {"duration_ns": 0}))
+            check_own(scenario)
+            native_columns(scenario, scenario.native(seed=0) | {"duration_ns": 0}, 0)
         except ValueError as error:
             field, _, message = str(error).partition(": ")
             message, _, hint = message.partition("\n  hint: ")
@@ -93,7 +95,7 @@ class SimBackend:
             DiskFull: no space is left for the capture or the trace.
         """
         if self.capture:
-            columns, pcapng, sdp = _native.simulate_captured(json.dumps(scenario.native(seed=seed)))
+            columns, pcapng, sdp = _native_run("simulate_captured", scenario, scenario.native(seed=seed), seed)
             write_bytes(out / CAPTURE, pcapng)
             write_text(out / DESCRIPTIONS, sdp)
             simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)
@@ -108,7 +110,7 @@ class SimBackend:
 
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
-        columns = _native.simulate(json.dumps(scenario.native(seed=seed)))
+        columns = native_columns(scenario, scenario.native(seed=seed), seed)
         return self.trace_of(columns, scenario, seed=seed, repeat=repeat)
 
     def trace_of(
@@ -128,6 +130,35 @@ class SimBackend:
         }
         tables["paths"] = _paths(scenario)
         return Trace.in_memory(tables, about.model_copy(update=known))
+
+
+def native_columns(scenario: Scenario, config: Mapping[str, object], seed: int) -> dict[str, dict[str, Any]]:
+    """The columns of a repeat. ``config`` is the scenario's native configuration.
+
+    Raises:
+        ValueError: the configuration cannot be run.
+        ControlFailed: a control of the user's own failed.
+    """
+    columns: dict[str, dict[str, Any]] = _native_run("simulate", scenario, config, seed)
+    return columns
+
+
+def _native_run(function: str, scenario: Scenario, config: Mapping[str, object], seed: int) -> Any:
+    """Calls a native function here or, for controls of the user's own, in a process that can be ended."""
+    own = scenario.own_controls()
+    if not own:
+        return getattr(_native, function)(json.dumps(config))
+    return own_controls.call(function, own, json.dumps(config), seed)
+
+
+def check_own(scenario: Scenario) -> None:
+    """Checks that the controls of the user's own can be loaded and made.
+
+    Raises:
+        ControlFailed: one cannot.
+    """
+    if own := scenario.own_controls():
+        own_controls.call("check", own)
 
 
 LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (True,)}
@@ -157,11 +188,11 @@ def simulate(scenario: str | Path | Scenario, repeat: int = 0) -> Trace:
 
 def _check_control(control: CongestionControl, owner: str) -> None:
     """Checks that the simulator has a congestion control. ``owner`` has its table; empty: the scenario."""
-    if control.name not in _native.CONGESTION_CONTROLS:
+    if control.own is None and control.name not in _native.CONGESTION_CONTROLS:
         known = ", ".join(f"`{name}`" for name in _native.CONGESTION_CONTROLS)
         raise UnsupportedScenario(
             f"{owner}.congestion_control.name".lstrip("."),
-            f"the simulator has no `{control.name}`; expected {known}",
+            f"the simulator has no `{control.name}`; expected {known}, or {FORMS}",
         )
 
 

@@ -6,7 +6,6 @@ of its own, so every metric of a flow has the same value as in a trace of one re
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab import _native
 from rtclab.backend import (
     Pairs,
     connected_flows,
@@ -28,7 +26,7 @@ from rtclab.backend import (
     planned_flows,
     planned_pairs,
 )
-from rtclab.backend.sim import EVENT, FLOWS, NativeTable, SimBackend, as_simulated
+from rtclab.backend.sim import EVENT, FLOWS, NativeTable, SimBackend, as_simulated, native_columns
 from rtclab.errors import reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
@@ -125,7 +123,7 @@ class _Plan:
 def _simulated(plan: _Plan, seed: int) -> Tables | str:
     """The tables of one repeat, or the reason if the simulator raised an error."""
     try:
-        tables: Tables = _native.simulate(json.dumps(plan.native | {"seed": seed}))
+        tables: Tables = native_columns(plan.scenario, plan.native | {"seed": seed}, seed)
     except Exception as error:
         return reason_of(error)
     return tables

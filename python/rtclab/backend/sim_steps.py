@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from rtclab import _native
+from rtclab import _native, own_controls
 from rtclab.backend import paths_table
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
@@ -21,6 +21,8 @@ from rtclab.trace import NS_PER_S, Trace
 
 class Simulation:
     """A repeat of a scenario in virtual time that runs in steps. Any steps lead to the same trace.
+
+    Congestion controls of the user's own run in this process, where a debugger sees them.
 
     Attributes:
         scenario: the scenario with all changes so far.
@@ -52,7 +54,8 @@ class Simulation:
         self.scenario = loaded
         self._planned = loaded
         self._repeat, self._seed = repeat, loaded.seed_of(repeat)
-        self._native = _native.Simulation(json.dumps(loaded.native(seed=self._seed)))
+        own = own_controls.factories(loaded.own_controls(), self._seed) or None
+        self._native = _native.Simulation(json.dumps(loaded.native(seed=self._seed)), own)
         self._table = paths_table(loaded)
 
     @property

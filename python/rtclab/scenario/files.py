@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -25,8 +26,15 @@ class FileName(str):
         return (self.directory / self).absolute()
 
 
+OWN_CONTROL = re.compile(r"(?:alphartc|onnx):.+|.+\.py(?::.*)?")
+"""Names of congestion controls that have a file."""
 NAMING_FILES = ("trace", "file", "page", "script", "command", "directory")
 """Keys in any table whose texts name files, relative to the TOML file, or are commands that run beside it."""
+
+
+def names_file(control: str) -> bool:
+    """Whether a congestion control is a file of the user's own, as :mod:`rtclab.scenario.own_control` reads it."""
+    return OWN_CONTROL.fullmatch(control) is not None
 
 
 def located(data: Any, directory: Path) -> Any:
@@ -34,7 +42,7 @@ def located(data: Any, directory: Path) -> Any:
     if isinstance(data, dict):
         return {
             key: FileName(value, directory)
-            if key in NAMING_FILES and isinstance(value, str)
+            if isinstance(value, str) and (key in NAMING_FILES or (key == "name" and names_file(value)))
             else located(value, directory)
             for key, value in data.items()
         }

@@ -118,6 +118,8 @@ class Layered:
         place[_element(place, last, parents, change)] = located({last: change.value}, Path())[last]
         if last == "trace" and parents and parents[-1] in TRACES:
             place.pop(TRACES[parents[-1]][0], None)  # the content of the file that was named before
+        if parents[-1:] == ["congestion_control"] and last == "name":
+            place.pop("digest", None)  # of the control that was named before
         owners[last] = change.origin
 
 

@@ -48,9 +48,9 @@ def _inherited(below: dict[str, Any], above: dict[str, Any], table: str) -> dict
         # A shared path replaces two separate ones, and the other way round.
         dropped = {"up", "down"} if "both" in above else {"both"} if above.keys() & {"up", "down"} else set()
     if table == "congestion_control":
-        # Options belong to the control that they were written for.
+        # Options and digest belong to the control that they were written for.
         first = below.get("name", DEFAULT_CONTROL)
-        dropped = {"options"} if above.get("name", first) != first else set()
+        dropped = {"options", "digest"} if above.get("name", first) != first else set()
     return {key: value for key, value in below.items() if key not in dropped}
 
 

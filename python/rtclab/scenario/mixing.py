@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rtclab.errors import FieldError
 from rtclab.scenario.model import ScenarioTables
+from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.participant import Audio, CongestionControl, Host, Server, Video
 
 MIXING = "mixing-mcu"
@@ -42,6 +43,17 @@ def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
     if own is False or not any(scenario.audio_of(name) for name in senders(scenario, server)):
         return None
     return own or scenario.audio or Audio()
+
+
+def own_controls(scenario: ScenarioTables) -> list[OwnControl]:
+    """The controls of the user's own that somebody sends with, each once."""
+    controls = [
+        *(scenario.congestion_control_of(name) for name in scenario.participants),
+        *(congestion_control_of(scenario, server) for server in mixers(scenario)),
+        *forwarders(scenario).values(),
+    ]
+    found = (control.own for control in controls)
+    return list({own.key: own for own in found if own is not None}.values())
 
 
 def congestion_control_of(scenario: ScenarioTables, server: str) -> CongestionControl:

@@ -98,6 +98,11 @@ def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
     )
 
 
+def _native_control(control: CongestionControl) -> dict[str, object]:
+    own = control.own
+    return {"name": control.name, "options": control.options} if own is None else {"name": own.key, "options": {}}
+
+
 def _native_sender(
     video: Video | None, audio: Audio | None, control: CongestionControl, host: Host | None
 ) -> dict[str, object]:
@@ -105,7 +110,7 @@ def _native_sender(
         "video": video and native_video(video),
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
         "host": host and _native_host(host),
-        "congestion_control": {"name": control.name, "options": control.options},
+        "congestion_control": _native_control(control),
         "stack": control.stack,
         "repair": video.repair if video else "auto",
     }

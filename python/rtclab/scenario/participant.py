@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
 from rtclab.scenario.merge import DEFAULT_CONTROL, over
+from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.table import Table
@@ -131,19 +132,49 @@ def _number_or_switch(value: object) -> float:
     return float(value)
 
 
-Option = Annotated[float, PlainValidator(_number_or_switch, json_schema_input_type=float | bool)]
 
 
 class CongestionControl(Table):
     """The algorithm that sets the sending rate."""
 
     name: str = DEFAULT_CONTROL
-    """Algorithm, in simulated calls; live calls use the browser's own."""
+    """Algorithm, in simulated calls; live calls use the browser's own. ``FILE.py:CLASS`` is a Python class of
+    your own, ``alphartc:FILE.py`` an estimator written for AlphaRTC, and ``onnx:FILE`` a model of the 2024
+    challenge on bandwidth estimation. Files are relative to the TOML file that names them."""
     stack: str | None = None
     """Stack profile, which sets a browser's feedback, RTCP schedule, pacing and repair. By default it is the
     profile from the time of the algorithm."""
-    options: dict[str, Option] = {}
-    """Options of the algorithm, each a number, true or false."""
+    options: dict[str, Any] = {}
+    """Options of the algorithm, each a number, true or false. A control of your own may have any values."""
+    digest: str = ""
+    """Identifies the code of a control of your own. It is set when the scenario is loaded."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_digest(cls, data: Any) -> Any:
+        """Adds the digest of the control's file, unless the table has it already."""
+        name = data.get("name") if isinstance(data, dict) else None
+        if not isinstance(name, str) or data.get("digest"):
+            return data
+        own = OwnControl.located(name)
+        return data if own is None else data | {"name": own.text, "digest": own.digest}
+
+    @model_validator(mode="after")
+    def _options_of_its_kind(self) -> Self:
+        wrong = []
+        for name, value in self.options.items() if self.own is None else ():
+            try:
+                self.options[name] = _number_or_switch(value)
+            except FieldError as error:
+                wrong.append(FieldError(error.message, key=f"options.{name}"))
+        if wrong:
+            raise FieldErrors(wrong)
+        return self
+
+    @property
+    def own(self) -> OwnControl | None:
+        """The control of the user's own; None if it is one of rtclab's."""
+        return OwnControl.parse(self.name, self.options, self.digest)
 
 
 class Variation(Table):

@@ -14,6 +14,7 @@ from rtclab.scenario.json_schema import json_schema
 from rtclab.scenario.layers import Change
 from rtclab.scenario.load import changed, load
 from rtclab.scenario.model import ScenarioTables
+from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.topology import Flow
 
 
@@ -75,6 +76,10 @@ class Scenario(ScenarioTables):
     def traffic_flows(self) -> list[Flow]:
         """Every flow of cross traffic, without acknowledgements."""
         return network.traffic_flows(self)
+
+    def own_controls(self) -> list[OwnControl]:
+        """The congestion controls of the user's own that somebody sends with, each once."""
+        return mixing.own_controls(self)
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
         """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, at each change of a path."""

@@ -29,7 +29,8 @@ pub fn replay_arrivals(
     bounds: RateBounds,
 ) -> Result<Replayed, ReplayError> {
     let (_, estimator) = control.create(bounds).map_err(ReplayError::Config)?;
-    let estimator = estimator.ok_or(ReplayError::NoEstimator(control.algorithm.name))?;
+    let estimator =
+        estimator.ok_or_else(|| ReplayError::NoEstimator(control.algorithm.name.to_string()))?;
     let mut receiver = ReplayedReceiver::new(estimator);
     if let (Some(rtt), Some(first)) = (rtt, packets.first()) {
         receiver.estimator.on_rtt(first.at, rtt);

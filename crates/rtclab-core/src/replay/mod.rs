@@ -47,7 +47,7 @@ pub enum ReplayError {
     /// The algorithm cannot be created.
     Config(ConfigError),
     /// The algorithm of this name has no half of this kind.
-    NoEstimator(&'static str),
+    NoEstimator(String),
     /// The algorithm failed at this time of the log.
     Control(Time, ControlError),
 }

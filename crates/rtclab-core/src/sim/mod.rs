@@ -59,7 +59,18 @@ pub fn simulate_with(config: &SimConfig, catalogue: &Catalogue) -> Result<SimRes
 /// # Errors
 /// See [`SimError`].
 pub fn simulate_captured(config: &SimConfig) -> Result<(SimResult, Captured), SimError> {
-    let mut simulation = Simulation::captured(config, Catalogue::ours())?;
+    simulate_captured_with(config, Catalogue::ours())
+}
+
+/// Runs and captures a scenario as [`simulate_captured`] does, with the controls of a catalogue.
+///
+/// # Errors
+/// See [`SimError`].
+pub fn simulate_captured_with(
+    config: &SimConfig,
+    catalogue: &Catalogue,
+) -> Result<(SimResult, Captured), SimError> {
+    let mut simulation = Simulation::captured(config, catalogue)?;
     simulation.advance(config.duration_ns)?;
     let capture = simulation.world.capture.take();
     Ok((simulation.finish(), capture.map(Capture::finish).unwrap_or_default()))

@@ -1,0 +1,81 @@
+"""What a congestion control written in Python is given, and what it returns.
+
+A control is a class. It is called as ``CLASS(bounds, **options)`` for each sender, and has these methods, all
+but the first only if it wants them. Times are seconds since the run began, rates are bit/s, sizes bytes.
+
+- ``on_feedback(now, feedback)``: feedback on packets arrived (:class:`Feedback`). Returns a rate or a
+  :class:`Decision`.
+- ``on_report(now, report)``: a receiver report or a REMB arrived (:class:`Report`).
+- ``on_sent(now, packet)``: a packet left (:class:`SentPacket`).
+- ``on_timeout(now, sender)``: media starts, or the class attribute ``interval`` has passed since the last call
+  (:class:`Sender`).
+- ``observe()``: returns a dict with values for the trace, from name to number. The suffix of a name is its unit.
+
+The last four return a rate or a :class:`Decision`, or None to keep the last one. ``observe`` returns its dict.
+The class attribute ``stack`` is the stack profile, by default ``chrome-156``; ``chrome-156-ccfb`` has the feedback
+of RFC 8888, which tells marks.
+
+A class with ``on_packet(packet)`` estimates at the receiver instead (:class:`ReceivedPacket`). Its
+``on_timeout(now)`` returns the estimate in bit/s, which reaches the sender as REMB (draft-alvestrand-rmcat-remb-03),
+and the sender follows it. Its stack is ``chrome-156-remb`` unless it names another one.
+"""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rtclab._native import (
+    Bounds,
+    Decision,
+    Feedback,
+    Probe,
+    ReceivedPacket,
+    Report,
+    ReportedPacket,
+    Sender,
+    SentPacket,
+)
+
+__all__ = [
+    "Bounds",
+    "Decision",
+    "Feedback",
+    "Probe",
+    "ReceivedPacket",
+    "Report",
+    "ReportedPacket",
+    "Sender",
+    "SentPacket",
+]
+
+MAX_FRAMES = 8
+"""Number of a traceback's frames that an error shows, the innermost ones."""
+OURS = (str(Path(__file__).parent / "own_controls"), "<frozen importlib")
+"""Files whose frames do not belong to the user's code."""
+
+
+def explain(error: BaseException, stack: TracebackType | None = None) -> str:
+    """The text of an error, followed by its traceback from the control's file on."""
+    linecache.checkcache()
+    frames = traceback.extract_tb(stack or error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(OURS)]
+    what = "".join(traceback.format_exception_only(error)).strip()
+    return "\n".join([what, *"".join(traceback.format_list(own[-MAX_FRAMES:])).splitlines()])
+
+
+def misused(method: Any, error: BaseException) -> str:
+    """The text of an error about what a method returned, with the place of the method."""
+    return f"{error}\n{place_of(method)}"
+
+
+def place_of(what: Any) -> str:
+    """File, line and name of a function or method."""
+    code = getattr(getattr(what, "__func__", what), "__code__", None)
+    name = getattr(what, "__qualname__", repr(what))
+    if code is None:
+        return f"  in {name}"
+    return f'  File "{code.co_filename}", line {code.co_firstlineno}, in {name}'

@@ -1,0 +1,93 @@
+"""Loads congestion controls from files, and makes instances of their classes."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from rtclab.control import Bounds, explain
+from rtclab.errors import BadInput
+from rtclab.scenario.own_control import OwnControl
+
+Factory = tuple[str, str, Callable[[Bounds], Any]]
+"""A control for the native side: its name there, its stack profile, and what makes an instance."""
+SENDER_STACK, RECEIVER_STACK = "chrome-156", "chrome-156-remb"
+MODULE = "rtclab_own_control"
+"""Name of the module that a file becomes. It is made anew for each run, so that no run sees another's globals."""
+
+
+def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
+    """Loads controls for one run. Random numbers of Python and numpy begin with the seed of the run.
+
+    Raises:
+        BadInput: a file cannot be loaded, or has no such class.
+    """
+    if not controls:
+        return []
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  # controls may use the global generator
+    return [_factory(control) for control in controls]
+
+
+def _factory(control: OwnControl) -> Factory:
+    kind: Any = _class_of(control)
+    receives = hasattr(kind, "on_packet")
+    if receives and not hasattr(kind, "on_timeout"):
+        raise BadInput(f"{control.text}: it has `on_packet`; expected `on_timeout` too, which returns the estimate")
+    if not receives and not hasattr(kind, "on_feedback"):
+        raise BadInput(f"{control.text}: expected a method `on_feedback(now, feedback)` or `on_packet(packet)`")
+    stack = getattr(kind, "stack", RECEIVER_STACK if receives else SENDER_STACK)
+
+    def create(bounds: Bounds) -> Any:
+        return _made(kind, control, bounds)
+
+    return control.key, str(stack), create
+
+
+def _made(kind: Any, control: OwnControl, bounds: Bounds) -> Any:
+    try:
+        inspect.signature(kind).bind(bounds, **control.options)
+    except TypeError as error:
+        known = list(inspect.signature(kind).parameters)[1:]
+        raise BadInput(
+            f"congestion_control.options: {control.text}: {error}",
+            hint=f"it is called with the bounds and its options: {', '.join(known) or 'none'}",
+        ) from None
+    return kind(bounds, **control.options)
+
+
+def _class_of(control: OwnControl) -> object:
+    module = _module(Path(control.file))
+    found = getattr(module, control.name, None)
+    if not isinstance(found, type):
+        own = [name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == MODULE]
+        raise BadInput(
+            f"congestion_control.name: {control.file} has no class `{control.name}`",
+            hint=f"its classes: {', '.join(own) or 'none'}",
+        )
+    return found
+
+
+def _module(file: Path) -> ModuleType:
+    """The module in a file. Modules beside it can be imported."""
+    if (directory := str(file.parent)) not in sys.path:
+        sys.path.insert(0, directory)
+    specification = importlib.util.spec_from_file_location(MODULE, file)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[MODULE] = module
+    try:
+        specification.loader.exec_module(module)
+    except Exception as error:
+        raise BadInput(f"congestion_control.name: cannot import {file}: {explain(error)}") from error
+    return module
+
+

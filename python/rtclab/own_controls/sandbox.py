@@ -1,0 +1,99 @@
+"""Calls functions of :mod:`rtclab.own_controls.worker` in a process of its own for each thread."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rtclab.errors import RtclabError
+from rtclab.scenario.own_control import OwnControl
+
+LAST_LINES = 8
+"""Number of lines of what a process has said before it died."""
+OURS = ("own_controls", "<frozen runpy>")
+"""Files of frames that are not the user's."""
+STUCK = 70
+"""Exit status of a process whose control could not be interrupted (EX_SOFTWARE of sysexits.h)."""
+
+
+class ControlFailed(RtclabError):
+    """A congestion control of the user's own raised an error, or its process had to be ended."""
+
+
+def call(name: str, controls: Sequence[OwnControl], *arguments: Any) -> Any:
+    """Calls a function of the worker with the controls and further arguments; returns its result.
+
+    What the controls print goes to standard error.
+
+    Raises:
+        BadInput: the file of a control has changed since the scenario was loaded.
+        ControlFailed: a control failed. The message names its file and line.
+    """
+    for control in controls:
+        control.check_unchanged()
+    worker = getattr(_OF_THREAD, "worker", None)
+    if worker is None or not worker.is_alive:
+        worker = _OF_THREAD.worker = _Worker()
+    try:
+        status, value, printed = worker.call(name, controls, *arguments)
+    except (EOFError, OSError):
+        names = ", ".join(control.text for control in controls)
+        raise ControlFailed(f"{names}: {worker.last_words()}") from None
+    if printed:
+        sys.stderr.write(printed)
+    if status == "failed":
+        raise ControlFailed(value)
+    return value
+
+
+class _Worker:
+    """A process that answers calls. It ends when this object is gone."""
+
+    def __init__(self) -> None:
+        own, its = socket.socketpair()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the process
+        with its:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "rtclab.own_controls.worker", str(its.fileno())],
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._said,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )
+        self._connection = Connection(own.detach())
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def call(self, *arguments: Any) -> Any:
+        self._connection.send(arguments)
+        return self._connection.recv()
+
+    def last_words(self) -> str:
+        """How it ended, and where it was."""
+        status = self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").rpartition("most recent call first):\n")[2]
+        where = [line for line in said.splitlines() if not any(part in line for part in OURS)][:LAST_LINES]
+        what = f"its process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+        if status == STUCK:
+            what = "it has not answered and could not be interrupted, so its process was ended"
+        return "\n".join([what, *where])
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._connection.close()
+            self._process.wait(timeout=1)
+
+
+_OF_THREAD = threading.local()

@@ -1,0 +1,203 @@
+"""The process in which congestion controls of the user's own run: ``python -m rtclab.own_controls.worker FD``.
+
+It reads calls from a socket and answers them, one after another. A control that never answers is interrupted, too
+much memory is refused, no program is started, and what is printed is kept up to a limit.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from rtclab import _native
+from rtclab.control import Bounds, explain
+from rtclab.errors import RtclabError
+from rtclab.own_controls import loading
+from rtclab.scenario.own_control import OwnControl
+
+ANSWER_S = 10
+"""A method that takes longer than this is interrupted; three times as long, and the process ends."""
+MEMORY_BYTES = 2 * 2**30
+"""Memory that a control may use."""
+PRINTED = 4000
+"""Number of characters that are kept of what a run prints."""
+STARTING = ("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "subprocess.Popen", "pty.spawn")
+"""Audit events of processes that begin."""
+
+
+class NeverAnswers(BaseException):
+    """A method has not returned. It is no Exception, so that few controls catch it."""
+
+
+class Printed(io.TextIOBase):
+    """Keeps the beginning of what is printed, and counts the rest."""
+
+    def __init__(self) -> None:
+        self._kept, self._size = "", 0
+
+    def write(self, text: str) -> int:
+        """Takes a text."""
+        self._size += len(text)
+        self._kept += text[: max(PRINTED - len(self._kept), 0)]
+        return len(text)
+
+    def take(self) -> str:
+        """What was printed since the last time."""
+        more = self._size - len(self._kept)
+        taken = self._kept + (f"\n… and {more:,} more characters\n" if more else "")
+        self._kept, self._size = "", 0
+        return taken
+
+
+class Watch:
+    """Interrupts a method that takes too long. It is called every second by a timer."""
+
+    def __init__(self) -> None:
+        self._calls, self._seconds = -1, 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Notices whether the same method still runs as a second ago."""
+        calls = _native.control_calls()
+        self._seconds = self._seconds + 1 if calls == self._calls else 0
+        self._calls = calls
+        if self._seconds >= ANSWER_S:
+            raise NeverAnswers(f"it has not answered for {ANSWER_S} s")
+
+    @contextmanager
+    def watching(self) -> Any:
+        """Watches the code inside."""
+        self._calls, self._seconds = -1, 0
+        signal.setitimer(signal.ITIMER_REAL, 1, 1)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            faulthandler.cancel_dump_traceback_later()
+
+
+def loaded(controls: Sequence[OwnControl], seed: int) -> list[loading.Factory]:
+    """Loads controls; ends the process if that takes too long and cannot be interrupted.
+
+    Afterwards the native side watches each call, and standard error has what runs when one takes long.
+    """
+    faulthandler.dump_traceback_later(3 * ANSWER_S, exit=True, file=sys.__stderr__)
+    made = loading.factories(controls, seed)
+    faulthandler.dump_traceback_later(ANSWER_S, repeat=True, file=sys.__stderr__)
+    return made
+
+
+def check(controls: Sequence[OwnControl]) -> None:
+    """Loads controls and makes an instance of each."""
+    for _, _, create in loaded(controls, 0):
+        create(Bounds())
+
+
+def simulate(controls: Sequence[OwnControl], config: str, seed: int) -> Any:
+    """As ``_native.simulate``."""
+    return _native.simulate(config, controls=loaded(controls, seed))
+
+
+def simulate_captured(controls: Sequence[OwnControl], config: str, seed: int) -> Any:
+    """As ``_native.simulate_captured``."""
+    return _native.simulate_captured(config, controls=loaded(controls, seed))
+
+
+def replay_log(controls: Sequence[OwnControl], *arguments: Any) -> Any:
+    """As ``_native.replay_log``."""
+    return _native.replay_log(*arguments, controls=loaded(controls, 0))
+
+
+def replay_arrivals(controls: Sequence[OwnControl], *arguments: Any) -> Any:
+    """As ``_native.replay_arrivals``."""
+    return _native.replay_arrivals(*arguments, controls=loaded(controls, 0))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "check": check,
+    "simulate": simulate,
+    "simulate_captured": simulate_captured,
+    "replay_log": replay_log,
+    "replay_arrivals": replay_arrivals,
+}
+
+
+def answer(watch: Watch, name: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+    """The result of a call, or the text of its error."""
+    try:
+        with watch.watching():
+            return "done", FUNCTIONS[name](*arguments)
+    except (RtclabError, ValueError) as error:
+        return "failed", str(error)
+    except BaseException as error:
+        allow_memory()
+        return "failed", explain(error)
+
+
+def limit_memory() -> None:
+    """Limits the memory of this process to what it has and :data:`MEMORY_BYTES`."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        has_pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = has_pages * resource.getpagesize() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def allow_memory() -> None:
+    """Ends the limit, so that an error can be told."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def refuse_programs() -> None:
+    """Refuses to start other processes: they would not end with the run, and their results would depend on time."""
+
+    def refuse(*_: Any) -> NoReturn:
+        raise PermissionError("a congestion control cannot start processes")
+
+    def audit(event: str, _: tuple[Any, ...]) -> None:
+        if event in STARTING:
+            refuse()
+
+    sys.addaudithook(audit)
+    with suppress(ImportError):
+        import _posixsubprocess
+
+        _posixsubprocess.fork_exec = refuse  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    """Answers calls until the other side is gone."""
+    connection = Connection(int(sys.argv[1]))
+    printed, watch = Printed(), Watch()
+    sys.stdout = sys.stderr = printed
+    faulthandler.enable(sys.__stderr__)
+    sys.dont_write_bytecode = True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, watch)
+    refuse_programs()
+    _native.end_when_stuck(3 * ANSWER_S)
+    with suppress(EOFError, OSError):
+        while True:
+            name, *arguments = connection.recv()
+            limit_memory()
+            status, value = answer(watch, name, tuple(arguments))
+            allow_memory()
+            connection.send((status, value, printed.take()))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
