@@ -122,6 +122,13 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field: 'link.up.capacity=2 Mbit/s'."),
 ]
+Control = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[,OPTION=VALUE…]",
+        help="Congestion control of everybody: a name from `rtclab list --controls`, or FILE.py:CLASS.",
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the run.")]
@@ -290,6 +297,7 @@ def run(
     scenario: OptionalScenario = None,
     backend: Backend = None,
     changes: Set = None,
+    control: Control = None,
     duration: Duration = None,
     repeats: Repeats = None,
     seed: Seed = None,
@@ -347,13 +355,14 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, check_trust, limits_of, run_and_report, seats_of
+    from rtclab.cli.running import RunOutput, changes_of, check_trust, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
+    wanted_changes = changes_of(changes, control)
     seats = seats_of(invite or ())
-    check_trust(backend, scenario, changes or (), resume, out, trust=trust)
+    check_trust(backend, scenario, wanted_changes, resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
-    wanted = limits_of(limits or (), scenario, [*(changes or ()), *shorthands], resume, out)
+    wanted = limits_of(limits or (), scenario, [*wanted_changes, *shorthands], resume, out)
     status = run_and_report(
         RunOutput(not no_report, all_metrics, as_json, quiet=quiet),
         lambda: run(
@@ -363,7 +372,7 @@ def run(
             repeats=repeats,
             seed=seed,
             record=record,
-            set=changes or (),
+            set=wanted_changes,
             begin=begin,
             end=end,
             jobs=jobs,
@@ -396,6 +405,7 @@ def sweep(
     ] = None,
     backend: Backend = None,
     changes: Set = None,
+    control: Control = None,
     duration: Duration = None,
     repeats: Repeats = None,
     seed: Seed = None,
@@ -428,7 +438,8 @@ def sweep(
     from rtclab.lab import sweep
 
     check_names(metrics or [])
-    running.check_trust(backend, scenario, changes or (), resume, out, trust=trust)
+    wanted_changes = running.changes_of(changes, control)
+    running.check_trust(backend, scenario, wanted_changes, resume, out, trust=trust)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
         sweep,
@@ -438,7 +449,7 @@ def sweep(
         duration=duration,
         repeats=repeats,
         seed=seed,
-        set=changes or (),
+        set=wanted_changes,
         metrics=metrics,
         begin=begin,
         end=end,
@@ -762,7 +773,7 @@ def scenario_from(
     estimate_and_show(request, report=not no_report)
 
 
-@app.command(epilog="Example: rtclab replay event-log-alice-bob.log --controller goog-cc --plot replay.html")
+@app.command(epilog="Example: rtclab replay event-log-alice-bob.log --control goog-cc --plot replay.html")
 def replay(
     recordings: Annotated[
         list[Path],
@@ -771,9 +782,10 @@ def replay(
     controllers: Annotated[
         list[str] | None,
         typer.Option(
+            "--control",
             "--controller",
             metavar="NAME[,OPTION=VALUE…]",
-            help="A control from `rtclab list --controls`; may be given several times.",
+            help="A control from `rtclab list --controls`, or FILE.py:CLASS; may be given several times.",
         ),
     ] = None,
     estimators: Annotated[

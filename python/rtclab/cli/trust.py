@@ -1,4 +1,4 @@
-"""Scenarios from elsewhere that run programs, open files or use the network: live only if the user says so.
+"""Scenarios from elsewhere that run programs, open files or use the network: only if the user says so.
 
 Such a scenario is code, like a makefile: its author chooses programs that run as the user, and files that a
 browser without sandbox opens as pages.
@@ -20,8 +20,8 @@ MARKS = (".git", ".hg", ".jj")
 """Directories at the root of a project."""
 
 
-def check_trusted(scenario: Scenario, files: Iterable[Path], *, trust: bool) -> None:
-    """Refuses a scenario for live calls that comes from outside of the current project and needs trust.
+def check_trusted(scenario: Scenario, files: Iterable[Path], *, live: bool = True, trust: bool) -> None:
+    """Refuses a scenario that comes from outside of the current project and needs trust.
 
     With ``trust`` it says on standard error what the scenario does.
 
@@ -29,13 +29,14 @@ def check_trusted(scenario: Scenario, files: Iterable[Path], *, trust: bool) -> 
         scenario: the scenario.
         files: the files that it was read from: its own, those that it extends, and the suite or the directory
             of the run that has it.
+        live: whether its calls are live.
         trust: whether the user trusts it.
 
     Raises:
         BadInput: the user has not said so. The message lists what the scenario would do.
     """
-    powers = list(powers_of(scenario))
-    strangers = [file for file in files if not (comes_with_rtclab(file) or in_project(file))]
+    powers = list(powers_of(scenario) if live else controls_of(scenario))
+    strangers = [file for file in files if is_stranger(file)]
     if not powers or not strangers:
         return
     listed = "".join(f"\n  {power}" for power in powers)
@@ -46,6 +47,16 @@ def check_trusted(scenario: Scenario, files: Iterable[Path], *, trust: bool) -> 
             hint="read it, and add --trust if you trust it",
         )
     print(f"{strangers[0]} does as you:{listed}", file=sys.stderr)
+
+
+def is_stranger(file: Path) -> bool:
+    """Whether a file comes neither with rtclab nor from the current project."""
+    return not (comes_with_rtclab(file) or in_project(file))
+
+
+def controls_of(scenario: Scenario) -> Iterable[str]:
+    """The congestion controls that a scenario runs as the user in simulated calls, as ``field: value``."""
+    return (f"congestion_control.name: {control.text}" for control in scenario.own_controls())
 
 
 def comes_with_rtclab(file: Path) -> bool:

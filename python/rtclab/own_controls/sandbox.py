@@ -76,6 +76,8 @@ class _Worker:
         return self._process.poll() is None
 
     def call(self, *arguments: Any) -> Any:
+        self._said.seek(0)  # it shares its position with the process
+        self._said.truncate()
         self._connection.send(arguments)
         return self._connection.recv()
 

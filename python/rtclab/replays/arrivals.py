@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab import _native, monitor
+from rtclab import monitor
 from rtclab.errors import BadInput
 from rtclab.replays.settings import Choice, RateBounds
 from rtclab.replays.tables import frame
@@ -92,9 +92,8 @@ def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalRep
     for (source, destination), packets in rtp.group_by("source", "destination", maintain_order=True):
         flow = f"{source}->{destination}"
         try:
-            tables = _native.replay_arrivals(
-                _columns(_arrivals(packets), begin_ns), None, choice.name, dict(choice.options), native
-            )
+            columns = _columns(_arrivals(packets), begin_ns)
+            tables = choice.replayed("replay_arrivals", columns, None, bounds=native)
         except ValueError as error:
             raise BadInput(f"{path}: {error}") from None
         rembs.append(frame(tables["remb"]).with_columns(flow=pl.lit(flow)))

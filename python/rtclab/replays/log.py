@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab import _native
 from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog, event_log
@@ -156,7 +155,7 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
     sent_ms = socket_times(read)
     native = bounds.native(audio=not read.tables["audio_send_config"].is_empty())
     try:
-        tables, begin_ms = _native.replay_log(log.content, sent_ms, choice.name, dict(choice.options), native)
+        tables, begin_ms = choice.replayed("replay_log", log.content, sent_ms, bounds=native)
     except ValueError as error:
         raise BadInput(f"{path}: {error}") from None
     browser = control_values(read).select(

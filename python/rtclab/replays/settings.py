@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
+from rtclab import _native, own_controls
 from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROLS
-from rtclab.errors import BadInput
+from rtclab.errors import BadInput, FieldError
+from rtclab.scenario.own_control import FORMS, OwnControl, parse_control
+from rtclab.scenario.toml_text import toml_text
 
 AUDIO_BPS = 49_600
 """Rate that Chromium 156 adds for a call's audio: its largest probes are twice 1,749,600 bit/s."""
@@ -33,10 +37,11 @@ class RateBounds:
 
 @dataclass(frozen=True)
 class Choice:
-    """A congestion control and its options."""
+    """A congestion control and its options; ``own`` is known for a control of the user's own."""
 
     name: str
-    options: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    own: OwnControl | None = None
 
     @classmethod
     def parse(cls, text: str) -> Choice:
@@ -45,24 +50,43 @@ class Choice:
         Raises:
             BadInput: there is no such control, or a value is not a number.
         """
-        name, *parts = (part.strip() for part in text.split(","))
+        table = parse_control(text)
+        name, options = str(table["name"]), table.get("options", {})
+        if own := _own(name):
+            return cls(own.text, options, replace(own, options=options))
         if name not in CONGESTION_CONTROLS:
             raise BadInput(
-                f"no congestion control `{name}`; expected {', '.join(CONGESTION_CONTROLS)}",
+                f"no congestion control `{name}`; expected {', '.join(CONGESTION_CONTROLS)}, or {FORMS}",
                 hint="`rtclab list --controls` lists them",
             )
-        options: dict[str, float] = {}
-        for part in parts:
-            option, _, value = part.partition("=")
+        for option, value in options.items():
             known = [known for control, known, *_ in CONGESTION_CONTROL_OPTIONS if control == name]
-            try:
-                options[option] = float(value)
-            except ValueError:
+            if isinstance(value, str):
                 raise BadInput(
-                    f"{name},{part}: expected OPTION=NUMBER",
+                    f"{name},{option}={value}: expected OPTION=NUMBER",
                     hint=f"options of {name}: {', '.join(known) or 'none'}",
-                ) from None
-        return cls(name, options)
+                )
+        return cls(name, {option: float(value) for option, value in options.items()})
 
     def __str__(self) -> str:
-        return ",".join([self.name, *(f"{option}={value:g}" for option, value in self.options.items())])
+        options = (f"{option}={toml_text(value)}" for option, value in self.options.items())
+        return ",".join([self.name if self.own is None else self.own.label, *options])
+
+
+    def replayed(self, function: Literal["replay_log", "replay_arrivals"], *recording: Any, bounds: Any) -> Any:
+        """Calls a native function with a recording, this control and the bounds.
+
+        Raises:
+            ValueError: the recording, an option or the control is invalid.
+            ControlFailed: a control of the user's own failed.
+        """
+        if self.own is None:
+            return getattr(_native, function)(*recording, self.name, dict(self.options), bounds)
+        return own_controls.call(function, [self.own], *recording, self.own.key, {}, bounds)
+
+
+def _own(name: str) -> OwnControl | None:
+    try:
+        return OwnControl.located(name)
+    except FieldError as error:
+        raise BadInput(error.message, hint=error.hint) from None

@@ -26,7 +26,7 @@ class FileName(str):
         return (self.directory / self).absolute()
 
 
-OWN_CONTROL = re.compile(r"(?:alphartc|onnx):.+|.+\.py(?::.*)?")
+OWN_CONTROL = re.compile(r"(?:alphartc|onnx):.+|.+\.py(?:[:,].*)?")
 """Names of congestion controls that have a file."""
 NAMING_FILES = ("trace", "file", "page", "script", "command", "directory")
 """Keys in any table whose texts name files, relative to the TOML file, or are commands that run beside it."""
@@ -42,7 +42,7 @@ def located(data: Any, directory: Path) -> Any:
     if isinstance(data, dict):
         return {
             key: FileName(value, directory)
-            if isinstance(value, str) and (key in NAMING_FILES or (key == "name" and names_file(value)))
+            if isinstance(value, str) and (key in NAMING_FILES or (key in ("name", "control") and names_file(value)))
             else located(value, directory)
             for key, value in data.items()
         }

@@ -32,6 +32,11 @@ def json_schema(model: type[BaseModel]) -> Schema:
     tables: Schema = whole.pop("$defs")
     for key in ("video", "audio"):
         whole["properties"][key]["anyOf"].append({"const": False, "description": f"nobody sends {key}"})
+    for table in (whole, tables["Participant"], tables["Server"]):
+        table["properties"]["control"] = {
+            "type": "string",
+            "description": "Short form of `congestion_control`: `NAME` or `NAME,OPTION=VALUE,…`.",
+        }
     part: Schema = _part(whole)
     part["properties"]["extends"] = {
         "type": "string",

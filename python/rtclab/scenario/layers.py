@@ -12,12 +12,15 @@ from rtclab import plugins
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario.files import located
 from rtclab.scenario.merge import NAMED, Owners, merged, owners_of_parts
+from rtclab.scenario.own_control import parse_control
 from rtclab.scenario.participant import INHERITED, INHERITED_BY_SERVERS
 from rtclab.scenario.path import TRACES
 from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import read_value, toml_text
 
 EXTENDS = "extends"
+CONTROL = "control"
+"""Short form of the table ``congestion_control``: ``NAME`` or ``NAME,OPTION=VALUE,…``."""
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
 """The directory of the scenarios that come with rtclab."""
 
@@ -99,6 +102,9 @@ class Layered:
                 nor an array, or names a participant, server, bottleneck or traffic that does not exist.
         """
         *parents, last = change.field.split(".")
+        if last == CONTROL and isinstance(change.value, str):
+            last, value = "congestion_control", parse_control(change.value)
+            change = Change(".".join([*parents, last]), value, change.origin)
         if parents[:1] == ["calls"]:
             # Without calls there is one call of everybody. It can be changed too.
             self.data.setdefault("calls", [{}])
@@ -154,7 +160,7 @@ def parsed(file: Path, origin: str) -> dict[str, Any]:
 
 
 def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
-    data = located(parsed(file, origin), file.parent)
+    data = _without_short_forms(located(parsed(file, origin), file.parent), origin)
     extended = data.pop(EXTENDS, None)
     if extended is None:
         return Layered(data, dict.fromkeys(data, origin), origin, (file,))
@@ -170,6 +176,29 @@ def _read(file: Path, origin: str, above: tuple[Path, ...]) -> Layered:
     below = _read(profile, its_origin, (*above, file.resolve()))
     whole, owners = merged(below.data, below.owners, data, origin)
     return Layered(whole, owners, origin, (file, *below.files))
+
+
+def _without_short_forms(data: dict[str, Any], origin: str) -> dict[str, Any]:
+    """A scenario's tables in which every :data:`CONTROL` is a table ``congestion_control``."""
+    changed = dict(data)
+    if isinstance(text := changed.pop(CONTROL, None), str):
+        if "congestion_control" in data:
+            raise ScenarioError(origin, [Problem(CONTROL, "cannot be combined with `congestion_control`")])
+        try:
+            changed["congestion_control"] = parse_control(text)
+        except BadInput as error:
+            raise ScenarioError(origin, [Problem(CONTROL, error.message)]) from None
+    elif text is not None:
+        raise ScenarioError(
+            origin, [Problem(CONTROL, f"expected the name of a congestion control; got `{toml_text(text)}`")]
+        )
+    for key in ("participants", "servers"):
+        if isinstance(tables := changed.get(key), dict):
+            changed[key] = {
+                name: _without_short_forms(table, origin) if isinstance(table, dict) else table
+                for name, table in tables.items()
+            }
+    return changed
 
 
 def _inherited_from(field: str) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 
 from rtclab.errors import BadInput, FieldError
 from rtclab.scenario.files import FileName
+from rtclab.scenario.toml_text import read_value
 
 AGENT = re.compile(r"(alphartc|onnx):(.+)")
 CLASS = re.compile(r"(.+\.py)(?::(.*))?")
@@ -86,6 +87,12 @@ class OwnControl:
         return f"{self.file}:{self.name}" if self.kind == "class" else f"{self.kind}:{self.file}"
 
     @property
+    def label(self) -> str:
+        """Its name for readers, without directories."""
+        file = Path(self.file).name
+        return f"{file}:{self.name}" if self.kind == "class" else f"{self.kind}:{file}"
+
+    @property
     def key(self) -> str:
         """The name of the control with its options in one run."""
         options = "".join(f",{name}={value}" for name, value in self.options.items())
@@ -106,6 +113,25 @@ class OwnControl:
                 f"congestion_control.name: {self.file} has changed: its digest is {found}; expected {self.digest}",
                 hint="begin a new run; earlier results are of the earlier code",
             )
+
+
+def parse_control(text: str) -> dict[str, Any]:
+    """The table of a congestion control, from ``NAME`` or ``NAME,OPTION=VALUE,…``. Values are as in TOML.
+
+    Other values are texts. The directory that a file is relative to stays.
+
+    Raises:
+        BadInput: an option has no value.
+    """
+    name, *parts = (part.strip() for part in text.split(","))
+    options: dict[str, Any] = {}
+    for part in parts:
+        option, equals, value = part.partition("=")
+        if not equals or not option:
+            raise BadInput(f"cannot read `{part}` in `{text}`; expected NAME,OPTION=VALUE,…")
+        options[option.strip()] = read_value(value)
+    named = FileName(name, text.directory) if isinstance(text, FileName) else name
+    return {"name": named} | ({"options": options} if options else {})
 
 
 def digest_of(file: Path) -> str:
