@@ -3,9 +3,11 @@
 use pyo3::prelude::*;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::OptionSpec;
+use rtclab_core::environment;
 
 #[cfg(target_os = "linux")]
 mod emulator;
+mod environments;
 mod event_log;
 #[cfg(target_os = "linux")]
 mod live_monitor;
@@ -22,6 +24,11 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(sim::simulate, m)?)?;
     m.add_function(wrap_pyfunction!(sim::simulate_captured, m)?)?;
     m.add_class::<simulation::Simulation>()?;
+    m.add_class::<environments::Environments>()?;
+    m.add_class::<environments::ArrivalFeatures>()?;
+    m.add("ENVIRONMENT_CONTROL", environment::CONTROL)?;
+    m.add("ENVIRONMENT_OUTCOME", environment::OUTCOME)?;
+    m.add("ENVIRONMENT_FULL", environment::FULL)?;
     m.add_function(wrap_pyfunction!(parquet::parquet, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;
