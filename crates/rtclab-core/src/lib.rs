@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod cc;
 pub mod ecn;
 pub mod endpoint;
+pub mod environment;
 pub mod event_log;
 pub mod forwarding;
 pub mod ipv4;

@@ -3,10 +3,12 @@
 use pyo3::prelude::*;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::OptionSpec;
+use rtclab_core::environment;
 
 mod control;
 #[cfg(target_os = "linux")]
 mod emulator;
+mod environments;
 mod event_log;
 #[cfg(target_os = "linux")]
 mod live_monitor;
@@ -34,6 +36,11 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<control::ReportedPacket>()?;
     m.add_class::<control::Sender>()?;
     m.add_class::<control::SentPacket>()?;
+    m.add_class::<environments::Environments>()?;
+    m.add_class::<environments::ArrivalFeatures>()?;
+    m.add("ENVIRONMENT_CONTROL", environment::CONTROL)?;
+    m.add("ENVIRONMENT_OUTCOME", environment::OUTCOME)?;
+    m.add("ENVIRONMENT_FULL", environment::FULL)?;
     m.add_function(wrap_pyfunction!(parquet::parquet, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor, m)?)?;
     m.add_function(wrap_pyfunction!(monitor::monitor_compare, m)?)?;

@@ -44,6 +44,8 @@ row! {
         received: Option<Time> = "received_ns",
         /// ECN codepoint on arrival; null if the feedback has no field for it.
         ecn: Option<u64> = "ecn",
+        /// What the packet carries: a position in [`Kind::ALL`].
+        kind: u64 = "kind",
     }
 }
 
@@ -113,8 +115,7 @@ impl External {
 impl Controller for External {
     fn on_sent(&mut self, packet: &SentPacket) -> Result<(), ControlError> {
         let &SentPacket { transport_seq, at, size, kind, probe, ecn, .. } = packet;
-        let kind = Kind::ALL.iter().position(|known| *known == kind).unwrap_or_default() as u64;
-        let ecn = ecn.bits().into();
+        let (kind, ecn) = (position(kind), ecn.bits().into());
         self.sent.push(SentRow { at, seq: transport_seq, size: size.0, kind, probe, ecn });
         Ok(())
     }
@@ -132,6 +133,7 @@ impl Controller for External {
                         size: sent.size.0,
                         received: received.map(|RemoteTime(at)| at),
                         ecn: ecn.map(|ecn| ecn.bits().into()),
+                        kind: position(sent.kind),
                     });
                 }
                 self.is_due |= self.interval == Time::ZERO;
@@ -191,6 +193,11 @@ impl Controller for External {
     fn observe(&self, out: &mut Vec<Observation>) {
         out.push(Observation::new("target_bps", self.decision.target.0 as f64));
     }
+}
+
+/// The position of a kind in [`Kind::ALL`].
+fn position(kind: Kind) -> u64 {
+    Kind::ALL.iter().position(|known| *known == kind).unwrap_or_default() as u64
 }
 
 /// Takes all rows.

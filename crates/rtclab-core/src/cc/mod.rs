@@ -10,6 +10,7 @@ mod control;
 pub(crate) mod dynamic_alpha;
 mod ecn_use;
 mod external;
+pub mod features;
 mod fixed;
 pub(crate) mod gcc_2016;
 pub(crate) mod goog_cc;
