@@ -7,16 +7,16 @@ but the first only if it wants them. Times are seconds since the run began, rate
   :class:`Decision`.
 - ``on_report(now, report)``: a receiver report or a REMB arrived (:class:`Report`).
 - ``on_sent(now, packet)``: a packet left (:class:`SentPacket`).
-- ``on_timeout(now, sender)``: media starts, or the class attribute ``interval`` has passed since the last call
-  (:class:`Sender`).
+- ``on_timeout(now, sender)``: media starts or, with an attribute ``interval``, that time has passed since the last
+  call (:class:`Sender`).
 - ``observe()``: returns a dict with values for the trace, from name to number. The suffix of a name is its unit.
 
 The last four return a rate or a :class:`Decision`, or None to keep the last one. ``observe`` returns its dict.
 The class attribute ``stack`` is the stack profile, by default ``chrome-156``; ``chrome-156-ccfb`` has the feedback
 of RFC 8888, which tells marks.
 
-A class with ``on_packet(packet)`` estimates at the receiver instead (:class:`ReceivedPacket`). Its
-``on_timeout(now)`` returns the estimate in bit/s, which reaches the sender as REMB (draft-alvestrand-rmcat-remb-03),
+A class with ``on_packet(packet)`` estimates at the receiver instead (:class:`ReceivedPacket`). It has an
+``interval``, and its ``on_timeout(now)`` returns the estimate in bit/s, which reaches the sender as REMB (draft-alvestrand-rmcat-remb-03),
 and the sender follows it. Its stack is ``chrome-156-remb`` unless it names another one.
 """
 
@@ -52,8 +52,8 @@ __all__ = [
     "SentPacket",
 ]
 
-MAX_FRAMES = 8
-"""Number of a traceback's frames that an error shows, the innermost ones."""
+OUTER_FRAMES, INNER_FRAMES = 3, 5
+"""Number of a traceback's outermost and innermost frames that an error shows."""
 OURS = (str(Path(__file__).parent / "own_controls"), "<frozen importlib")
 """Files whose frames do not belong to the user's code."""
 
@@ -64,7 +64,9 @@ def explain(error: BaseException, stack: TracebackType | None = None) -> str:
     frames = traceback.extract_tb(stack or error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(OURS)]
     what = "".join(traceback.format_exception_only(error)).strip()
-    return "\n".join([what, *"".join(traceback.format_list(own[-MAX_FRAMES:])).splitlines()])
+    if len(own) > OUTER_FRAMES + INNER_FRAMES:
+        own = own[:OUTER_FRAMES] + own[-INNER_FRAMES:]
+    return "\n".join([what, *"".join(traceback.format_list(own)).splitlines()])
 
 
 def misused(method: Any, error: BaseException) -> str:

@@ -25,7 +25,14 @@ def code_digest(more: tuple[Path, ...] = ()) -> str:
     native = Path(str(_native.__file__))
     parts = ("scenario", "trace", "metrics", "own_controls")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
-    names = ("backend/__init__", "backend/sim", "backend/sim_batch", "experiment/measure", "native_tables", "control")
+    names = (
+        "backend/__init__",
+        "backend/sim",
+        "backend/sim_batch",
+        "experiment/measure",
+        "native_tables",
+        "control",
+    )
     single = (PACKAGE / f"{name}.py" for name in names)
     digest = hashlib.sha256(rtclab.__version__.encode())
     for path in (native, *own, *single, *more):

@@ -33,8 +33,8 @@ const PROBE_DURATION_S: f64 = 0.015;
 static CALLS: AtomicU64 = AtomicU64::new(0);
 /// The number of the call that runs now; 0 if none does.
 static RUNNING: AtomicU64 = AtomicU64::new(0);
-/// EX_SOFTWARE of sysexits.h.
-const STUCK: i32 = 70;
+/// What a process says that aborts because a method does not return.
+const STUCK: &str = "a method did not return";
 
 /// How often methods of controls were called in this process.
 ///
@@ -44,8 +44,9 @@ pub(crate) fn control_calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
 }
 
-/// Ends this process with status 70 when one call of a method takes longer than `limit_s`, even if Python cannot be
-/// interrupted.
+/// Aborts this process when one call of a method takes longer than `limit_s`, even if Python cannot be interrupted.
+///
+/// It says [`STUCK`] on standard error before. Python's `faulthandler` says where.
 #[pyfunction]
 pub(crate) fn end_when_stuck(limit_s: u64) {
     std::thread::spawn(move || {
@@ -56,7 +57,8 @@ pub(crate) fn end_when_stuck(limit_s: u64) {
             seconds = if running != 0 && running == seen { seconds + 1 } else { 0 };
             seen = running;
             if seconds >= limit_s {
-                std::process::exit(STUCK);
+                eprintln!("{STUCK}");
+                std::process::abort();
             }
         }
     });
@@ -288,11 +290,12 @@ pub(crate) struct Decision {
 #[pymethods]
 impl Decision {
     #[new]
-    #[pyo3(signature = (target, *, window = None, pacing_rate = None, padding_rate = None, drop_ratio = 0.0, ecn = "not_ect", probes = Vec::new()))]
+    #[pyo3(signature = (target, *, window = None, pacing_rate = None, pacing_burst = None, padding_rate = None, drop_ratio = 0.0, ecn = "not_ect", probes = Vec::new()))]
     fn new(
         target: &Bound<'_, PyAny>,
         window: Option<&Bound<'_, PyAny>>,
         pacing_rate: Option<&Bound<'_, PyAny>>,
+        pacing_burst: Option<f64>,
         padding_rate: Option<&Bound<'_, PyAny>>,
         drop_ratio: f64,
         ecn: &str,
@@ -306,6 +309,13 @@ impl Decision {
             decision.window = Some(Bytes(number(window, "window", "bytes", MAX_BYTES)? as u64));
         }
         decision.pacing_rate = pacing_rate.map(|value| rate(value, "pacing_rate")).transpose()?;
+        if let Some(burst) = pacing_burst {
+            if !(0.0..=1.0).contains(&burst) {
+                let text = format!("pacing_burst is {burst}; expected 0 to 1 s");
+                return Err(PyValueError::new_err(text));
+            }
+            decision.pacing_burst = Some(Time::from_secs_f64(burst));
+        }
         if let Some(padding) = padding_rate {
             decision.padding_rate = rate(padding, "padding_rate")?;
         }
@@ -442,17 +452,13 @@ struct Methods {
     on_timeout: Option<Py<PyAny>>,
     on_packet: Option<Py<PyAny>>,
     observe: Option<Py<PyAny>>,
-    interval: Time,
+    interval: Option<Time>,
 }
 
 impl Methods {
     fn of(instance: &Bound<'_, PyAny>) -> PyResult<Self> {
         let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
             Ok(instance.getattr_opt(name)?.map(Bound::unbind))
-        };
-        let interval: f64 = match instance.getattr_opt("interval")? {
-            Some(interval) => interval.extract()?,
-            None => 0.0,
         };
         let methods = Methods {
             on_feedback: method("on_feedback")?,
@@ -461,15 +467,18 @@ impl Methods {
             on_timeout: method("on_timeout")?,
             on_packet: method("on_packet")?,
             observe: method("observe")?,
-            interval: Time::ZERO,
+            interval: None,
         };
-        if methods.on_timeout.is_some() && !(0.001..=3600.0).contains(&interval) {
+        let Some(interval) = instance.getattr_opt("interval")? else { return Ok(methods) };
+        let seconds = interval.extract().unwrap_or(f64::NAN);
+        if !(0.001..=3600.0).contains(&seconds) {
             let text = format!(
-                "interval is {interval}; expected the time between two calls of on_timeout, 0.001 to 3600 s"
+                "interval is {}; expected the time between two calls of on_timeout, 0.001 to 3600 s",
+                interval.repr()?
             );
             return Err(PyValueError::new_err(text));
         }
-        Ok(Methods { interval: Time::from_secs_f64(interval), ..methods })
+        Ok(Methods { interval: Some(Time::from_secs_f64(seconds)), ..methods })
     }
 
     fn observed(&self, out: &mut Vec<Observation>) -> Result<(), ControlError> {
@@ -617,7 +626,7 @@ impl Controller for PyControl {
     fn on_timeout(&mut self, now: Time, sender: &cc::SenderState) -> Result<(), ControlError> {
         self.failed_before()?;
         let Some(on_timeout) = &self.methods.on_timeout else { return Ok(()) };
-        self.next = Some(now + self.methods.interval);
+        self.next = self.methods.interval.map(|interval| now + interval);
         let made = Python::attach(|py| {
             let sender = Sender {
                 queued: sender.queued.0,
@@ -664,7 +673,8 @@ struct Arrivals {
     /// Arrival and size of packets within [`RATE_WINDOW`], in the order of their reports.
     recent: VecDeque<(Time, u64)>,
     bytes: u64,
-    first: Option<Time>,
+    /// Arrival and size of the first packet.
+    first: Option<(Time, u64)>,
     last: Time,
     base_delay: Option<f64>,
 }
@@ -696,7 +706,7 @@ impl Arrivals {
             let held = report.held.unwrap_or(Time::ZERO);
             let round = now.saturating_sub(report.sent.at).saturating_sub(held);
             rtt = Some(rtt.map_or(round, |least| least.min(round)));
-            self.first.get_or_insert(at);
+            self.first.get_or_insert((at, report.sent.size.0));
             self.last = self.last.max(at);
             self.bytes += report.sent.size.0;
             self.recent.push_back((at, report.sent.size.0));
@@ -707,8 +717,15 @@ impl Arrivals {
             self.bytes -= size;
             self.recent.pop_front();
         }
-        let span = self.first.map(|first| self.last.saturating_sub(first).min(RATE_WINDOW));
-        let span = span.filter(|span| *span > Time::ZERO);
+        // A packet takes the time before its arrival, so the first one does not count in a shorter time.
+        let received_rate = self.first.and_then(|(first, size)| {
+            let since = self.last.saturating_sub(first);
+            let (bytes, span) = match since < RATE_WINDOW {
+                true => (self.bytes - size, since),
+                false => (self.bytes, RATE_WINDOW),
+            };
+            (span > Time::ZERO).then(|| bytes as f64 * 8.0 / span.as_secs_f64())
+        });
         let share = |part: u32, whole: u32| (whole > 0).then(|| f64::from(part) / f64::from(whole));
         let any = arrived > 0;
         if any {
@@ -717,7 +734,7 @@ impl Arrivals {
         let delay = any.then(|| delay_sum / f64::from(arrived));
         Feedback {
             reports: reports.into(),
-            received_rate: span.map(|span| self.bytes as f64 * 8.0 / span.as_secs_f64()),
+            received_rate,
             delay,
             min_delay: any.then_some(min_delay),
             base_delay: self.base_delay,
@@ -769,7 +786,9 @@ impl PyEstimator {
 
 impl Estimator for PyEstimator {
     fn on_packet(&mut self, packet: &cc::ReceivedPacket) -> Result<(), ControlError> {
-        self.next.get_or_insert(packet.at + self.methods.interval);
+        if self.next.is_none() {
+            self.next = self.methods.interval.map(|interval| packet.at + interval);
+        }
         let Some(on_packet) = &self.methods.on_packet else { return Ok(()) };
         Python::attach(|py| {
             let received = ReceivedPacket {
@@ -790,7 +809,7 @@ impl Estimator for PyEstimator {
     }
 
     fn on_timeout(&mut self, now: Time) -> Result<(), ControlError> {
-        self.next = Some(now + self.methods.interval);
+        self.next = self.methods.interval.map(|interval| now + interval);
         let Some(on_timeout) = &self.methods.on_timeout else { return Ok(()) };
         Python::attach(|py| {
             let returned = call(py, on_timeout, (now.as_secs_f64(),))?;

@@ -95,7 +95,9 @@ class SimBackend:
             DiskFull: no space is left for the capture or the trace.
         """
         if self.capture:
-            columns, pcapng, sdp = _native_run("simulate_captured", scenario, scenario.native(seed=seed), seed)
+            columns, pcapng, sdp = _native_run(
+                "simulate_captured", scenario, scenario.native(seed=seed), seed
+            )
             write_bytes(out / CAPTURE, pcapng)
             write_text(out / DESCRIPTIONS, sdp)
             simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)

@@ -97,7 +97,8 @@ def read_field(name: str, given: object) -> Field:
             return _range(name, given)
         values, texts = [read_value(part) for part in parts], parts
     elif isinstance(given, Sequence):
-        values, texts = list(given), [toml_text(value) for value in given]
+        values = list(given)
+        texts = [value if isinstance(value, str) else toml_text(value) for value in values]
     else:
         raise BadInput(
             f"vary: {name}: expected a list of values or a range; got `{toml_text(given)}`", hint=_EXAMPLE

@@ -15,6 +15,7 @@ import numpy as np
 
 from rtclab.control import Bounds, explain
 from rtclab.errors import BadInput
+from rtclab.own_controls import agents
 from rtclab.scenario.own_control import OwnControl
 
 Factory = tuple[str, str, Callable[[Bounds], Any]]
@@ -38,12 +39,21 @@ def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
 
 
 def _factory(control: OwnControl) -> Factory:
-    kind: Any = _class_of(control)
+    kind: Any = agents.onnx(Path(control.file)) if control.kind == "onnx" else _class_of(control)
+    if control.kind == "alphartc":
+        for method in ("report_states", "get_estimated_bandwidth"):
+            if not hasattr(kind, method):
+                raise BadInput(f"{control.text}: the class `{control.name}` has no method `{method}`")
+        kind = agents.alphartc(kind)
     receives = hasattr(kind, "on_packet")
     if receives and not hasattr(kind, "on_timeout"):
-        raise BadInput(f"{control.text}: it has `on_packet`; expected `on_timeout` too, which returns the estimate")
+        raise BadInput(
+            f"{control.text}: it has `on_packet`; expected `on_timeout` too, which returns the estimate"
+        )
     if not receives and not hasattr(kind, "on_feedback"):
-        raise BadInput(f"{control.text}: expected a method `on_feedback(now, feedback)` or `on_packet(packet)`")
+        raise BadInput(
+            f"{control.text}: expected a method `on_feedback(now, feedback)` or `on_packet(packet)`"
+        )
     stack = getattr(kind, "stack", RECEIVER_STACK if receives else SENDER_STACK)
 
     def create(bounds: Bounds) -> Any:
@@ -68,7 +78,11 @@ def _class_of(control: OwnControl) -> object:
     module = _module(Path(control.file))
     found = getattr(module, control.name, None)
     if not isinstance(found, type):
-        own = [name for name, value in vars(module).items() if isinstance(value, type) and value.__module__ == MODULE]
+        own = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == MODULE
+        ]
         raise BadInput(
             f"congestion_control.name: {control.file} has no class `{control.name}`",
             hint=f"its classes: {', '.join(own) or 'none'}",
@@ -89,5 +103,3 @@ def _module(file: Path) -> ModuleType:
     except Exception as error:
         raise BadInput(f"congestion_control.name: cannot import {file}: {explain(error)}") from error
     return module
-
-

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from rtclab.errors import RtclabError
@@ -20,8 +21,8 @@ LAST_LINES = 8
 """Number of lines of what a process has said before it died."""
 OURS = ("own_controls", "<frozen runpy>")
 """Files of frames that are not the user's."""
-STUCK = 70
-"""Exit status of a process whose control could not be interrupted (EX_SOFTWARE of sysexits.h)."""
+STUCK = ("a method did not return", "Timeout (")
+"""What a process says whose control could not be interrupted: the native side, and Python's faulthandler."""
 
 
 class ControlFailed(RtclabError):
@@ -78,19 +79,20 @@ class _Worker:
     def call(self, *arguments: Any) -> Any:
         self._said.seek(0)  # it shares its position with the process
         self._said.truncate()
-        self._connection.send(arguments)
+        self._connection.send((str(Path.cwd()), *arguments))
         return self._connection.recv()
 
     def last_words(self) -> str:
         """How it ended, and where it was."""
         status = self._process.wait()
         self._said.seek(0)
-        said = self._said.read().decode(errors="replace").rpartition("most recent call first):\n")[2]
-        where = [line for line in said.splitlines() if not any(part in line for part in OURS)][:LAST_LINES]
+        said = self._said.read().decode(errors="replace")
         what = f"its process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
-        if status == STUCK:
+        if any(sign in said for sign in STUCK):
             what = "it has not answered and could not be interrupted, so its process was ended"
-        return "\n".join([what, *where])
+        frames = said.rpartition("most recent call first):\n")[2].splitlines()
+        own = [line for line in frames if line.startswith("  File") and not any(part in line for part in OURS)]
+        return "\n".join([what, *own[:LAST_LINES]])
 
     def __del__(self) -> None:
         with suppress(Exception):

@@ -24,13 +24,21 @@ from rtclab.errors import RtclabError
 from rtclab.own_controls import loading
 from rtclab.scenario.own_control import OwnControl
 
-ANSWER_S = 10
+ANSWER_S = int(os.environ.get("RTCLAB_ANSWER_S", "10"))
 """A method that takes longer than this is interrupted; three times as long, and the process ends."""
 MEMORY_BYTES = 2 * 2**30
 """Memory that a control may use."""
 PRINTED = 4000
 """Number of characters that are kept of what a run prints."""
-STARTING = ("os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "subprocess.Popen", "pty.spawn")
+STARTING = (
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.exec",
+    "os.system",
+    "subprocess.Popen",
+    "pty.spawn",
+)
 """Audit events of processes that begin."""
 
 
@@ -81,18 +89,18 @@ class Watch:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            faulthandler.cancel_dump_traceback_later()
 
 
 def loaded(controls: Sequence[OwnControl], seed: int) -> list[loading.Factory]:
     """Loads controls; ends the process if that takes too long and cannot be interrupted.
 
-    Afterwards the native side watches each call, and standard error has what runs when one takes long.
+    Afterwards the native side watches each call.
     """
     faulthandler.dump_traceback_later(3 * ANSWER_S, exit=True, file=sys.__stderr__)
-    made = loading.factories(controls, seed)
-    faulthandler.dump_traceback_later(ANSWER_S, repeat=True, file=sys.__stderr__)
-    return made
+    try:
+        return loading.factories(controls, seed)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def check(controls: Sequence[OwnControl]) -> None:
@@ -188,10 +196,15 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, watch)
     refuse_programs()
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _native.end_when_stuck(3 * ANSWER_S)
     with suppress(EOFError, OSError):
         while True:
-            name, *arguments = connection.recv()
+            directory, name, *arguments = connection.recv()
+            os.chdir(directory)
             limit_memory()
             status, value = answer(watch, name, tuple(arguments))
             allow_memory()

@@ -72,8 +72,9 @@ class Choice:
         options = (f"{option}={toml_text(value)}" for option, value in self.options.items())
         return ",".join([self.name if self.own is None else self.own.label, *options])
 
-
-    def replayed(self, function: Literal["replay_log", "replay_arrivals"], *recording: Any, bounds: Any) -> Any:
+    def replayed(
+        self, function: Literal["replay_log", "replay_arrivals"], *recording: Any, bounds: Any
+    ) -> Any:
         """Calls a native function with a recording, this control and the bounds.
 
         Raises:

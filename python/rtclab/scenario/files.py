@@ -20,6 +20,10 @@ class FileName(str):
         located.directory = directory
         return located
 
+    def __getnewargs__(self) -> tuple[str, Path]:
+        """Allows copies."""
+        return str(self), self.directory
+
     @property
     def path(self) -> Path:
         """The absolute path of the file."""
@@ -42,7 +46,8 @@ def located(data: Any, directory: Path) -> Any:
     if isinstance(data, dict):
         return {
             key: FileName(value, directory)
-            if isinstance(value, str) and (key in NAMING_FILES or (key in ("name", "control") and names_file(value)))
+            if isinstance(value, str)
+            and (key in NAMING_FILES or (key in ("name", "control") and names_file(value)))
             else located(value, directory)
             for key, value in data.items()
         }

@@ -100,7 +100,11 @@ def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
 
 def _native_control(control: CongestionControl) -> dict[str, object]:
     own = control.own
-    return {"name": control.name, "options": control.options} if own is None else {"name": own.key, "options": {}}
+    return (
+        {"name": control.name, "options": control.options}
+        if own is None
+        else {"name": own.key, "options": {}}
+    )
 
 
 def _native_sender(

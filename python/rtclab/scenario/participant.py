@@ -132,8 +132,6 @@ def _number_or_switch(value: object) -> float:
     return float(value)
 
 
-
-
 class CongestionControl(Table):
     """The algorithm that sets the sending rate."""
 

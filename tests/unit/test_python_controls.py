@@ -1,0 +1,565 @@
+"""Congestion controls that are Python classes in files of the user's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import rtclab
+from rtclab.errors import BadInput, RtclabError, ScenarioError
+from rtclab.scenario import Scenario
+
+CONSTANT = """
+    class Control:
+        def __init__(self, bounds):
+            self.rate = bounds.max + bounds.audio
+        def on_timeout(self, now, sender):
+            return self.rate
+        def on_feedback(self, now, feedback):
+            return self.rate
+"""
+AFTER_20 = """
+    import math, multiprocessing, os, subprocess, time
+    class Control:
+        def __init__(self, bounds):
+            self.rate, self.calls = bounds.start, 0
+        def on_feedback(self, now, feedback):
+            self.calls += 1
+            return self.act() if self.calls > 20 else self.rate
+"""
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes the file of a control and returns the control's name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(code: str, *, file: str = "mine.py", name: str = "Control") -> str:
+        (tmp_path / file).write_text(textwrap.dedent(code))
+        return f"{tmp_path / file}:{name}"
+
+    return write
+
+
+def call(control: str, **changes: object) -> Scenario:
+    """A call of 10 s in both directions."""
+    wanted = {"duration": "10 s", "control": control} | {
+        key: value for key, value in changes.items() if key != "set"
+    }
+    return Scenario.load("first-call", wanted | dict(changes.get("set", {})))  # type: ignore[call-overload]
+
+
+def values(trace: Any, name: str, flow: str = "alice->bob") -> list[float]:
+    rows = trace.table("controller").filter(pl.col("name") == name, pl.col("flow") == flow)
+    return rows["value"].to_list()
+
+
+def test_a_class_that_sends_at_one_rate_leaves_the_same_bytes_as_the_control_in_rust(write: Write) -> None:
+    ours, own = rtclab.simulate(call("fixed")), rtclab.simulate(call(write(CONSTANT)))
+    for table in sorted(set(ours.tables) - {"controller"}):
+        assert ours.table(table).equals(own.table(table)), table
+    assert ours.table("packets").height > 1000
+
+
+def test_its_options_and_observations_reach_it_and_the_trace(write: Write) -> None:
+    name = write("""
+        class Control:
+            def __init__(self, bounds, rate, names=("x",)):
+                self.rate, self.names = rate, names
+            def on_feedback(self, now, feedback):
+                return self.rate
+            def observe(self):
+                return {f"{name}_count": len(self.names) for name in self.names}
+    """)
+    options = {"congestion_control.options": {"rate": 4e5, "names": ["a", "bc"]}}
+    trace = rtclab.simulate(call(name, set=options))
+    assert set(values(trace, "a_count")) == set(values(trace, "bc_count")) == {2.0}
+    assert values(trace, "target_bps")[-1] == 4e5
+    assert values(rtclab.simulate(call(f"{name},rate=500e3")), "target_bps")[-1] == 5e5
+
+
+WATCHES = """
+    import json, pathlib
+    class Control:
+        stack = "chrome-156-ccfb"
+        interval = 0.1
+        def __init__(self, bounds, file):
+            self.file, self.rate, self.rows = pathlib.Path(file), bounds.max, []
+            self.counts = dict(sent=0, reported=0, timeouts=0, reports=0, lost=0)
+        def on_sent(self, now, packet):
+            self.counts["sent"] += 1
+        def on_timeout(self, now, sender):
+            self.counts["timeouts"] += 1
+        def on_report(self, now, report):
+            self.counts["reports"] += 1
+        def on_feedback(self, now, feedback):
+            packets, columns = feedback.packets, feedback.columns
+            self.counts["reported"] += sum(not p.lost_before for p in packets)
+            self.counts["lost"] += sum(p.received is None and not p.lost_before for p in packets)
+            assert [p.sent for p in packets] == columns["sent"].tolist()
+            assert [p.size for p in packets] == columns["size"].tolist()
+            assert [p.received for p in packets] == [x if x == x else None for x in columns["received"].tolist()]
+            names = ("received_rate", "delay", "min_delay", "base_delay", "queuing_delay", "loss", "marked", "rtt")
+            self.rows.append([now, feedback.in_flight] + [getattr(feedback, name) for name in names])
+            self.file.write_text(json.dumps([self.rows, self.counts]))
+            return self.rate
+"""
+
+
+def test_what_feedback_says_follows_from_the_network(write: Write, tmp_path: Path) -> None:
+    """1 Mbit/s, 30 ms each way and no loss: the limits of each value are those of the network."""
+    import json
+
+    name = write(WATCHES)
+    changes = {
+        "link.up.capacity": "1 Mbit/s",
+        "link.up.delay": "15 ms",
+        "link.down.delay": "15 ms",
+        "participants.alice.control": f"{name},file=seen.json",
+        "control": "goog-cc",
+    }
+    trace = rtclab.simulate(Scenario.load("first-call", {"duration": "10 s"} | changes))
+    rows, counts = json.loads((tmp_path / "seen.json").read_text())
+    until_ns = 1e9 * rows[-1][0]
+    packets = trace.table("packets").filter(
+        pl.col("flow") == "alice->bob", pl.col("protocol") == "rtp", pl.col("sent_ns") <= until_ns
+    )
+    assert counts["sent"] == packets.height > 1000
+    assert counts["reported"] <= counts["sent"]
+    assert counts["timeouts"] == pytest.approx(100, abs=15)
+    assert 3 < counts["reports"] < 100
+    largest = 1250 * 8
+    for _, in_flight, rate, delay, least, base, queuing, loss, marked, rtt in rows:
+        assert in_flight >= 0
+        assert rate is None or rate <= 1e6 + 2 * largest / 0.5
+        assert least is None or (0.030 <= base <= least <= delay)
+        assert queuing is None or queuing == pytest.approx(delay - base)
+        assert loss is None or 0 <= loss <= 1
+        assert marked in (0.0, None)
+        assert rtt is None or rtt >= 0.060
+    known = [row[2] for row in rows if row[0] > 5]
+    assert sum(known) / len(known) == pytest.approx(1e6, rel=0.05)  # it sends at 2.5 Mbit/s
+
+
+@pytest.mark.parametrize(("window", "kbps"), [("None", (900, 2600)), ("6000", (200, 480))])
+def test_a_window_limits_the_rate_to_one_window_in_a_round_trip(
+    window: str, kbps: tuple[float, float], write: Write
+) -> None:
+    """6000 bytes in 100 ms are 480 kbit/s. Later the pacer's queue is full and leaves at once, as in libwebrtc."""
+    name = write(f"""
+        from rtclab.control import Decision
+        class Control:
+            stack = "chrome-156-ccfb"
+            def __init__(self, bounds):
+                self.max = bounds.max
+            def on_feedback(self, now, feedback):
+                return Decision(self.max, window={window}, pacing_rate=3e6, pacing_burst=0)
+    """)
+    trace = rtclab.simulate(call(name, set={"link.up.delay": "50 ms", "link.up.capacity": "20 Mbit/s"}))
+    sent = trace.table("packets").filter(pl.col("kind") == "video", pl.col("sent_ns").is_between(2e9, 6e9))
+    least, most = kbps
+    assert least < sent["size_bytes"].sum() * 8 / 4 / 2 / 1000 < most
+
+
+def test_a_decision_can_probe_and_answer_marks(write: Write) -> None:
+    name = write("""
+        from rtclab.control import Decision, Probe
+        class Control:
+            stack = "chrome-156-ccfb"
+            def __init__(self, bounds):
+                self.max, self.marked, self.probed, self.calls = bounds.max, 0, 0, 0
+            def on_sent(self, now, packet):
+                self.probed += packet.probe is not None
+            def on_feedback(self, now, feedback):
+                self.calls += 1
+                self.marked += sum(p.ecn == "ce" for p in feedback.packets)
+                probes = [Probe(1e6)] if self.calls == 50 else []
+                return Decision(self.max, ecn="ect1", probes=probes)
+            def observe(self):
+                return dict(marked=self.marked, probed=self.probed)
+    """)
+    changes = {"link.up.capacity": "1 Mbit/s", "link.up.queue": {"aqm": "dualpi2"}}
+    trace = rtclab.simulate(call(name, set=changes))
+    assert 5 <= values(trace, "probed")[-1] < 50
+    assert values(trace, "marked")[-1] > 100  # 2.5 Mbit/s of ECT(1) into 1 Mbit/s
+
+
+BAD = {
+    "nan": ("def act(self): return math.nan", "NaN; expected a number of 0 to 1e11 bit/s"),
+    "nothing": ("def act(self): pass", "None; expected a number of 0 to 1e11 bit/s"),
+    "negative": ("def act(self): return -5", "-5; expected a number of 0 to 1e11 bit/s"),
+    "infinite": ("def act(self): return math.inf", "inf; expected a number of 0 to 1e11 bit/s"),
+    "text": ("def act(self): return 'fast'", "'fast'; expected a number of 0 to 1e11 bit/s"),
+    "true": ("def act(self): return True", "True; expected a number of 0 to 1e11 bit/s"),
+    "raises": ("def act(self): return 1 / 0", "ZeroDivisionError: division by zero"),
+    "allocates": (
+        "def act(self):\n    x = []\n    while True: x.append(bytes(10**8))",
+        "MemoryError",
+    ),
+    "forks": ("def act(self): os.fork()", "PermissionError: a congestion control cannot start processes"),
+    "starts": (
+        "def act(self): subprocess.run(['true'])",
+        "PermissionError: a congestion control cannot start processes",
+    ),
+    "spawns": (
+        "def act(self): multiprocessing.get_context('spawn').Process(target=print).start()",
+        "PermissionError: a congestion control cannot start processes",
+    ),
+    "exits": ("def act(self): raise SystemExit", "SystemExit"),
+    "is killed": ("def act(self): os.kill(os.getpid(), 9)", "its process ended with signal 9"),
+    "observes": (
+        "def act(self): return 1e5\ndef observe(self): return 3",
+        "expected a dict from name to number",
+    ),
+    "loops": ("def act(self):\n    while True: pass", "NeverAnswers: it has not answered for 1 s"),
+    "sleeps": ("def act(self): time.sleep(1e6)", "NeverAnswers: it has not answered for 1 s"),
+    "loops in C": ("def act(self): return sum(iter(int, 1))", "could not be interrupted"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_control_that_misbehaves_is_named_with_file_and_line(
+    what: str, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTCLAB_ANSWER_S", "1")
+    code, expected = BAD[what]
+    name = write(textwrap.dedent(AFTER_20) + textwrap.indent(code, "    "))
+    with pytest.raises(RtclabError) as caught:
+        _in_a_thread(lambda: rtclab.simulate(call(name)))
+    text = str(caught.value)
+    assert expected in text
+    if what != "is killed":
+        assert f'File "{name.partition(":")[0]}", line ' in text
+
+
+def _in_a_thread(what: Callable[[], object]) -> None:
+    """Calls a function in a thread of its own, whose process for controls is new."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(what).result()
+
+
+NOT_LOADED = {
+    "syntax": ("class Control(", "SyntaxError"),
+    "import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    "no class": ("class Other: pass", "has no class `Control`\n  hint: its classes: Other"),
+    "no method": (
+        "class Control: pass",
+        "expected a method `on_feedback(now, feedback)` or `on_packet(packet)`",
+    ),
+    "no bounds": (
+        "class Control:\n    def __init__(self): pass\n    def on_feedback(self, now, f): pass",
+        "too many",
+    ),
+    "unknown option": (CONSTANT, "got an unexpected keyword argument 'gain'"),
+    "no interval": (
+        "class Control:\n    interval = 'often'\n    def __init__(self, bounds, gain): pass\n"
+        "    def on_feedback(self, n, f): return 1",
+        "interval is 'often'; expected the time between two calls of on_timeout",
+    ),
+    "stack": (
+        "class Control:\n    stack = 'chrome-1'\n    def __init__(self, bounds, gain): pass\n"
+        "    def on_feedback(self, n, f): return 1",
+        "is `chrome-1`; expected one of chrome-27",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NOT_LOADED)
+def test_a_control_that_cannot_be_made_is_an_error_before_anything_runs(what: str, write: Write) -> None:
+    code, expected = NOT_LOADED[what]
+    with pytest.raises(RtclabError) as caught:
+        rtclab.simulate(call(f"{write(code)},gain=2"))
+    assert expected in str(caught.value)
+
+
+def test_prints_go_to_standard_error_up_to_a_limit(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+    name = write(
+        textwrap.dedent(AFTER_20) + "    def act(self):\n        print('x' * 10**6)\n        return 1e5"
+    )
+    rtclab.simulate(call(name))
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert len(printed.err) < 5_000
+    assert "more characters" in printed.err
+
+
+def test_results_of_other_controls_stay(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RTCLAB_ANSWER_S", "1")
+    bad = textwrap.dedent(AFTER_20)
+    killed = write(bad + "    def act(self): os.kill(os.getpid(), 9)", file="killed.py")
+    endless = write(bad + "    def act(self):\n        while True: pass", file="endless.py")
+    names = ["goog-cc", killed, write(CONSTANT), endless]
+    swept = rtclab.sweep(
+        "first-call", {"control": names}, duration="5 s", repeats=2, out=tmp_path, progress=False
+    )
+    statuses = swept.outcomes().group_by("condition", maintain_order=True).agg(pl.col("status").unique())
+    assert [status for (status,) in statuses["status"].to_list()] == [
+        "finished",
+        "error",
+        "finished",
+        "error",
+    ]
+    reasons = swept.outcomes().filter(pl.col("status") == "error")["reason"].to_list()
+    assert "killed.py:Control: its process ended with signal 9" in reasons[0]
+    assert "NeverAnswers" in reasons[-1]
+
+
+def test_random_numbers_and_globals_begin_anew_in_each_run(write: Write, tmp_path: Path) -> None:
+    name = write("""
+        import random
+        import numpy as np
+        seen = []
+        class Control:
+            def __init__(self, bounds):
+                self.max = bounds.max
+            def on_feedback(self, now, feedback):
+                seen.append(now)
+                return self.max * (0.5 * random.random() + 0.5 * np.random.random()) + len(seen)
+    """)
+    rates = [
+        rtclab.sweep(
+            "first-call",
+            {"link.up.delay": ["10 ms", "20 ms"]},
+            set={"control": name},
+            duration="5 s",
+            repeats=3,
+            out=tmp_path,
+            jobs=jobs,
+            progress=False,
+        )
+        .metrics()
+        .sort(pl.all())
+        for jobs in (1, 2)
+    ]
+    assert rates[0].equals(rates[1])
+    assert rates[0].height > 100
+
+
+def test_a_changed_file_is_other_code(write: Write, tmp_path: Path) -> None:
+    name = write("import helper\n" + textwrap.dedent(CONSTANT))
+    (tmp_path / "helper.py").write_text("x = 1\n")
+    scenario = call(name)
+    (tmp_path / "helper.py").write_text("x = 2\n")
+    with pytest.raises(BadInput, match=r"mine\.py has changed: its digest is \w+; expected"):
+        rtclab.simulate(scenario)
+    assert call(name).congestion_control.digest != scenario.congestion_control.digest
+    rtclab.simulate(Scenario.load(scenario, {"congestion_control.name": name}))
+
+
+def test_a_scenario_names_it_relative_to_its_own_file(write: Write, tmp_path: Path) -> None:
+    name = write(CONSTANT)
+    (tmp_path / "deep").mkdir()
+    file = tmp_path / "deep" / "call.toml"
+    text = 'name = "call"\ncontrol = "../mine.py:Control"\nduration = "5 s"\n[audio]\n[participants.alice]\n[participants.bob]\n'
+    file.write_text(text + 'control = "nada,priority=2"\n')
+    loaded = Scenario.load(file)
+    assert loaded.congestion_control_of("alice").own.file == str(tmp_path / "deep" / ".." / "mine.py")  # type: ignore[union-attr]
+    assert loaded.congestion_control_of("bob").options == {"priority": 2.0}
+    changed = Scenario.load(file, {"participants.bob.control": name, "control": "fixed"})
+    assert [control.file for control in changed.own_controls()] == [str(tmp_path / "mine.py")]
+    for wrong, message in [
+        ('control = "none.py:Control"', "congestion_control.name: cannot read"),
+        ('control = "../mine.py"', "names no class; expected FILE.py:CLASS"),
+        ("control = 3", "expected the name of a congestion control; got `3`"),
+        ('control = "nada"\n[congestion_control]\nname = "nada"', "cannot be combined"),
+        ('control = "nada,priority"', "cannot read `priority`"),
+        ('control = "nada,priority=high"', "congestion_control.options.priority: expected a number"),
+    ]:
+        file.write_text(f'name = "call"\n{wrong}\n[audio]\n[participants.alice]\n[participants.bob]\n')
+        with pytest.raises(ScenarioError) as caught:
+            Scenario.load(file)
+        assert message in str(caught.value)
+
+
+def test_the_command_line_takes_it_and_fails_with_its_traceback(write: Write, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "rtclab", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    good, bad = (
+        write(CONSTANT),
+        write(textwrap.dedent(AFTER_20) + "    def act(self): return 1 / 0", file="bad.py"),
+    )
+    short = ["--duration", "5s", "--repeats", "1", "--no-report"]
+    done = run("run", "first-call", "--control", "mine.py:Control", *short)
+    assert done.returncode == 0, done.stderr
+    done = run("run", "first-call", "--control", "bad.py:Control", *short)
+    assert done.returncode == 1
+    assert f'File "{bad.partition(":")[0]}", line 9, in act' in done.stderr
+    done = run("run", "first-call", "--control", "mine.py:Control,gain=2", *short)
+    assert done.returncode != 0
+    assert "unexpected keyword argument 'gain'" in done.stderr
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "home").mkdir()
+    stranger = tmp_path / "strange" / "call.toml"
+    stranger.write_text(
+        f'name = "call"\ncontrol = "{good}"\nduration = "5 s"\n[audio]\n[participants.a]\n[participants.b]\n'
+    )
+    command = [sys.executable, "-m", "rtclab", "run", str(stranger), *short]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path / "home")
+    assert refused.returncode == 2
+    assert f"congestion_control.name: {good}" in refused.stderr
+    trusted = subprocess.run(
+        [*command, "--trust"], capture_output=True, text=True, check=False, cwd=tmp_path / "home"
+    )
+    assert trusted.returncode == 0, trusted.stderr
+
+
+def test_it_can_be_replayed_on_a_browsers_log(write: Write) -> None:
+    log = Path(__file__).parent / "event_logs" / "event-log-alice-bob.log"
+    own, ours = rtclab.replay(log, controller=write(CONSTANT)), rtclab.replay(log, controller="fixed")
+    assert str(own.choice) == "mine.py:Control"
+    last = [one.target["target_bps"].to_list()[-1] for one in (own, ours)]  # type: ignore[union-attr]
+    assert last[0] == last[1] > 1e6
+    failing = write(textwrap.dedent(AFTER_20) + "    def act(self): return 1 / 0", file="bad.py")
+    with pytest.raises(RtclabError, match=r'bad\.py", line 9, in act'):
+        rtclab.replay(log, controller=failing)
+
+
+def test_a_stepped_run_has_the_same_trace_as_one_in_one_go(write: Write) -> None:
+    scenario = call(write(CONSTANT))
+    stepped = rtclab.Simulation(scenario)
+    for until in (2, 5, 7.5):
+        stepped.advance(until)
+    stepped.advance()
+    assert stepped.trace().table("packets").equals(rtclab.simulate(scenario).table("packets"))
+
+
+AGENT = """
+    import json, pathlib
+    class Estimator:
+        def __init__(self):
+            self.seen, self.asked = [], 0
+        def report_states(self, stats):
+            self.seen.append(stats)
+        def get_estimated_bandwidth(self):
+            self.asked += 1
+            pathlib.Path("seen.json").write_text(json.dumps(self.seen))
+            return 400_000 + self.asked
+"""
+
+
+@pytest.mark.parametrize(("interval", "asked"), [(0.2, 45), (0.06, 150)])
+def test_an_estimator_of_alphartc_runs_unchanged(
+    interval: float, asked: int, write: Write, tmp_path: Path
+) -> None:
+    """It sees every packet that arrived, in the units of AlphaRTC, and its sender follows what it says."""
+    import json
+
+    write(AGENT, file="agent.py")
+    changes = {"participants.bob.control": "fixed", "audio.bitrate": "32 kbit/s"}
+    trace = rtclab.simulate(call(f"alphartc:agent.py,interval={interval}", set=changes))
+    assert 400_000 + 0.9 * asked < values(trace, "target_bps")[-1] < 400_000 + 1.1 * asked
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    packets = trace.table("packets").filter(
+        pl.col("flow") == "alice->bob", pl.col("protocol") == "rtp", pl.col("delivered_ns").is_not_null()
+    )
+    arrived = packets.sort("delivered_ns", maintain_order=True).head(len(seen))
+    assert len(seen) > 300
+    assert [one["sequence_number"] for one in seen] == arrived["seq"].to_list()
+    assert [one["ssrc"] for one in seen] == arrived["ssrc"].to_list()
+    assert [one["arrival_time_ms"] for one in seen] == (arrived["delivered_ns"] // 1_000_000).to_list()
+    sizes = [one["header_length"] + one["payload_size"] + one["padding_length"] + 28 for one in seen]
+    assert sizes == arrived["size_bytes"].to_list()
+    assert {one["payload_type"] for one in seen} == {111, 125}
+    late = [one["arrival_time_ms"] - one["send_time_ms"] for one in seen]
+    real = ((arrived["delivered_ns"] - arrived["sent_ns"]) / 1e6).to_list()
+    assert max(abs(a - b) for a, b in zip(late, real, strict=True)) <= 2
+
+
+def test_what_an_estimator_of_alphartc_gets_wrong_is_named(write: Write) -> None:
+    write("class Other: pass", file="agent.py")
+    with pytest.raises(RtclabError, match="has no class `Estimator`"):
+        rtclab.simulate(call("alphartc:agent.py"))
+    write(textwrap.dedent(AGENT).replace("400_000 + self.asked", "float('nan')"), file="agent.py")
+    with pytest.raises(RtclabError, match=r"(?s)the estimate is nan; expected a number.*agent\.py\", line 8"):
+        rtclab.simulate(call("alphartc:agent.py"))
+
+
+def model(file: Path, *, features: int = 150, width: int = 3, **names: str) -> None:
+    """A model of the challenge's form: its estimate is 1000 times its state, which counts its steps.
+
+    To that it adds the rate of the newest short window, 10^-3 of which remain in the estimate.
+    """
+    import numpy as np
+    import onnx
+    from onnx import helper, numpy_helper
+
+    name = {key: names.get(key, key) for key in ("obs", "output")}
+    weights = np.zeros((features, 2), np.float32)
+    weights[0, 0] = 1e-3
+    constants = {
+        "weights": weights,
+        "one": np.ones((1, width), np.float32),
+        "count": np.array([[1000.0, 0.0]] + [[0.0, 0.0]] * (width - 1), np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", [name["obs"], "weights"], ["rate"]),
+        helper.make_node("Add", ["hidden_states", "one"], ["state_out"]),
+        helper.make_node("MatMul", ["state_out", "count"], ["steps"]),
+        helper.make_node("Add", ["rate", "steps"], [name["output"]]),
+        helper.make_node("Add", ["cell_states", "one"], ["cell_out"]),
+    ]
+
+    def value(of: str, *shape: int) -> Any:
+        return helper.make_tensor_value_info(of, onnx.TensorProto.FLOAT, shape)
+
+    states = [value("hidden_states", 1, width), value("cell_states", 1, width)]
+    outputs = [value("state_out", 1, width), value("cell_out", 1, width)]
+    graph = helper.make_graph(
+        nodes,
+        "policy",
+        [value(name["obs"], 1, 1, features), *states],
+        [value(name["output"], 1, 1, 2), *outputs],
+        [numpy_helper.from_array(constant, key) for key, constant in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7), file)
+
+
+def test_a_model_of_the_challenge_runs_unchanged_and_carries_its_states(write: Write, tmp_path: Path) -> None:
+    model(tmp_path / "policy.onnx")
+    trace = rtclab.simulate(call("onnx:policy.onnx", set={"participants.bob.control": "fixed"}))
+    targets = values(trace, "target_bps")
+    # A step every 60 ms from the first packet on, near 0.8 s; the rate is below 1 Mbit/s and adds at most 1000.
+    assert 1000 * 140 < targets[-1] < 1000 * 156
+    rises = [after - before for before, after in zip(targets, targets[1:], strict=False) if after > 301e3]
+    assert all(-1000 < rise < 4001 for rise in rises)
+    whole = [target % 1000 for target in targets[-20:]]
+    assert max(whole) > 10  # the received rate is in it
+    (tmp_path / "scale.txt").write_text("\n".join(["0"] * 150))
+    scaled = rtclab.simulate(
+        call("onnx:policy.onnx,scale=scale.txt", set={"participants.bob.control": "fixed"})
+    )
+    assert all(target % 1000 == 0 for target in values(scaled, "target_bps")[-20:])
+
+
+def test_a_model_of_another_form_is_named(write: Write, tmp_path: Path) -> None:
+    for file, made, message in [
+        ("wide.onnx", {"features": 120}, r"`obs` has the shape \[1, 1, 120\]; expected 1 x 1 x 150"),
+        ("other.onnx", {"output": "action"}, "no `output`; expected the inputs `obs`"),
+    ]:
+        model(tmp_path / file, **made)  # type: ignore[arg-type]
+        with pytest.raises(RtclabError, match=f"{file}: {message}"):
+            rtclab.simulate(call(f"onnx:{file}"))
+    (tmp_path / "not.onnx").write_bytes(b"nonsense")
+    with pytest.raises(RtclabError, match=r"not\.onnx: cannot be read as a model"):
+        rtclab.simulate(call("onnx:not.onnx"))
+    with pytest.raises(ScenarioError, match=r"cannot read `.*none\.onnx`"):
+        call("onnx:none.onnx")
+    model(tmp_path / "policy.onnx")
+    for option, message in [("order=first", "expected newest or oldest"), ("scale=none.txt", "cannot read")]:
+        with pytest.raises(RtclabError, match=message):
+            rtclab.simulate(call(f"onnx:policy.onnx,{option}"))
