@@ -3,21 +3,21 @@
 A control is a class. It is called as ``CLASS(bounds, **options)`` for each sender, and has these methods, all
 but the first only if it wants them. Times are seconds since the run began, rates are bit/s, sizes bytes.
 
-- ``on_feedback(now, feedback)``: feedback on packets arrived (:class:`Feedback`). Returns a rate or a
-  :class:`Decision`.
+- ``on_feedback(now, feedback)``: feedback on packets arrived (:class:`Feedback`).
 - ``on_report(now, report)``: a receiver report or a REMB arrived (:class:`Report`).
 - ``on_sent(now, packet)``: a packet left (:class:`SentPacket`).
-- ``on_timeout(now, sender)``: media starts or, with an attribute ``interval``, that time has passed since the last
-  call (:class:`Sender`).
-- ``observe()``: returns a dict with values for the trace, from name to number. The suffix of a name is its unit.
+- ``on_timeout(now, sender)``: media starts or, with an attribute ``interval``, that time has passed since the
+  last call (:class:`Sender`).
+- ``observe()``: returns values for the trace as a dict from name to number. The suffix of a name is its unit.
 
-The last four return a rate or a :class:`Decision`, or None to keep the last one. ``observe`` returns its dict.
-The class attribute ``stack`` is the stack profile, by default ``chrome-156``; ``chrome-156-ccfb`` has the feedback
-of RFC 8888, which tells marks.
+``on_feedback`` returns a rate or a :class:`Decision`. So do the next three, or None to keep the last one.
+The class attribute ``stack`` is the stack profile, by default ``chrome-156``. ``chrome-156-ccfb`` has the
+feedback of RFC 8888, which tells marks.
 
 A class with ``on_packet(packet)`` estimates at the receiver instead (:class:`ReceivedPacket`). It has an
-``interval``, and its ``on_timeout(now)`` returns the estimate in bit/s, which reaches the sender as REMB (draft-alvestrand-rmcat-remb-03),
-and the sender follows it. Its stack is ``chrome-156-remb`` unless it names another one.
+``interval``, and its ``on_timeout(now)`` returns the estimate in bit/s. The estimate reaches the sender as
+REMB (draft-alvestrand-rmcat-remb-03), and the sender follows it. Its stack is ``chrome-156-remb`` unless it
+names another one.
 """
 
 from __future__ import annotations

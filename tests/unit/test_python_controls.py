@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -535,7 +536,7 @@ def test_a_model_of_the_challenge_runs_unchanged_and_carries_its_states(write: W
     targets = values(trace, "target_bps")
     # A step every 60 ms from the first packet on, near 0.8 s; the rate is below 1 Mbit/s and adds at most 1000.
     assert 1000 * 140 < targets[-1] < 1000 * 156
-    rises = [after - before for before, after in zip(targets, targets[1:], strict=False) if after > 301e3]
+    rises = [after - before for before, after in pairwise(targets) if after > 301e3]
     assert all(-1000 < rise < 4001 for rise in rises)
     whole = [target % 1000 for target in targets[-20:]]
     assert max(whole) > 10  # the received rate is in it

@@ -162,7 +162,7 @@ def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequ
 
 
 def limits_of(
-    texts: Sequence[str], name: str | None, changes: Sequence[str], resume: str | None, out: Path
+    texts: Sequence[str], name: str | None, changes: Sequence[str | Change], resume: str | None, out: Path
 ) -> list[Limit]:
     """The limits given with ``--assert``, which are for flows of the scenario that will run.
 

@@ -1,4 +1,4 @@
-"""Published agents that estimate bandwidth at the receiver, as controls: AlphaRTC's estimators and ONNX models."""
+"""Published agents that estimate bandwidth at the receiver: estimators of AlphaRTC, and ONNX models."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ MS_PER_S, NS_PER_S = 1e3, 1e9
 
 
 def alphartc(estimator: Any) -> type:
-    """The control of a class ``Estimator`` as OpenNetLab/AlphaRTC calls it (``modules/third_party/cmdinfer``).
+    """The control of a class ``Estimator``, which OpenNetLab/AlphaRTC calls.
 
     Its ``report_states`` is given every packet that arrives, and ``get_estimated_bandwidth`` is asked for the
-    estimate in bit/s every ``interval`` s, by default 0.2 as in AlphaRTC's ``bwe_feedback_duration``; many agents
+    estimate in bit/s every ``interval`` s, by default 0.2 as AlphaRTC's ``bwe_feedback_duration``. Many agents
     were trained with 0.06. The length of padding is not known and given as 0.
     """
 
@@ -55,9 +55,9 @@ def alphartc(estimator: Any) -> type:
 
 
 def onnx(file: Path) -> type:
-    """The control of an ONNX model of the 2024 challenge (microsoft/RL4BandwidthEstimationChallenge, fcf857c).
+    """The control of a model of the 2024 challenge (microsoft/RL4BandwidthEstimationChallenge, fcf857c).
 
-    Every 60 ms the model is given the 150 features of the packets that arrived and its own states, and the first
+    Every 60 ms the model is given the 150 features of the packets that arrived and its own states. The first
     number of its output is the estimate in bit/s. ``scale`` names a text file with 150 numbers, beside the model,
     by which features are multiplied. With ``order`` = ``oldest``, the oldest of five windows comes first.
     ``clock_offset`` in s is added to every delay; in the challenge's data the least delay was near 0.2 s.

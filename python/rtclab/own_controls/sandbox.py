@@ -91,7 +91,9 @@ class _Worker:
         if any(sign in said for sign in STUCK):
             what = "it has not answered and could not be interrupted, so its process was ended"
         frames = said.rpartition("most recent call first):\n")[2].splitlines()
-        own = [line for line in frames if line.startswith("  File") and not any(part in line for part in OURS)]
+        own = [
+            line for line in frames if line.startswith("  File") and not any(part in line for part in OURS)
+        ]
         return "\n".join([what, *own[:LAST_LINES]])
 
     def __del__(self) -> None:

@@ -30,6 +30,8 @@ MEMORY_BYTES = 2 * 2**30
 """Memory that a control may use."""
 PRINTED = 4000
 """Number of characters that are kept of what a run prints."""
+STDERR = 2
+"""File descriptor of what the caller reads if this process dies."""
 STARTING = (
     "os.fork",
     "os.forkpty",
@@ -96,7 +98,7 @@ def loaded(controls: Sequence[OwnControl], seed: int) -> list[loading.Factory]:
 
     Afterwards the native side watches each call.
     """
-    faulthandler.dump_traceback_later(3 * ANSWER_S, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(3 * ANSWER_S, exit=True, file=STDERR)
     try:
         return loading.factories(controls, seed)
     finally:
@@ -121,12 +123,14 @@ def simulate_captured(controls: Sequence[OwnControl], config: str, seed: int) ->
 
 def replay_log(controls: Sequence[OwnControl], *arguments: Any) -> Any:
     """As ``_native.replay_log``."""
-    return _native.replay_log(*arguments, controls=loaded(controls, 0))
+    native: Any = _native
+    return native.replay_log(*arguments, loaded(controls, 0))
 
 
 def replay_arrivals(controls: Sequence[OwnControl], *arguments: Any) -> Any:
     """As ``_native.replay_arrivals``."""
-    return _native.replay_arrivals(*arguments, controls=loaded(controls, 0))
+    native: Any = _native
+    return native.replay_arrivals(*arguments, loaded(controls, 0))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -183,7 +187,7 @@ def refuse_programs() -> None:
     with suppress(ImportError):
         import _posixsubprocess
 
-        _posixsubprocess.fork_exec = refuse  # type: ignore[attr-defined]
+        _posixsubprocess.fork_exec = refuse
 
 
 def main() -> None:
@@ -191,7 +195,7 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     printed, watch = Printed(), Watch()
     sys.stdout = sys.stderr = printed
-    faulthandler.enable(sys.__stderr__)
+    faulthandler.enable(STDERR)
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, watch)

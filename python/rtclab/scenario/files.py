@@ -20,7 +20,7 @@ class FileName(str):
         located.directory = directory
         return located
 
-    def __getnewargs__(self) -> tuple[str, Path]:
+    def __getnewargs__(self) -> tuple[str, Path]:  # type: ignore[override]
         """Allows copies."""
         return str(self), self.directory
 

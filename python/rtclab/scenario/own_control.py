@@ -50,9 +50,11 @@ class OwnControl:
         """
         if agent := AGENT.fullmatch(text):
             kind, file = agent.groups()
-            if kind == "alphartc" and not file.endswith(".py"):
+            if kind == "onnx":
+                return cls("onnx", file, "", options or {}, digest)
+            if not file.endswith(".py"):
                 raise FieldError(f"cannot read `{text}`; expected alphartc:FILE.py", key="name")
-            return cls(kind, file, "Estimator" if kind == "alphartc" else "", options or {}, digest)
+            return cls("alphartc", file, "Estimator", options or {}, digest)
         if not (found := CLASS.fullmatch(text)):
             return None
         file, name = found.groups()
