@@ -28,6 +28,7 @@ from rtclab.metrics.statistics import (
     Proportion,
     Summary,
     holm,
+    wilcoxon,
     mean_within_sd,
     prediction_interval,
     summarise,
