@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rtclab.arena.random_calls import random_call
+from rtclab.arenas.random_calls import random_call
 from rtclab.scenario import GilbertElliott, Scenario
 
 GROUPS = {

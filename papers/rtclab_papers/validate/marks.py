@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from rtclab.arenas.random_calls import choice, kbps, log_uniform, ms
 from rtclab.scenario import Scenario
-from rtclab.arena.random_calls import choice, kbps, log_uniform, ms
 from rtclab_papers.validate.conditions import Condition
 
 DURATION_S = 45

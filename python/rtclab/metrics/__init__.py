@@ -28,12 +28,12 @@ from rtclab.metrics.statistics import (
     Proportion,
     Summary,
     holm,
-    wilcoxon,
     mean_within_sd,
     prediction_interval,
     summarise,
     t_quantile,
     welch,
+    wilcoxon,
 )
 
 __all__ = [
@@ -77,5 +77,6 @@ __all__ = [
     "t_quantile",
     "tcp",
     "welch",
+    "wilcoxon",
     "wire",
 ]

@@ -313,14 +313,13 @@ def holm(p_values: Sequence[float]) -> list[bool | None]:
 
 
 def wilcoxon(differences: Sequence[float]) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test: are the differences of pairs symmetric around 0?
+    """The two-sided p-value of Wilcoxon's signed-rank test, for differences of pairs that may be symmetric.
 
-    The distribution is exact, also with ties, which share the mean of their ranks: every combination of signs is
-    equally likely. Differences of 0 are left out. 1 without any other. With fewer than six differences no p-value
-    is below 5 %.
+    The distribution is exact, also with ties, which share the mean of their ranks: every combination of signs
+    is equally likely. Differences of 0 are left out; 1 without any other. With fewer than six differences no
+    p-value is below 5 %.
 
-    Source: F. Wilcoxon, Biometrics Bulletin 1 (1945); zeros and ties as in J. W. Pratt and J. D. Gibbons, Concepts
-    of Nonparametric Theory (1981), chapter 3.
+    Source: F. Wilcoxon, Biometrics Bulletin 1 (1945).
     """
     known = np.array([one for one in differences if one], dtype=np.float64)
     if not known.size:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rtclab.arena.cases import Case
-from rtclab.arena.standing import Ranking, Winner, per_case, ranking, scores, winner
-from rtclab.arena.suite import TCP
-from rtclab.arena.values import ALL, COMPARED, RANKED, Compared, Values
+from rtclab.arenas.cases import Case
+from rtclab.arenas.standing import Ranking, Winner, per_case, ranking, scores, winner
+from rtclab.arenas.suite import TCP
+from rtclab.arenas.values import ALL, COMPARED, RANKED, Compared, Values
 from rtclab.metrics.series import Array
 from rtclab.report import number
 
@@ -33,10 +33,17 @@ class Use:
 
 USES = (
     Use("video", "the call has the network to itself", "in_time_100", "what arrives within 100 ms of queues"),
-    Use("voice", "voice shares the network with other traffic", "over_budget", "the time over a budget of 100 ms"),
+    Use(
+        "voice",
+        "voice shares the network with other traffic",
+        "over_budget",
+        "the time over a budget of 100 ms",
+    ),
     Use("screen", "you share a screen", "in_time_300", "what arrives within 300 ms of queues"),
     Use("l4s", "the queue marks for L4S", "in_time_20", "what arrives within 20 ms of queues"),
-    Use("downloads", "downloads run beside the call", "tcp_balance", "how even the rates of call and TCP are"),
+    Use(
+        "downloads", "downloads run beside the call", "tcp_balance", "how alike the rates of call and TCP are"
+    ),
 )
 
 
@@ -101,7 +108,9 @@ def rank_sentence(value: Compared, found: Ranking, controls: Sequence[str]) -> s
     best = found.order[0]
     worse = [controls[index] for index in found.order[1:] if frozenset((best, index)) in found.apart]
     alike = [controls[index] for index in found.order[1:] if frozenset((best, index)) not in found.apart]
-    first = f"{controls[best]} has the best mean rank, {number(float(found.mean[best]))} over {found.cases} cases"
+    first = (
+        f"{controls[best]} has the best mean rank, {number(float(found.mean[best]))} over {found.cases} cases"
+    )
     if not worse:
         return f"{first}; nobody is more than chance behind."
     tail = f"; {_names(alike)} {'is' if len(alike) == 1 else 'are'} within chance" if alike else ""
@@ -117,8 +126,8 @@ def _figure(value: float, about: Compared) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell of the heat table: the mean over repeats, and how near it is to the best of the case (0 to 1)."""
+class HeatCell:
+    """A cell of the heat table: the mean over repeats, and how near it is to the best of the case, 0 to 1."""
 
     control: str
     value: float | None
@@ -131,7 +140,7 @@ class HeatTable:
     """A table of cases x controls for one value."""
 
     value: Compared
-    rows: Sequence[tuple[Case, Sequence[Cell]]]
+    rows: Sequence[tuple[Case, Sequence[HeatCell]]]
 
 
 HEAT = ("utilisation", "queuing_delay_p95", "in_time_100", "over_budget", "frozen", "packet_loss")
@@ -156,9 +165,9 @@ def heat_tables(values: Values) -> list[HeatTable]:
             for row, control in enumerate(values.controls):
                 reason = failed.get((case.name, control), "")
                 if index is None or np.isnan(means[row, index]):
-                    cells.append(Cell(control, None, None, reason))
+                    cells.append(HeatCell(control, None, None, reason))
                 else:
-                    cells.append(Cell(control, float(means[row, index]), float(near[row, index]), reason))
+                    cells.append(HeatCell(control, float(means[row, index]), float(near[row, index]), reason))
             rows.append((case, cells))
         found.append(HeatTable(value, rows))
     return found
@@ -178,7 +187,7 @@ SPREADS = ("convergence_time", "recovery_time", "over_budget", "frozen", "freeze
 
 def spreads(values: Values) -> list[tuple[Compared, Sequence[Spread | None]]]:
     """Median and worst repeat of what hurts, by control."""
-    found = []
+    found: list[tuple[Compared, Sequence[Spread | None]]] = []
     for name in SPREADS:
         known, cases = values.of(name)
         if cases:
@@ -195,20 +204,27 @@ def _spread(own: Array, cases: Sequence[Case]) -> Spread | None:
 
 def by_queue(values: Values) -> list[tuple[str, int, str, Sequence[float | None]]]:
     """What each kind of queue does to each control: kind, number of cases, control, means of the values."""
-    rows = []
+    rows: list[tuple[str, int, str, Sequence[float | None]]] = []
     for kind in sorted({case.queue for case in values.cases}):
         own = [case for case in values.cases if case.queue == kind]
         columns = []
         for name in QUEUE_VALUES:
-            known, cases = values.of(name, own)
-            columns.append(per_case(known).mean(axis=1) if cases else np.full(len(values.controls), np.nan))
+            known, cases = values.of(name, own, complete=False)
+            columns.append(per_case(per_case(known)) if cases else np.full(len(values.controls), np.nan))
         for index, control in enumerate(values.controls):
             cells = [None if np.isnan(of[index]) else float(of[index]) for of in columns]
             rows.append((kind, len(own), control, cells))
     return rows
 
 
-QUEUE_VALUES = ("utilisation", "queuing_delay_p50", "queuing_delay_p95", "packet_loss", "ce_share", "aqm_drop_share")
+QUEUE_VALUES = (
+    "utilisation",
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "packet_loss",
+    "ce_share",
+    "aqm_drop_share",
+)
 
 
 @dataclass(frozen=True)
@@ -245,7 +261,9 @@ def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, st
     return found
 
 
-def weighted(values: Values, weights: dict[str, float]) -> list[tuple[str, float | None, Sequence[float | None]]]:
+def weighted(
+    values: Values, weights: dict[str, float]
+) -> list[tuple[str, float | None, Sequence[float | None]]]:
     """By control, best first: its weighted score and the mean score of each weighted value.
 
     A score is 1 for the best of a case. A control without a value somewhere has no score.

@@ -1,4 +1,4 @@
-"""The controls of an arena: texts such as ``goog-cc`` or ``nada,kappa=0.4``, and who takes part by default."""
+"""The controls of an arena: texts such as ``nada,kappa=0.4``, and who takes part by default."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rtclab.replays.settings import Choice
 from rtclab.scenario import Scenario
 
 HISTORICAL = ("rrtcc-2013", "gcc-2016", "dynamic-alpha", "fixed-alpha")
-"""Controls of 2013 to 2016 that exist to reproduce papers. No browser of today has them, so they take part only
-if they are named."""
+"""Controls of 2013 to 2016 that exist to reproduce papers. No browser of today has them, so they take part
+only if they are named."""
 
 
 def default_controls() -> list[str]:

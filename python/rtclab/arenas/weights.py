@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 
-from rtclab.arena.values import RANKED
+from rtclab.arenas.values import RANKED
 from rtclab.errors import BadInput
 from rtclab.scenario.table import closest
 
@@ -35,7 +35,12 @@ def read_weights(given: str | Path | Mapping[str, float] | None) -> dict[str, fl
         if name not in RANKED:
             hint = closest(name, RANKED) or _EXAMPLE
             raise BadInput(f"{origin}: no value `{name}`; expected {', '.join(RANKED)}", hint=hint)
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not isfinite(weight) or weight <= 0:
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, int | float)
+            or not isfinite(weight)
+            or weight <= 0
+        ):
             raise BadInput(f"{origin}: {name}: got `{weight}`; expected a number above 0", hint=_EXAMPLE)
         found[name] = float(weight)
     if not found:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from rtclab.arena import findings, plots
-from rtclab.arena.arena import LIVE, SIM, Arena
-from rtclab.arena.cases import Case
-from rtclab.arena.measure import BUDGET_MS
-from rtclab.arena.standing import DRAWS
-from rtclab.arena.suite import TCP
-from rtclab.arena.values import COMPARED, SHOWN, Values
+from rtclab.arenas import findings, plots
+from rtclab.arenas.cases import Case
+from rtclab.arenas.measure import BUDGET_MS
+from rtclab.arenas.running import LIVE, SIM, Arena
+from rtclab.arenas.standing import DRAWS
+from rtclab.arenas.suite import TCP
+from rtclab.arenas.values import COMPARED, SHOWN, Values
 from rtclab.report import render
 from rtclab.report.words import machine as machine_in_words
 
@@ -115,9 +115,11 @@ def _facts(arena: Arena) -> list[tuple[str, str]]:
         ("Repeats", f"{arena.repeats} of each, with the same seeds for all controls"),
         ("Backend", "simulated (virtual time)" if arena.backend == SIM else "live"),
         ("Versions", ", ".join(f"{name} {version}" for name, version in about.versions.items())),
-        ("Machine", "any: a simulation has the same values on every machine")
-        if arena.backend == SIM
-        else ("Machine", machine_in_words(about.machine)),
+        *(
+            []
+            if arena.backend == SIM or about.machine is None
+            else [("Machine", machine_in_words(about.machine))]
+        ),
         ("Command", arena.command),
     ]
 

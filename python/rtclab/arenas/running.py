@@ -13,11 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.arena.controls import choices, with_control
-from rtclab.arena.measure import measure
-from rtclab.arena.suite import FIRST, REPEATS, SECOND, TCP, Suite, load_suite, pair
-from rtclab.arena.values import ALL, CDF, KEYS, Values, of_repeat, table
-from rtclab.arena.weights import read_weights
+from rtclab.arenas.controls import choices, with_control
+from rtclab.arenas.measure import measure
+from rtclab.arenas.suite import FIRST, REPEATS, SECOND, TCP, ArenaSuite, load_suite, pair
+from rtclab.arenas.values import ALL, CDF, KEYS, Values, of_repeat, table
+from rtclab.arenas.weights import read_weights
 from rtclab.backend import backend as backend_of
 from rtclab.experiment import STORE_FILE, Condition, Experiment, Results
 from rtclab.processes import cores, process_pool
@@ -29,7 +29,7 @@ SIM, LIVE = "sim", "live"
 VERSION = "1"
 """Identifies what is measured; a change measures stored repeats again."""
 MAX_THREADS = 1
-"""Of more jobs each is a process, because measuring takes as long as simulating and holds the lock of Python."""
+"""With more jobs, each is a process: measuring takes as long as simulating and holds the lock of Python."""
 PAIRS = ("first", "second", "repeat", "seed", "status", "reason", "rate_first", "rate_second")
 
 
@@ -49,7 +49,7 @@ class Arena:
     """
 
     path: Path
-    suite: Suite
+    suite: ArenaSuite
     controls: Mapping[str, Choice]
     backend: str
     repeats: int
@@ -100,12 +100,25 @@ class Arena:
     @property
     def command(self) -> str:
         """The command that makes the same page again. The number of jobs and the directory change nothing."""
-        parts = ["rtclab", "arena", *self.controls, "--suite", self.suite.name, "--repeats", str(self.repeats)]
+        parts = [
+            "rtclab",
+            "arena",
+            *self.controls,
+            "--suite",
+            self.suite.name,
+            "--repeats",
+            str(self.repeats),
+        ]
         parts += ["--backend", LIVE] if self.backend == LIVE else []
         parts += ["--traces"] if self.traces and self.backend == SIM else []
         if self.weights:
             parts += ["--weights", ",".join(f"{name}={weight:g}" for name, weight in self.weights.items())]
         return shlex.join(parts)
+
+    @property
+    def page(self) -> Path:
+        """The page."""
+        return self.path / "arena.html"
 
     def report(self) -> Path:
         """Writes ``arena.html``, ``arena.csv`` and ``arena-pairs.csv``; returns the path of the page.
@@ -113,22 +126,21 @@ class Arena:
         Raises:
             DiskFull: no disk space is left.
         """
-        from rtclab.arena.page import page
+        from rtclab.arenas.page import page
 
         for backend in self.results:
             name = "arena.csv" if backend == SIM else f"arena-{backend}.csv"
             write_text(self.path / name, self.values_of(backend).rows.write_csv())
         if self.pairs.height:
             write_text(self.path / "arena-pairs.csv", self.pairs.write_csv())
-        place = self.path / "arena.html"
-        write_text(place, page(self))
-        return place
+        write_text(self.page, page(self))
+        return self.page
 
 
 def arena(
     controls: Sequence[str] = (),
     *,
-    suite: str | Path | Suite = "access",
+    suite: str | Path | ArenaSuite = "access",
     backend: str = SIM,
     repeats: int | None = None,
     jobs: int | None = None,
@@ -144,8 +156,8 @@ def arena(
     shown with the reason, and all others stay.
 
     Args:
-        controls: texts such as ``goog-cc`` or ``nada,kappa=0.4``; by default all that come with rtclab, without the
-            historical ones.
+        controls: texts such as ``goog-cc`` or ``nada,kappa=0.4``; by default all that come with rtclab,
+            without the historical ones.
         suite: ``access``, ``rfc8867``, ``rfc8869``, ``random``, a TOML file, or a loaded suite.
         backend: ``sim`` or ``live``. A page shows both if both have run in its directory.
         repeats: number of repeats of each case with each control; by default 10 simulated or 3 live.
@@ -165,13 +177,13 @@ def arena(
         True
     """
     chosen = choices(controls)
-    loaded = suite if isinstance(suite, Suite) else load_suite(suite)
+    loaded = suite if isinstance(suite, ArenaSuite) else load_suite(suite)
     count = repeats or loaded.repeats or REPEATS.get(backend, 1)
     weighted = read_weights(weights)
     path = Path("runs") / f"arena-{loaded.stem}" if into is None else Path(into)
     made = backend_of(backend)
     keeps = traces or made.name != SIM
-    conditions = _conditions(loaded, chosen, count, paired=made.name == SIM, traces=traces, live=made.name != SIM)
+    conditions = _conditions(loaded, chosen, count, traces=traces, live=made.name != SIM)
     experiment = Experiment(
         conditions, repeats=1, backend=made, name=f"arena-{loaded.stem}", traces=keeps, measure=measure
     )
@@ -196,7 +208,7 @@ def arena(
 
 
 def _conditions(
-    suite: Suite, controls: Mapping[str, Choice], repeats: int, *, paired: bool, traces: bool, live: bool
+    suite: ArenaSuite, controls: Mapping[str, Choice], repeats: int, *, traces: bool, live: bool
 ) -> dict[str, Condition]:
     """The conditions by label: each case with each control, and the pairings."""
     record = [] if traces or live else [Change("record", "seconds")]
@@ -208,7 +220,7 @@ def _conditions(
     for case in suite.cases:
         for name, choice in controls.items():
             found[_label(case.name, name)] = condition(with_control(case.scenario, choice))
-    for first, second in _pairs(suite, controls) if paired else ():
+    for first, second in () if live else _pairs(suite, controls):
         other = second if second in TCP else controls[second]
         found[_beside(first, second)] = condition(pair(controls[first], other))
     return found
@@ -222,7 +234,7 @@ def _beside(first: str, second: str) -> str:
     return f"{first} beside {second}"
 
 
-def _pairs(suite: Suite, controls: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _pairs(suite: ArenaSuite, controls: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The pairs that compete: of controls, each once, and of a control and TCP."""
     if not suite.pairings:
         return []

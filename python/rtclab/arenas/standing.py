@@ -1,7 +1,7 @@
 """How controls stand to each other over cases: ranks, ratios to the best, and what is within chance.
 
-Values have the shape (controls, cases, repeats). Repeats of a case have the same seeds for all controls, so they
-are drawn together. NaN is an unknown value.
+Values have the shape (controls, cases, repeats). Repeats of a case have the same seeds for all controls, so
+they are drawn together. NaN is an unknown value.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def per_case(values: Array) -> Array:
 def drawn(values: Array, draws: int = DRAWS) -> Array:
     """Means per case of bootstrap samples, of shape (controls, draws, cases).
 
-    Each sample draws cases first, and then repeats of each drawn case, both with replacement. Repeats of one case
-    are not independent, so drawing repeats alone would give intervals that are too narrow.
+    Each sample draws cases first, and then repeats of each drawn case, both with replacement. Repeats of one
+    case are not independent, so drawing repeats alone would give intervals that are too narrow.
     """
     _, cases, repeats = values.shape
     source = np.random.default_rng(SEED)
@@ -67,8 +67,8 @@ def interval(samples: Array) -> tuple[float, float]:
 def scores(means: Array, better: str, grain: float) -> Array:
     """How near each value is to the best of its case: 1 for the best, 0.5 for half as good.
 
-    Higher values are divided by the best. The best of lower values is divided by them, with ``grain`` added to
-    both, because below it a difference means nothing: 0.1 ms of queue is not ten times worse than 0.01 ms.
+    Higher values are divided by the best. The best of lower values is divided by them, with ``grain`` added
+    to both, because below it a difference means nothing: 0.1 ms of queue is not ten times worse than 0.01 ms.
     """
     shifted = means + grain
     if better == "higher":
@@ -86,8 +86,8 @@ class Ranking:
         mean: the mean rank over cases, by control.
         low: lower end of its 95 % interval.
         high: upper end.
-        bars: groups of at least two controls that are next to each other in ``order``, by their first and last
-            place in it, between which no pair is more than chance apart.
+        bars: groups of at least two neighbours in ``order``, by their first and last place in it, between
+            which no pair is more than chance apart.
         apart: the pairs that are more than chance apart.
         cases: number of cases.
     """
@@ -104,8 +104,8 @@ class Ranking:
 def ranking(values: Array, better: str) -> Ranking:
     """Ranks the controls over cases, with bootstrap intervals, and tests every pair.
 
-    Pairs are tested with Wilcoxon's signed ranks of the differences per case, and Holm's procedure over all pairs
-    of the metric. Cases in which either is unknown are left out of the test of a pair.
+    Pairs are tested with Wilcoxon's signed ranks of the differences per case, and Holm's procedure over all
+    pairs of the metric. Cases in which either is unknown are left out of the test of a pair.
     """
     means = per_case(values)
     mean = ranks(means, better).mean(axis=1)
@@ -188,4 +188,4 @@ def front(right: Array, up: Array) -> NDArray[np.bool_]:
         bool(((right <= x) & (up >= y) & ((right < x) | (up > y)) & known).any())
         for x, y in zip(right.tolist(), up.tolist(), strict=True)
     ]
-    return known & ~np.array(beaten, dtype=bool)
+    return np.asarray(known & ~np.array(beaten, dtype=bool))

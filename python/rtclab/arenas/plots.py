@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import pairwise
 
 import numpy as np
 
-from rtclab.arena.cases import Case
-from rtclab.arena.measure import QUANTILES
-from rtclab.arena.standing import Ranking, front, per_case
-from rtclab.arena.values import CDF, Values
+from rtclab.arenas.cases import Case
+from rtclab.arenas.measure import QUANTILES
+from rtclab.arenas.standing import Ranking, front, per_case
+from rtclab.arenas.values import CDF, Values
 from rtclab.metrics.series import Array
 from rtclab.report import (
     COLOURS,
@@ -49,19 +50,24 @@ def pareto(values: Values) -> Plot | None:
         return None
     use, delay = (per_case(values.of(name, cases)[0]) for name in ("utilisation", "queuing_delay_p95"))
     kinds = list(dict.fromkeys(case.queue for case in cases))
-    panels = {"all queues": cases} | {kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)}
-    if len(kinds) == 1:
-        panels.pop("all queues")
+    panels = {"all queues": cases} | {
+        kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
+    }
+    if len(kinds) > 1:
+        panels = {"all queues": cases} | panels
     axes = [
-        Axes(f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}", _dots(values.controls, use, delay, cases, own))
+        Axes(
+            f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}",
+            _dots(values.controls, use, delay, cases, own),
+        )
         for name, own in panels.items()
     ]
     largest = float(np.nanmax(delay, initial=1.0))
     return Plot(
         "pareto",
         "Utilisation and queuing delay",
-        "A small mark is a case, a large one the mean over the cases of the panel. Nobody beats what is on the dashed "
-        "line: more utilisation costs delay there. Delays below "
+        "A small mark is a case, a large one the mean over the cases of the panel. Nobody beats what is on "
+        "the dashed line: more utilisation costs delay there. Delays below "
         f"{SMALLEST_MS:g} ms are drawn at {SMALLEST_MS:g} ms.",
         Axis.logarithmic("Queuing delay p95 (ms)", SMALLEST_MS, max(largest, 1.0)),
         Axis("Utilisation (%)", 0.0, max(105.0, 1.02 * float(np.nanmax(use, initial=0.0)))),
@@ -109,7 +115,7 @@ def delays(values: Values) -> Plot | None:
         index = values.controls.index(control)
         each = np.stack([per_case(values.of(name, cases)[0])[index] for name in CDF])
         # A percentile stands for the packets around it; the first and the last also for the ends.
-        edges = np.diff([0.0, *((a + b) / 2 for a, b in zip(QUANTILES, QUANTILES[1:], strict=False)), 100.0])
+        edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(QUANTILES)), 100.0])
         weight = np.repeat(edges, each.shape[1])
         waited = each.ravel()
         known = ~np.isnan(waited)
@@ -121,8 +127,8 @@ def delays(values: Values) -> Plot | None:
     drawn = distributions(
         "delays",
         "Distribution of the queuing delay",
-        f"Share of the packets that waited in queues for at most so long, over {len(cases)} cases of equal weight. "
-        "It comes from every fifth percentile of each case.",
+        f"Share of the packets that waited in queues for at most so long, over {len(cases)} cases of equal "
+        "weight. It comes from every fifth percentile of each case.",
         [("", [_on_log(one) for one in curves])],
         "Queuing delay (ms)",
     )
@@ -139,7 +145,7 @@ ROW, LEFT, WIDTH, TOP = 19, 150, 620, 22
 
 
 def rank_diagram(ranking: Ranking, controls: Sequence[str], title: str) -> str:
-    """An ``<svg>`` with the mean rank of each control, its interval, and bars that join what is within chance."""
+    """An ``<svg>`` with each control's mean rank and interval, and bars that join what is within chance."""
     count = len(controls)
     bars_px = 9 * len(ranking.bars)
     height = TOP + ROW * count + 12
@@ -166,7 +172,8 @@ def rank_diagram(ranking: Ranking, controls: Sequence[str], title: str) -> str:
     for number, (first, last) in enumerate(ranking.bars):
         at = WIDTH - 6 - 9 * number
         parts.append(
-            f'<path d="M{at} {TOP + ROW * first + 2}V{TOP + ROW * last + 14}" stroke="{INK}" stroke-width="4"/>'
+            f'<path d="M{at} {TOP + ROW * first + 2}V{TOP + ROW * last + 14}" stroke="{INK}" '
+            'stroke-width="4"/>'
         )
     return "".join([*parts, "</svg>"])
 

@@ -35,10 +35,12 @@ OF_MEDIA = (
 OF_TCP = ("receiving_rate",)
 OF_TRACE = ("rate_balance_20s",)
 BUDGETS_MS = (20, 100, 300)
-"""Times that packets may wait in queues: for games and other immediate media behind L4S queues, for a
-conversation, and for a shared screen. ITU-T G.114 allows 150 ms from mouth to ear, and a third of them go to
-the devices at both ends. The scalable queues of RFC 9331 aim at less than 20 ms, and of a screen nobody notices
-a third of a second."""
+"""Times that packets may wait in queues: behind queues for L4S, in a conversation, and of a shared screen.
+
+ITU-T G.114 allows 150 ms from mouth to ear; with a third of it for the devices at both ends, 100 ms are left.
+Classic queues with a discipline aim at 15 to 20 ms (RFC 8033, RFC 9332), and queues for L4S at less. That a
+screen may be 300 ms late is our choice.
+"""
 BUDGET_MS = 100
 """The budget of a conversation, with which the time over budget and recovery are counted."""
 QUANTILES = tuple(range(5, 100, 5))
@@ -57,7 +59,7 @@ def measure(trace: Trace, names: tuple[str, ...]) -> Iterator[Number]:
     - ``in_time_N``: the share in % of the received packets that waited in queues for at most N ms.
     - ``over_budget``: the share in % of the seconds in which packets took on average over 100 ms more than
       the paths alone, or in which none arrived.
-    - ``recovery_time``: the longest time in s from a fall of the capacity of the route to less than 75 % until
+    - ``recovery_time``: the longest time in s from a fall of the route's capacity to less than 75 % until
       the end of the last second over budget before the next change. There is none without such a fall.
     - ``queue_N``: percentiles of the queuing delay in ms.
     """
@@ -99,8 +101,8 @@ def _own(trace: Trace, flow: str) -> Iterator[Number]:
 def seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:
     """The begin of each whole second of the flow in s, and 1 if it was over budget or else 0.
 
-    A second is over budget if its packets took on average over ``BUDGET_MS`` more than the delays of the paths
-    of the route, or if none arrived.
+    A second is over budget if its packets took on average over ``BUDGET_MS`` more than the delays of the
+    route's paths, or if none arrived.
     """
     rows = flow_seconds(trace, flow)
     middle_s = per_second(trace, flow, "delivered_bytes").at_s[1:-1]

@@ -46,7 +46,7 @@ class Case:
         name: short name, unique in its suite.
         scenario: the scenario. Its control is replaced, except the one of participants with a control of
             their own.
-        origin: the name of a shipped scenario or a file, with which it can be run again; empty if there is none.
+        origin: the name of a shipped scenario or a file, with which it can be run again; empty without one.
         given_uses: uses for which the case counts, instead of those that follow from the scenario.
         given_flows: flows under test, instead of those that follow from the scenario.
     """
@@ -61,8 +61,8 @@ class Case:
     def tested(self) -> tuple[str, ...]:
         """The flows under test.
 
-        Those of media whose sender has the control of the scenario, and that compete for their narrowest path:
-        with its capacity, or with other traffic. If none competes, all of them.
+        Those of media whose sender has the control of the scenario, and that compete for their narrowest
+        path: with its capacity, or with other traffic. If none competes, all of them.
         """
         if self.given_flows is not None:
             return self.given_flows
@@ -103,7 +103,7 @@ class Case:
 
     @cached_property
     def narrowest(self) -> Mapping[str, str]:
-        """By flow of media, the path of its route with the smallest mean capacity; empty if all are unlimited.
+        """By flow of media, the path of its route with the smallest mean capacity; empty if none is limited.
 
         A Wi-Fi hop counts with what RFC 8869 expects of it, ``WIFI_BPS``, because its capacity is not known.
         """
@@ -114,6 +114,11 @@ class Case:
             found[flow.name] = min(known, key=lambda path: known[path]) if known else ""
         return found
 
+    @property
+    def _under_test(self) -> list[str]:
+        """The narrowest paths of the flows under test, each once."""
+        return list(dict.fromkeys(self.narrowest[flow.name] for flow in self._flows))
+
     @cached_property
     def _capacities(self) -> dict[str, tuple[Array, Array]]:
         """By limited path, the times of changes in s and the capacity in bit/s from then on."""
@@ -121,7 +126,9 @@ class Case:
         for at_ns, path, bps, _ in self.scenario.path_changes():
             if bps is not None:
                 rows.setdefault(path, []).append((at_ns / NS_PER_S, bps))
-        return {path: (np.array([a for a, _ in of]), np.array([b for _, b in of])) for path, of in rows.items()}
+        return {
+            path: (np.array([a for a, _ in of]), np.array([b for _, b in of])) for path, of in rows.items()
+        }
 
     def _mean_bps(self, path: str) -> float:
         at_s, bps = self._capacities[path]
@@ -132,7 +139,7 @@ class Case:
     def queue(self) -> str:
         """The kind of queue at the narrowest paths, such as ``drop tail``; ``mixed`` if they differ."""
         specs = paths(self.scenario)
-        kinds = {_kind(specs[path].queue) for path in self.narrowest.values() if path}
+        kinds = {_kind(specs[path].queue) for path in self._under_test if path}
         return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "no queue"
 
     @cached_property
@@ -144,7 +151,7 @@ class Case:
         videos = [video for name in senders if (video := self.scenario.video_of(name)) is not None]
         cross, alone = bool(self.scenario.traffic), len(self.scenario.calls) == 1
         specs = paths(self.scenario)
-        queues = [specs[path].queue for path in set(self.narrowest.values()) if path]
+        queues = [specs[path].queue for path in self._under_test if path]
         screen = any(video.frame_rate <= SCREEN_RATE for video in videos)
         l4s = any(getattr(queue, "aqm", "") in FOR_L4S for queue in queues)
         tcp = any(one.protocol == "tcp" and one.objects is None for one in self.scenario.traffic.values())
@@ -159,16 +166,18 @@ class Case:
         return tuple(use for use in USES if holds[use])
 
     def room_bits(self, spans: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-        """By narrowest path, the bits that its flows under test could carry: by the capacity or by their sources.
+        """By narrowest path, the bits that its flows under test could carry, by capacity or by their sources.
 
         At any time it is the smaller of both. Where the capacity is not known, it is what the sources send at
         their highest rate. ``spans`` has begin and end of each flow in s.
         """
         found = {}
-        for path in dict.fromkeys(self.narrowest.values()):
+        for path in self._under_test:
             own = [flow for flow in self._flows if self.narrowest[flow.name] == path and flow.name in spans]
             if own:
-                found[path] = self._room(path, [(*spans[flow.name], self.most_bps(flow.sender)) for flow in own])
+                found[path] = self._room(
+                    path, [(*spans[flow.name], self.most_bps(flow.sender)) for flow in own]
+                )
         return found
 
     def _room(self, path: str, flows: Sequence[tuple[float, float, float]]) -> float:

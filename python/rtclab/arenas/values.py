@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from rtclab.arena.cases import Case
-from rtclab.arena.measure import BUDGETS_MS, QUANTILES
+from rtclab.arenas.cases import Case
+from rtclab.arenas.measure import BUDGETS_MS, QUANTILES
 from rtclab.metrics.series import Array
 
 KBIT = 1000.0
@@ -49,8 +49,8 @@ COMPARED = {
             "%",
             "higher",
             0,
-            "Bits that arrive, in % of what the narrowest path could carry or the sources could send, whichever is "
-            "less at any time.",
+            "Bits that arrive, in % of what the narrowest path could carry or the sources could send, "
+            "whichever is less at any time.",
         ),
         Compared(
             "queuing_delay_p95",
@@ -90,8 +90,8 @@ COMPARED = {
             "%",
             "lower",
             0.1,
-            "Share of the seconds in which packets take on average over 100 ms more than without queues, or in "
-            "which none arrive.",
+            "Share of the seconds in which packets take on average over 100 ms more than without queues, or "
+            "in which none arrive.",
         ),
         Compared(
             "balance",
@@ -107,7 +107,7 @@ COMPARED = {
             "%",
             "higher",
             0,
-            "The smaller of the rates of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
+            "The smaller rate of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
         ),
         *(
             Compared(
@@ -138,15 +138,28 @@ SHOWN = {
 }
 """Values that are shown and not ranked."""
 ALL = COMPARED | SHOWN
-MEANS = ("queuing_delay_p50", "queuing_delay_p95", "packet_loss", "ce_share", "aqm_drop_share", "frame_rate")
-MEANS += ("frame_height", "picture_delay", "audio_concealed", "convergence_time", "recovery_time", "over_budget")
-MEANS += ("receiving_rate", *(f"queue_{percent}" for percent in QUANTILES))
-"""Values of a repeat that are means over its flows under test."""
 CDF = tuple(f"queue_{percent}" for percent in QUANTILES)
+MEANS = (
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "packet_loss",
+    "ce_share",
+    "aqm_drop_share",
+    "frame_rate",
+    "frame_height",
+    "picture_delay",
+    "audio_concealed",
+    "convergence_time",
+    "recovery_time",
+    "over_budget",
+    "receiving_rate",
+    *CDF,
+)
+"""Values of a repeat that are means over its flows under test."""
 
 
 def of_repeat(case: Case, numbers: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The values of a repeat, from what :func:`~rtclab.arena.measure.measure` found by metric and flow."""
+    """The values of a repeat, from what :func:`~rtclab.arenas.measure.measure` found by metric and flow."""
     flows = case.tested
 
     def known(name: str) -> list[float]:
@@ -217,13 +230,15 @@ class Values:
     controls: tuple[str, ...]
     rows: pl.DataFrame
 
-    def of(self, name: str, cases: Sequence[Case] | None = None) -> tuple[Array, list[Case]]:
+    def of(
+        self, name: str, cases: Sequence[Case] | None = None, *, complete: bool = True
+    ) -> tuple[Array, list[Case]]:
         """A value, of shape (controls, cases, repeats), and the cases in which it is known.
 
-        These are the cases in which some control has it, and every control that did not fail there. NaN is
-        unknown.
+        These are the cases in which some control has it and, if ``complete``, every control that did not fail
+        there. NaN is unknown.
         """
-        repeats = int(self.rows["repeat"].max() or 0) + 1 if self.rows.height else 1  # type: ignore[operator]
+        repeats = 1 + max(self.rows["repeat"].to_list(), default=0)
         chosen = list(self.cases if cases is None else cases)
         at_case = {case.name: index for index, case in enumerate(chosen)}
         at_control = {control: index for index, control in enumerate(self.controls)}
@@ -236,7 +251,9 @@ class Values:
                 finished[place] |= status == "finished"
                 values[(*place, repeat)] = nan if value is None else value
         known = ~np.isnan(values).all(axis=2)
-        whole = known.any(axis=0) & (known | ~finished).all(axis=0)
+        whole = known.any(axis=0)
+        if complete:
+            whole &= (known | ~finished).all(axis=0)
         return values[:, whole], [case for case, kept in zip(chosen, whole.tolist(), strict=True) if kept]
 
     def failures(self) -> pl.DataFrame:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rtclab.arena.cases import Case
-from rtclab.arena.controls import with_control
-from rtclab.arena.random_calls import random_call
+from rtclab.arenas.cases import Case
+from rtclab.arenas.controls import with_control
+from rtclab.arenas.random_calls import random_call
 from rtclab.backend import backend as backend_of
 from rtclab.errors import BadInput, Problem, RtclabError, ScenarioError
 from rtclab.replays.settings import Choice
@@ -25,7 +25,7 @@ SHIPPED = ("access", "rfc8867", "rfc8869")
 NAMES = (*SHIPPED, RANDOM)
 RANDOM_CASES = 20
 FIRST_SEED = 1001
-"""The seeds of the suite ``random`` begin here, above the ones with which the twin was improved and tested."""
+"""The seeds of the suite ``random`` begin here, above the ones with which the twin was made and tested."""
 REPEATS: Mapping[str, int] = {"sim": 10, "live": 3}
 """Number of repeats by backend, unless the suite or the caller gives one."""
 TCP = ("cubic", "bbr", "prague")
@@ -33,7 +33,7 @@ TCP = ("cubic", "bbr", "prague")
 PAIR: Mapping[str, Any] = {
     "name": "pair",
     "title": "Two flows at one bottleneck",
-    "source": "RFC 8867, sections 5.4 and 5.6: capacity, delay, queue and media; RFC 8868, section 3: fairness",
+    "source": "RFC 8867, sections 5.4 and 5.6, for the network and the media; RFC 8868, section 3",
     "duration": "60 s",
     "video": {
         "width": 1280,
@@ -64,7 +64,7 @@ PAIR: Mapping[str, Any] = {
 FIRST, SECOND = "sender-1->receiver-1", "sender-2->receiver-2"
 
 
-class _Case(Table):
+class _CaseTable(Table):
     """A case of a suite file."""
 
     scenario: str
@@ -77,7 +77,7 @@ class _Case(Table):
     """Flows under test, such as `alice->bob`; by default they follow from the scenario."""
 
 
-class _Suite(Table):
+class _ArenaFile(Table):
     """A suite file."""
 
     title: str = ""
@@ -88,12 +88,12 @@ class _Suite(Table):
     """Duration of every case instead of its own."""
     pairings: bool = True
     """Whether each control also competes with each other control and with TCP at one bottleneck."""
-    cases: dict[str, _Case] = Field(min_length=1)
+    cases: dict[str, _CaseTable] = Field(min_length=1)
     """The cases by a name of your own."""
 
 
 @dataclass(frozen=True)
-class Suite:
+class ArenaSuite:
     """The cases of an arena by name.
 
     Attributes:
@@ -124,7 +124,7 @@ TITLES = {
 }
 
 
-def load_suite(name: str | Path) -> Suite:
+def load_suite(name: str | Path) -> ArenaSuite:
     """A suite by its name, or from a TOML file.
 
     A file has the fields ``title``, ``repeats``, ``duration``, ``pairings``, and a table for each case::
@@ -147,11 +147,11 @@ def load_suite(name: str | Path) -> Suite:
     text = str(name)
     if text in SHIPPED:
         found = [one for one in shipped() if one.startswith(f"{text}/")]
-        cases = (Case(one.partition("/")[2], Scenario.load(one), one) for one in found)
-        return Suite(text, TITLES[text], tuple(cases))
+        known = tuple(Case(one.partition("/")[2], Scenario.load(one), one) for one in found)
+        return ArenaSuite(text, TITLES[text], known)
     if text == RANDOM:
         seeds = range(FIRST_SEED, FIRST_SEED + RANDOM_CASES)
-        return Suite(
+        return ArenaSuite(
             text, TITLES[text], tuple(Case(str(seed), random_call(seed, f"random-{seed}")) for seed in seeds)
         )
     if not text.endswith(".toml"):
@@ -160,12 +160,12 @@ def load_suite(name: str | Path) -> Suite:
     path = Path(name)
     if not path.is_file():
         raise BadInput(f"suite: no file `{text}`")
-    suite = _Suite.read(parsed(path, text), text)
+    suite = _ArenaFile.read(parsed(path, text), text)
     cases = tuple(_case(text, path.parent, suite, name, entry) for name, entry in suite.cases.items())
-    return Suite(text, suite.title or path.stem, cases, suite.repeats, suite.pairings)
+    return ArenaSuite(text, suite.title or path.stem, cases, suite.repeats, suite.pairings)
 
 
-def _case(origin: str, directory: Path, suite: _Suite, name: str, entry: _Case) -> Case:
+def _case(origin: str, directory: Path, suite: _ArenaFile, name: str, entry: _CaseTable) -> Case:
     """A case of a file, which the simulator can run and in which something is under test."""
     field = f"cases.{name}"
     changes = [Change(key, value, "set") for key, value in entry.set.items()]
@@ -189,8 +189,12 @@ def _case(origin: str, directory: Path, suite: _Suite, name: str, entry: _Case) 
             message = f"no flow `{flow}`; expected {', '.join(known) or 'a scenario with calls'}"
             raise ScenarioError(origin, [Problem(f"{field}.flows", message, closest(flow, known))])
     if not case.tested:
-        message = f"`{entry.scenario}` has nothing to test: no participant sends media with the scenario's control"
-        raise ScenarioError(origin, [Problem(f"{field}.scenario", message, "expected a call with video or audio")])
+        message = (
+            f"`{entry.scenario}` has nothing to test: no participant sends media with the scenario's control"
+        )
+        raise ScenarioError(
+            origin, [Problem(f"{field}.scenario", message, "expected a call with video or audio")]
+        )
     return case
 
 
