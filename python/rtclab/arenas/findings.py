@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +21,10 @@ FEWEST_CASES = 3
 """With fewer cases, drawing cases says nothing about others, so nobody is picked."""
 EVEN = (1 / 3, 3.0)
 """Ratios of the rates of two flows that RFC 8868, section 3, accepts."""
+
+
+YARDSTICK = "fixed"
+"""Sends at its highest rate whatever happens, so it shows what that costs, and is not picked."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +89,12 @@ class Pick:
 
 
 def picks(values: Values) -> list[Pick]:
-    """The picks of all uses."""
+    """The picks of all uses, without ``YARDSTICK``. Numbers of controls are those of ``values``."""
     found = []
     for use in USES:
         own = [case for case in values.cases if use.name in case.uses]
         known, cases = values.of(use.value, own)
+        known[[index for index, name in enumerate(values.controls) if name == YARDSTICK]] = np.nan
         won = winner(known, COMPARED[use.value].better) if cases else None
         found.append(Pick(use, cases, won, per_case(known).mean(axis=1) if cases else np.empty(0)))
     return found
@@ -202,11 +209,30 @@ def _spread(own: Array, cases: Sequence[Case]) -> Spread | None:
     return Spread(float(np.nanmedian(own)), float(own[worst]), cases[int(worst[0])].name)
 
 
-def by_queue(values: Values) -> list[tuple[str, int, str, Sequence[float | None]]]:
-    """What each kind of queue does to each control: kind, number of cases, control, means of the values."""
+def alike_but_for_the_queue(cases: Sequence[Case]) -> list[Case]:
+    """The most cases that differ in nothing but their queues; empty without two kinds of queues."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(json.dumps(_without_queues(case.scenario.model_dump(mode="json"))), []).append(case)
+    largest = max(groups.values(), key=lambda own: len({one.queue for one in own}), default=[])
+    return largest if len({one.queue for one in largest}) > 1 else []
+
+
+def _without_queues(value: Any) -> Any:
+    """JSON values of a scenario without its queues, and without what describes it."""
+    if isinstance(value, list):
+        return [_without_queues(one) for one in value]
+    if isinstance(value, dict):
+        left_out = ("queue", "name", "title", "source")
+        return {key: _without_queues(one) for key, one in value.items() if key not in left_out}
+    return value
+
+
+def by_queue(values: Values, among: Sequence[Case]) -> list[tuple[str, int, str, Sequence[float | None]]]:
+    """What each kind of queue does to each control in some cases: kind, number of cases, control, means."""
     rows: list[tuple[str, int, str, Sequence[float | None]]] = []
-    for kind in sorted({case.queue for case in values.cases}):
-        own = [case for case in values.cases if case.queue == kind]
+    for kind in sorted({case.queue for case in among}):
+        own = [case for case in among if case.queue == kind]
         columns = []
         for name in QUEUE_VALUES:
             known, cases = values.of(name, own, complete=False)

@@ -43,6 +43,9 @@ screen may be 300 ms late is our choice.
 """
 BUDGET_MS = 100
 """The budget of a conversation, with which the time over budget and recovery are counted."""
+MOST_LOST = 0.1
+"""Share of lost packets above which media are of no use: the loss at which GCC lowers its rate
+(draft-ietf-rmcat-gcc-02, section 6)."""
 QUANTILES = tuple(range(5, 100, 5))
 """The percentiles of the queuing delay that are kept for its distribution."""
 DROP = 0.75
@@ -56,7 +59,8 @@ def measure(trace: Trace, names: tuple[str, ...]) -> Iterator[Number]:
 
     - ``late_rate``: the receiving rate in kbit/s over the second half of the flow's time, also of TCP.
     - ``begin`` and ``end``: the time in s in which the flow was active.
-    - ``in_time_N``: the share in % of the received packets that waited in queues for at most N ms.
+    - ``in_time_N``: the share in % of the received packets that waited in queues for at most N ms, times the
+      share of the bytes that arrived in seconds in which at most 10 % of the packets were lost.
     - ``over_budget``: the share in % of the seconds in which packets took on average over 100 ms more than
       the paths alone, or in which none arrived.
     - ``recovery_time``: the longest time in s from a fall of the route's capacity to less than 75 % until
@@ -87,15 +91,24 @@ def _own(trace: Trace, flow: str) -> Iterator[Number]:
     if packets.sum():
         order = np.argsort(waited_ms, kind="stable")
         waited_ms, reached = waited_ms[order], np.cumsum(packets[order])
+        usable = _usable(trace, flow)
         for budget in BUDGETS_MS:
             within = packets[order][waited_ms < budget].sum()
-            yield Number(f"in_time_{budget}", flow, float(100 * within / reached[-1]))
+            yield Number(f"in_time_{budget}", flow, float(100 * usable * within / reached[-1]))
         for percent in QUANTILES:
             index = int(np.searchsorted(reached, percent * reached[-1] / 100))
             yield Number(f"queue_{percent}", flow, float(waited_ms[index]))
     at_s, over = seconds_over_budget(trace, flow)
     yield Number("over_budget", flow, float(100 * over.mean()) if over.size else nan)
     yield Number("recovery_time", flow, recovery_time(trace, flow, at_s, over))
+
+
+def _usable(trace: Trace, flow: str) -> float:
+    """The share of the received bytes that arrived in seconds with at most ``MOST_LOST``; 1 without bytes."""
+    names = ("delivered_bytes", "dropped_packets", "sent_packets")
+    arrived, lost, sent = flow_seconds(trace, flow).select(names).fill_null(0).to_numpy().T
+    total = arrived.sum()
+    return float(arrived[lost <= MOST_LOST * sent].sum() / total) if total else 1.0
 
 
 def seconds_over_budget(trace: Trace, flow: str) -> tuple[Array, Array]:

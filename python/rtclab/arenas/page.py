@@ -23,7 +23,7 @@ def page(arena: Arena) -> str:
     """The page as HTML, in the ten parts of the arena. What a suite has no data for is a sentence."""
     values = arena.values
     drawn = [plot for plot in (plots.pareto(values), plots.delays(values)) if plot is not None]
-    controls = list(values.controls)
+    controls, alike = list(values.controls), findings.alike_but_for_the_queue(values.cases)
     return render(
         "arena.html",
         drawn,
@@ -45,7 +45,8 @@ def page(arena: Arena) -> str:
         heat=findings.heat_tables(values),
         shade=_shade,
         cell=lambda case, control: _cell(arena, case, control),
-        queues=findings.by_queue(values),
+        queues=findings.by_queue(values, alike or values.cases),
+        alike=[case.name for case in alike],
         queue_values=[(COMPARED | SHOWN)[name] for name in findings.QUEUE_VALUES],
         fairness=findings.fairness(arena.pairs, controls),
         columns=[*controls, *TCP],
@@ -58,8 +59,10 @@ def page(arena: Arena) -> str:
         cases=[(case, _rerun(case, "CONTROL")) for case in arena.suite.cases],
         measures=[*COMPARED.values(), *SHOWN.values()],
         seeds=_seeds(values),
+        traces=arena.traces,
         budget=BUDGET_MS,
         draws=DRAWS,
+        yardstick=findings.YARDSTICK,
     )
 
 

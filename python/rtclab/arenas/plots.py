@@ -119,6 +119,8 @@ def delays(values: Values) -> Plot | None:
         weight = np.repeat(edges, each.shape[1])
         waited = each.ravel()
         known = ~np.isnan(waited)
+        if not known.any():
+            continue
         order = np.argsort(waited[known], kind="stable")
         share = np.cumsum(weight[known][order]) / weight[known].sum()
         curves.append(Distribution(look(values.controls, control), waited[known][order], share))

@@ -30,7 +30,19 @@ VERSION = "1"
 """Identifies what is measured; a change measures stored repeats again."""
 MAX_THREADS = 1
 """With more jobs, each is a process: measuring takes as long as simulating and holds the lock of Python."""
-PAIRS = ("first", "second", "repeat", "seed", "status", "reason", "rate_first", "rate_second")
+PAIRS = pl.Schema(
+    {
+        "first": pl.String(),
+        "second": pl.String(),
+        "repeat": pl.Int64(),
+        "seed": pl.Int64(),
+        "status": pl.String(),
+        "reason": pl.String(),
+        "rate_first": pl.Float64(),
+        "rate_second": pl.Float64(),
+    }
+)
+"""The columns of the table of pairs."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +98,9 @@ class Arena:
             for outcome, numbers in found.get(_beside(first, second), ()):
                 other = "tcp" if second in TCP else SECOND
                 rates = [numbers.get(("late_rate", flow)) for flow in (FIRST, other)]
-                rows.append((first, second, *(outcome[name] for name in PAIRS[2:6]), *rates))
-        types = [pl.String(), pl.String(), pl.Int64(), pl.Int64(), pl.String(), pl.String()]
-        schema = dict(zip(PAIRS, [*types, pl.Float64(), pl.Float64()], strict=True))
-        return pl.DataFrame(rows, schema=schema, orient="row")
+                told = (outcome[name] for name in ("repeat", "seed", "status", "reason"))
+                rows.append((first, second, *told, *rates))
+        return pl.DataFrame(rows, schema=PAIRS, orient="row")
 
     @property
     def failed(self) -> bool:

@@ -116,7 +116,8 @@ COMPARED = {
                 "%",
                 "higher",
                 0,
-                f"The utilisation by packets that wait in queues for at most {budget} ms.",
+                f"The utilisation by packets that wait in queues for at most {budget} ms, without the "
+                "seconds in which more than 10 % of the packets are lost.",
             )
             for budget in BUDGETS_MS
         ),

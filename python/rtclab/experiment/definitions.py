@@ -126,11 +126,14 @@ def function_named(name: str) -> Measure:
 @cache
 def _code_of(function: Measure) -> str:
     """Identifies the code of a function and of the modules of its package that it uses."""
-    if function.__module__.startswith("rtclab."):
-        # Through the package itself, everything that this process has imported would be used.
-        return build()
     digest = hashlib.sha256()
-    for file in _sources(function.__module__):
+    if function.__module__.startswith("rtclab."):
+        # Modules of rtclab use the package itself, and so whatever this process has imported of it.
+        digest.update(build().encode())
+        files = [Path(str(sys.modules[function.__module__].__file__))]
+    else:
+        files = _sources(function.__module__)
+    for file in files:
         digest.update(file.read_bytes())
     with suppress(OSError, TypeError):  # the module of a notebook has no file
         digest.update(inspect.getsource(function).encode())
