@@ -14,16 +14,18 @@ from command_line import Rtclab
 
 import rtclab
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas import Arena, Case, load_suite
+from rtclab.arenas import Arena, Case, load_suite, running
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
 from rtclab.arenas.findings import USES, YARDSTICK, alike_but_for_the_queue, fairness, picks
 from rtclab.arenas.measure import measure, recovery_time, seconds_over_budget
 from rtclab.arenas.suite import NAMES, PAIR, TCP, pair
 from rtclab.arenas.weights import read_weights
 from rtclab.backend import sim_batch
-from rtclab.errors import BadInput
+from rtclab.backend.sim import SimBackend
+from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.metrics import METRICS
 from rtclab.replays.settings import Choice
+from rtclab.report import number
 from rtclab.scenario import Scenario
 
 SHORT = """
@@ -284,6 +286,59 @@ def test_the_page_has_all_parts_and_nothing_of_this_machine(ran: Arena) -> None:
     assert "Weighted score" not in text
     assert "rtclab run access/dsl" not in text  # its duration is another one
     assert f"rtclab arena goog-cc scream --suite {ran.suite.name} --repeats 2" in text
+
+
+class PretendedLive(SimBackend):
+    """The simulator as the live backend of a machine without microphones."""
+
+    name = "live"
+    parallel = False
+    deterministic = False
+
+    def check(self, scenario: Scenario) -> None:
+        if scenario.audio is not None:
+            raise UnsupportedScenario("audio", "no microphone")
+        super().check(scenario)
+
+
+def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = SHORT.replace('scenario = "access/dsl"', 'scenario = "access/dsl"\nset = { audio = false }')
+    file = written(tmp_path, "pairings = false\n" + text)
+    options = {"suite": file, "into": tmp_path / "both", "progress": False, "repeats": 1}
+    rtclab.arena(["goog-cc"], jobs=1, **options)
+    monkeypatch.setattr(running, "backend_of", lambda name: PretendedLive())
+    found = rtclab.arena(["goog-cc"], backend="live", **options)
+    assert set(found.left_out) == {"l4s with goog-cc", "upload with goog-cc"}
+    page = found.page.read_text()
+    assert "l4s with goog-cc: audio: no microphone" in page
+    # The same seed, so the same value.
+    known, cases = found.values.of("utilisation")
+    simulated, _ = found.values_of("sim").of("utilisation", cases)
+    assert [case.name for case in cases] == ["narrow"]
+    assert known.tolist() == simulated.tolist()
+    told = number(float(known[0, 0, 0]))
+    assert (
+        f'<td data-column="Simulated"><span>{told}</span></td><td data-column="Live"><span>{told}</span>'
+        in page
+    )
+    assert "Only one backend" not in page
+    assert (found.path / "arena.csv").is_file()
+    assert (found.path / "arena-live.csv").is_file()
+
+
+def test_traces_of_first_repeats_are_kept_and_linked(tmp_path: Path) -> None:
+    text = "pairings = false\n" + SHORT
+    options = {"suite": written(tmp_path, text), "into": tmp_path / "a", "jobs": 1, "progress": False}
+    without = rtclab.arena(["goog-cc"], **options)
+    found = rtclab.arena(["goog-cc"], traces=True, **options)
+    links = re.findall(r'<a href="(sim/[^"]+)/">', found.page.read_text())
+    assert links
+    assert all((found.path / link / "manifest.json").is_file() for link in links)
+    assert len(list(found.path.rglob("manifest.json"))) == 3
+    # Recording every packet changes no value.
+    assert found.values.rows.equals(without.values.rows)
 
 
 def test_weights_are_asked_for_and_shown(ran: Arena, tmp_path: Path) -> None:

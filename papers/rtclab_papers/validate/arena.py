@@ -24,7 +24,7 @@ from rtclab.arenas.plots import pareto
 from rtclab.arenas.running import PAIRS
 from rtclab.arenas.standing import per_case
 from rtclab.arenas.suite import TCP
-from rtclab.arenas.values import ALL, COMPARED, KEYS, RANKED, Values
+from rtclab.arenas.values import ALL, COMPARED, KEYS, Values
 from rtclab.errors import BadInput
 from rtclab.report import Drawing, as_svg, number
 from rtclab.trace import write_text
@@ -155,11 +155,11 @@ def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
     yield ""
     yield "Means over the cases:"
     yield ""
-    yield f"| control | {' | '.join(COMPARED[name].heading for name in RANKED)} |"
-    yield f"|---|{'---:|' * len(RANKED)}"
-    means = {name: _means(values, name) for name in RANKED}
+    means = {value.heading: per_case(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
+    yield f"| control | {' | '.join(means)} |"
+    yield f"|---|{'---:|' * len(means)}"
     for index, control in enumerate(values.controls):
-        yield f"| {control} | {' | '.join(means[name][index] for name in RANKED)} |"
+        yield f"| {control} | {' | '.join(number(of[index]) for of in means.values())} |"
     yield ""
     yield "The median over all cases and repeats, and the worst repeat with its case:"
     yield ""
@@ -179,13 +179,6 @@ def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
 def _pick(pick: Pick, controls: Sequence[str]) -> str:
     won = f"**{controls[pick.winner.control]}**" if pick.winner is not None and pick.certain else "none"
     return f"{pick.use.when} | {won} | {ALL[pick.use.value].label} | {pick.sentence(controls)}"
-
-
-def _means(values: Values, name: str) -> list[str]:
-    known, cases = values.of(name)
-    if not cases:
-        return ["–"] * len(values.controls)
-    return [number(mean) for mean in per_case(known).mean(axis=1).tolist()]
 
 
 def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:

@@ -55,6 +55,7 @@ def page(arena: Arena) -> str:
         weighted=findings.weighted(values, dict(arena.weights)) if arena.weights else [],
         weights=arena.weights,
         both=_both(arena, values),
+        left_out=arena.left_out,
         facts=_facts(arena),
         cases=[(case, _rerun(case, "CONTROL")) for case in arena.suite.cases],
         measures=[*COMPARED.values(), *SHOWN.values()],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
 from pathlib import Path
@@ -18,7 +18,9 @@ from rtclab.arenas.measure import measure
 from rtclab.arenas.suite import FIRST, REPEATS, SECOND, TCP, ArenaSuite, load_suite, pair
 from rtclab.arenas.values import ALL, CDF, KEYS, Values, of_repeat, table
 from rtclab.arenas.weights import read_weights
+from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
+from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.experiment import STORE_FILE, Condition, Experiment, Results
 from rtclab.processes import cores, process_pool
 from rtclab.replays.settings import Choice
@@ -58,6 +60,7 @@ class Arena:
         results: by backend, what is in its store.
         weights: weights of a score, if they were asked for.
         traces: whether traces are kept.
+        left_out: what the backend cannot run, with the reason.
     """
 
     path: Path
@@ -68,6 +71,7 @@ class Arena:
     results: Mapping[str, Results]
     weights: Mapping[str, float]
     traces: bool = False
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def values(self) -> Values:
@@ -175,7 +179,7 @@ def arena(
         jobs: number of processes; by default one per core.
         into: the directory; by default ``runs/arena-SUITE``.
         weights: weights of a score by the names of values, as a mapping, as text ``k=v,…``, or a TOML file.
-        traces: keep the trace of each simulated repeat.
+        traces: keep the trace of the first simulated repeat of each case with each control.
         progress: show a progress bar.
 
     Raises:
@@ -193,19 +197,24 @@ def arena(
     weighted = read_weights(weights)
     path = Path("runs") / f"arena-{loaded.stem}" if into is None else Path(into)
     made = backend_of(backend)
-    keeps = traces or made.name != SIM
-    conditions = _conditions(loaded, chosen, count, traces=traces, live=made.name != SIM)
+    live = made.name != SIM
+    conditions = _conditions(loaded, chosen, count, traces=traces and not live, live=live)
+    left_out = _unsupported(conditions, made) if live else {}
+    if len(left_out) == len(conditions):
+        label, reason = next(iter(left_out.items()))
+        raise BadInput(f"backend: live calls can run no case with any of the controls; {label}: {reason}")
+    conditions = {label: one for label, one in conditions.items() if label not in left_out}
     experiment = Experiment(
-        conditions, repeats=1, backend=made, name=f"arena-{loaded.stem}", traces=keeps, measure=measure
+        conditions, repeats=1, backend=made, name=f"arena-{loaded.stem}", traces=live, measure=measure
     )
     processes = jobs or cores()
-    in_processes = made.name == SIM and processes > MAX_THREADS
+    in_processes = not live and processes > MAX_THREADS
     with process_pool(processes) if in_processes else nullcontext() as executor:
         results = experiment.run(
             into=path / made.name,
             executor=executor,
-            jobs=None if executor else processes if made.name == SIM else 1,
-            order="plain" if made.name == SIM else "paired",
+            jobs=1 if live else processes,
+            order="paired" if live else "plain",
             renew=True,
             progress=progress,
         )
@@ -213,7 +222,7 @@ def arena(
     for other in (SIM, LIVE):
         if other != made.name and (path / other / STORE_FILE).is_file():
             found[other] = Results(path / other)
-    arena = Arena(path, loaded, chosen, made.name, count, found, weighted, keeps)
+    arena = Arena(path, loaded, chosen, made.name, count, found, weighted, traces or live, left_out)
     arena.report()
     return arena
 
@@ -225,7 +234,8 @@ def _conditions(
     record = [] if traces or live else [Change("record", "seconds")]
 
     def condition(scenario: Scenario) -> Condition:
-        return Condition(Scenario.load(scenario, record), repeats=repeats, measures=(VERSION,))
+        kept = 1 if traces else None
+        return Condition(Scenario.load(scenario, record), repeats=repeats, measures=(VERSION,), traces=kept)
 
     found = {}
     for case in suite.cases:
@@ -234,6 +244,17 @@ def _conditions(
     for first, second in () if live else _pairs(suite, controls):
         other = second if second in TCP else controls[second]
         found[_beside(first, second)] = condition(pair(controls[first], other))
+    return found
+
+
+def _unsupported(conditions: Mapping[str, Condition], backend: Backend) -> dict[str, str]:
+    """The conditions that a backend cannot run, with the reason."""
+    found = {}
+    for label, one in conditions.items():
+        try:
+            backend.check(one.scenario)
+        except UnsupportedScenario as error:
+            found[label] = error.message
     return found
 
 

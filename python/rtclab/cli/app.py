@@ -550,7 +550,9 @@ def arena(
     ] = None,
     traces: Annotated[
         bool,
-        typer.Option("--traces", help="Keep the trace of each simulated repeat, and link it on the page."),
+        typer.Option(
+            "--traces", help="Keep the trace of the first repeat of each case, and link it on the page."
+        ),
     ] = False,
     trust: Trust = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the page.")] = False,
