@@ -29,10 +29,13 @@ BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin bu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+.PHONY: run arena reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
+
+arena: $(VENV)/built-papers       ## all congestion controls in the suites rfc8867 and access, and docs/arena.md: two minutes
+	$(BIN)/rtclab validate --arena
 
 reproduce: $(VENV)/built-papers   ## all published conditions, their reports, and docs/reproduction.md
 	$(BIN)/rtclab reproduce all --every-reading --page docs/reproduction.md

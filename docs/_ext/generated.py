@@ -20,6 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 PARTS: dict[str, Callable[[], str]] = {
+    "arena-fields": suite_fields.of_arenas,
     "commands": commands.markdown,
     "comparison-plots": names.comparison_plots,
     "congestion-controls": congestion_controls.markdown,

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtclab.arenas import Arena, arena
     from rtclab.backend.sim import simulate
     from rtclab.backend.sim_batch import simulate_together
     from rtclab.backend.sim_steps import Simulation
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Arena",
     "Comparison",
     "Experiment",
     "GateResult",
@@ -48,6 +50,7 @@ __all__ = [
     "Simulation",
     "Trace",
     "__version__",
+    "arena",
     "compare",
     "doctor",
     "gate",
@@ -66,6 +69,7 @@ __all__ = [
 # Without `open`, because `from rtclab import *` would replace the builtin.
 
 _HOME = {
+    "Arena": ("rtclab.arenas", "Arena"),
     "Comparison": ("rtclab.lab", "Comparison"),
     "Experiment": ("rtclab.experiment", "Experiment"),
     "GateResult": ("rtclab.gates", "GateResult"),
@@ -73,6 +77,7 @@ _HOME = {
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Simulation": ("rtclab.backend.sim_steps", "Simulation"),
     "Trace": ("rtclab.trace_methods", "Trace"),
+    "arena": ("rtclab.arenas", "arena"),
     "compare": ("rtclab.lab", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
     "gate": ("rtclab.gates", "gate"),

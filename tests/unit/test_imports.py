@@ -78,6 +78,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "report",
     },
+    "arenas": {
+        "errors",
+        "processes",
+        "scenario",
+        "trace",
+        "backend",
+        "metrics",
+        "experiment",
+        "report",
+        "replays",
+        "_native",
+    },
     "cli": {
         "errors",
         "progress",
@@ -86,6 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "plugins",
         "lab",
         "gates",
+        "arenas",
         "processes",
         "experiment",
         "scenario",
@@ -106,6 +119,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 EXCEPTIONS = {
     # Names for users; imported when first used.
+    ("__init__", "arenas"),
     ("__init__", "backend"),
     ("__init__", "gates"),
     ("__init__", "lab"),

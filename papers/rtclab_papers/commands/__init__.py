@@ -115,7 +115,8 @@ def validate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="By default in docs/: sim-vs-live.md, tcp-vs-kernel.md, twin.md, marks.md or l4s.md.",
+            help="By default in docs/: sim-vs-live.md, tcp-vs-kernel.md, twin.md, marks.md, l4s.md or "
+            "arena.md.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Directory of runs.")] = RUNS,
@@ -169,6 +170,10 @@ def validate(
         bool,
         typer.Option("--l4s", help="Say what L4S buys a video call, with goog-cc and SCReAM, instead."),
     ] = False,
+    arena: Annotated[
+        bool,
+        typer.Option("--arena", help="Compare all built-in congestion controls, simulated, instead."),
+    ] = False,
     from_calls: Annotated[
         Literal["tuned-on", "held-out", "both"] | None,
         typer.Option(
@@ -187,6 +192,7 @@ def validate(
         "--recorded or --meetings": recorded is not None or meetings,
         "--marks": marks,
         "--l4s": l4s,
+        "--arena": arena,
         "--from-calls": from_calls is not None,
     }
     what = [option for option, given in chosen.items() if given]
@@ -194,7 +200,7 @@ def validate(
         raise BadInput(f"{' and '.join(what)} are different comparisons; expected one of them")
     if what and repeats is not None:
         raise BadInput(f"{what[0]} has its own number of repeats, so it does not take --repeats")
-    if keep_live and (tcp or from_calls is not None):
+    if keep_live and (tcp or arena or from_calls is not None):
         raise BadInput(f"{what[0]} makes no calls, so it does not take --keep-live")
     from rtclab_papers.commands import validating
 
@@ -204,6 +210,8 @@ def validate(
         validating.validate_again_and_show(page, out, again, keep_live=keep_live, as_json=as_json)
     elif marks:
         validating.validate_marks_and_show(page, out, keep_live=keep_live, as_json=as_json)
+    elif arena:
+        validating.validate_arena_and_show(page, out, as_json=as_json)
     elif l4s:
         validating.validate_l4s_and_show(page, out, keep_live=keep_live, as_json=as_json)
     elif recorded is not None or meetings:

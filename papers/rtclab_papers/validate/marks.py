@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from rtclab.arenas.random_calls import choice, kbps, log_uniform, ms
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import Condition, choice, kbps, log_uniform, ms
+from rtclab_papers.validate.conditions import Condition
 
 DURATION_S = 45
 SCREAM_SEEDS = range(1, 41)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import polars as pl
 
+from rtclab.arenas.random_calls import DISTRIBUTION, DURATION_S
 from rtclab.metrics import METRICS
 from rtclab.report import as_svg
 from rtclab.trace import write_text
 from rtclab_papers.validate import again, notes_of, sections
 from rtclab_papers.validate.chance import Chances, chance_file, read_chances
-from rtclab_papers.validate.conditions import DISTRIBUTION, DURATION_S, GROUPS
+from rtclab_papers.validate.conditions import GROUPS
 from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
 from rtclab_papers.validate.tables import (
     CLOSE,

@@ -84,6 +84,13 @@ def complete_metric(incomplete: str) -> list[str]:
     return [name for name in METRICS if name.startswith(incomplete)]
 
 
+def complete_control(incomplete: str) -> list[str]:
+    """Completes names of congestion controls."""
+    from rtclab._native import CONGESTION_CONTROLS
+
+    return [name for name in CONGESTION_CONTROLS if name.startswith(incomplete)]
+
+
 _SCENARIO = typer.Argument(
     metavar="SCENARIO", help="A name from `rtclab list`, or a TOML file.", autocompletion=complete_scenario
 )
@@ -505,6 +512,83 @@ def gate(
         )
     files = Files(junit, markdown, page)
     raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json, trust=trust))
+
+
+@app.command(epilog="Example: rtclab arena goog-cc scream nada,kappa=0.4 --suite rfc8867 --repeats 10")
+def arena(
+    controls: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CONTROL]...",
+            help="Congestion controls, such as goog-cc or nada,kappa=0.4; by default all that come with "
+            "rtclab, without the historical ones.",
+            autocompletion=complete_control,
+        ),
+    ] = None,
+    suite: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="access, rfc8867, rfc8869, random, or a TOML file with cases of your own.",
+        ),
+    ] = "access",
+    backend: Annotated[
+        Literal["sim", "live"], typer.Option(help="Simulate (sim) or use real browsers (live).")
+    ] = "sim",
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Number of repeats of each case with each control; by default 10 simulated, 3 live."
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--into",
+            "--out",
+            metavar="DIR",
+            help="Directory of the arena; what has finished there does not run again. By default "
+            "runs/arena-SUITE.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME=NUMBER,...",
+            help="Add a score with these weights, such as utilisation=1,queuing_delay_p95=2.",
+        ),
+    ] = None,
+    traces: Annotated[
+        bool,
+        typer.Option(
+            "--traces", help="Keep the trace of the first repeat of each case, and link it on the page."
+        ),
+    ] = False,
+    trust: Trust = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the page.")] = False,
+) -> None:
+    """Run congestion controls in the same cases with the same seeds, and write a page that compares them.
+
+    The same command continues an arena that was stopped, and a further control runs alone. The exit status is
+    1 if a control failed somewhere; the page says where and why, and has all other results.
+    """
+    from rtclab.cli.arenas import arena_and_show
+
+    raise typer.Exit(
+        arena_and_show(
+            controls or [],
+            suite=suite,
+            backend=backend,
+            repeats=repeats,
+            jobs=jobs,
+            into=into,
+            weights=weights,
+            traces=traces,
+            trust=trust,
+            quiet=quiet,
+        )
+    )
 
 
 @app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")

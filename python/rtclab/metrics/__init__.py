@@ -33,6 +33,7 @@ from rtclab.metrics.statistics import (
     summarise,
     t_quantile,
     welch,
+    wilcoxon,
 )
 
 __all__ = [
@@ -76,5 +77,6 @@ __all__ = [
     "t_quantile",
     "tcp",
     "welch",
+    "wilcoxon",
     "wire",
 ]

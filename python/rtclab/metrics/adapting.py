@@ -50,7 +50,7 @@ def _periods(trace: Trace, flows: list[str], window: Window | None) -> list[Peri
         return []
     spans = [_span_s(trace, flow, window) for flow in flows]
     begin_s, end_s = max(begin for begin, _ in spans), min(end for _, end in spans)
-    changes = set().union(*(trace.cached(_changes_s, flow) for flow in flows))
+    changes = set().union(*(_changes_s(trace, flow) for flow in flows))
     begins = [begin_s]
     for at_s in sorted(one for one in changes if begin_s < one < end_s):
         if at_s - begins[-1] > SAME_CHANGE_S:
@@ -74,7 +74,9 @@ def _span_s(trace: Trace, flow: str, window: Window | None = None) -> Period:
 def _beside(trace: Trace, flow: str) -> set[str]:
     """The other flows of data with which it shares a path of limited capacity."""
     about, on_path = trace.manifest.flows.get(flow), trace.cached(_data_on_limited_paths)
-    return set().union(*(on_path.get(path, set()) for path in (about.route if about else ()))) - {flow}
+    there = set().union(*(on_path.get(path, set()) for path in (about.route if about else ())))
+    # Repeats that share their tables have paths of the same names.
+    return (there & trace.manifest.flows.keys()) - {flow}
 
 
 def _data_on_limited_paths(trace: Trace) -> dict[str, set[str]]:
@@ -196,7 +198,7 @@ def _shares(trace: Trace, flows: list[str], length_s: int, window: Window | None
 
 
 def _balance(trace: Trace, length_s: int, window: Window | None) -> float:
-    media = media_flows(trace)
+    media = media_flows(trace) & trace.manifest.flows.keys()
     groups = {frozenset(flows & media) for flows in trace.cached(_data_on_limited_paths).values()}
     found = [
         _shares(trace, sorted(flows), length_s, window)

@@ -312,6 +312,32 @@ def holm(p_values: Sequence[float]) -> list[bool | None]:
     return marked
 
 
+def wilcoxon(differences: Sequence[float]) -> float:
+    """The two-sided p-value of Wilcoxon's signed-rank test, for differences of pairs that may be symmetric.
+
+    The distribution is exact, also with ties, which share the mean of their ranks: every combination of signs
+    is equally likely. Differences of 0 are left out; 1 without any other. With fewer than six differences no
+    p-value is below 5 %.
+
+    Source: F. Wilcoxon, Biometrics Bulletin 1 (1945).
+    """
+    known = np.array([one for one in differences if one], dtype=np.float64)
+    if not known.size:
+        return 1.0
+    sizes = np.abs(known)
+    # Twice the ranks, so that shared ranks are whole numbers.
+    twice = np.array([2 * (sizes < one).sum() + (sizes == one).sum() + 1 for one in sizes], dtype=np.int64)
+    total = int(twice.sum())
+    chances = np.zeros(total + 1)
+    chances[0] = 1.0
+    for rank in twice.tolist():
+        shifted = np.zeros(total + 1)
+        shifted[rank:] = chances[: total + 1 - rank]
+        chances = (chances + shifted) / 2
+    smaller = min(int(twice[known > 0].sum()), int(twice[known < 0].sum()))
+    return min(1.0, 2 * float(chances[: smaller + 1].sum()))
+
+
 def mean_within_sd(samples_per_repeat: Sequence[Samples]) -> float:
     """Mean over repeats of the standard deviation of each repeat's samples: the "±" of the papers.
 

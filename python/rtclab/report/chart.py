@@ -132,7 +132,8 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.last_tick < axis.end:
         ends["last_tick"] = axis.last_tick
     named = {"names": [name for _, name in axis.named], "places": [place for place, _ in axis.named]}
-    return {"label": axis.label, "unit": axis.unit, "every": axis.every, **named, **ends}
+    about = {"label": axis.label, "unit": axis.unit, "every": axis.every, "log": axis.log}
+    return {**about, **named, **ends}
 
 
 def _axes(axes: Axes) -> dict[str, Any]:
@@ -150,7 +151,7 @@ def _mark(mark: Mark) -> dict[str, Any]:
                 drawn |= {"low": _numbers(mark.range.low), "high": _numbers(mark.range.high)}
             return look | drawn
         case Dots():
-            drawn = {"kind": "dots", "hollow": mark.hollow}
+            drawn = {"kind": "dots", "hollow": mark.hollow, "size": mark.size}
         case Columns():
             drawn = {"kind": "columns", "width": mark.width, "opacity": mark.opacity}
         case Cells():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, log10
 
 import numpy as np
 
@@ -64,6 +64,8 @@ class Axis:
     places: Sequence[float] = ()
     every: int = 1
     last_tick: float = inf
+    log: bool = False
+    """Whether positions are decimal logarithms of what they stand for."""
 
     @property
     def named(self) -> list[tuple[float, str]]:
@@ -75,6 +77,14 @@ class Axis:
     def unit(self) -> str:
         """The unit in the label; empty if there is none."""
         return self.label.rpartition("(")[2].removesuffix(")") if self.label.endswith(")") else ""
+
+    @classmethod
+    def logarithmic(cls, label: str, smallest: float, largest: float) -> Axis:
+        """An axis whose positions are decimal logarithms, with ticks at 1, 3, 10, 30 and so on."""
+        ticks = [digit * 10.0**power for power in range(-6, 10) for digit in (1, 3)]
+        inside = [tick for tick in ticks if smallest <= tick <= largest]
+        ends = log10(smallest) - 0.05, log10(largest) + 0.05
+        return cls(label, *ends, [f"{tick:g}" for tick in inside], [log10(tick) for tick in inside], log=True)
 
     @classmethod
     def from_zero(cls, label: str, largest: float, smallest: float = 0.0) -> Axis:
@@ -121,6 +131,8 @@ class Dots:
     low: Array
     high: Array
     hollow: bool = False
+    size: float = 1.0
+    """Diameter of the markers as a multiple of the usual one."""
 
 
 @dataclass(frozen=True)

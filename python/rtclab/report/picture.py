@@ -173,7 +173,7 @@ def _draw_dots(axis: matplotlib_axes.Axes, dots: Dots) -> None:
         "marker": MARKERS[dots.look.marker],
         "linestyle": "none",
         "capsize": 3,
-        "markersize": 5,
+        "markersize": 5 * dots.size,
         "elinewidth": 1.2,
     }
     look |= {"markerfacecolor": "white"} if dots.hollow else {"label": dots.look.label}

@@ -112,8 +112,9 @@ def _drawn(mark: Mark, plot: Drawing, points: int) -> str:
             x, y = _x(plot.x, mark.x), _y(plot.y, mark.y)
             fill = "#fff" if mark.hollow else mark.look.colour
             path = MARKER_PATHS[mark.look.marker]
+            scale = "" if mark.size == 1 else f" scale({mark.size:g})"
             dots = "".join(
-                f'<path transform="translate({a:.1f} {b:.1f})" d="{path}"/>' for a, b in _known(x, y)
+                f'<path transform="translate({a:.1f} {b:.1f}){scale}" d="{path}"/>' for a, b in _known(x, y)
             )
             return f'<g fill="{fill}" stroke="{mark.look.colour}">{_whiskers(mark, plot)}{dots}</g>'
         case Columns():

@@ -64,7 +64,7 @@
     for (const [axis, grid, places] of named.filter(([, , places]) => places.length)) {
       axis.setv({ ticker: new Bokeh.FixedTicker({ ticks: places.map(([place]) => place) }),
         major_label_overrides: new Map(places), major_tick_line_color: null });
-      grid.visible = false;
+      grid.visible = axis === figure.xaxes[0] && plot.x.log;
     }
     if (axes.title) figure.title.setv({ text_font_style: "normal", text_font_size: "13px", text_color: INK });
     if (axes.note) {
@@ -106,7 +106,7 @@
     const whiskers = { x0: x, x1: x, y0: low, y1: high, source };
     const thing = mark.kind === "dots"
       ? [figure.segment({ ...whiskers, line_color: colour, line_width: 1.2 }),
-        figure.scatter({ x, y, source, marker: mark.marker, size: 8, line_color: colour,
+        figure.scatter({ x, y, source, marker: mark.marker, size: 8 * mark.size, line_color: colour,
           fill_color: mark.hollow ? "#fff" : colour })]
       : [figure.vbar({ x, top: y, bottom: 0, width: mark.width, source, fill_color: colour,
         fill_alpha: mark.opacity, line_color: null }),
@@ -126,7 +126,7 @@
       if (distance >= 0 && (best < 0 || distance < Math.abs(x - mark.x[best]))) best = index;
     });
     const { start, end } = horizontal(plot).range;
-    const reach = plot.x.names.length ? 0.5 : (end - start) / 40;
+    const reach = plot.x.names.length && !plot.x.log ? 0.5 : (end - start) / 40;
     return best >= 0 && mark.y[best] !== null && (mark.steps || Math.abs(x - mark.x[best]) <= reach) ? best : -1;
   }
 
@@ -138,7 +138,7 @@
 
   // Text for the pointer's position on an axis.
   function placeOn(axis, at) {
-    const name = axis.names[axis.places.indexOf(nearest(axis, at))] ?? short(at);
+    const name = axis.log ? short(10 ** at) : axis.names[axis.places.indexOf(nearest(axis, at))] ?? short(at);
     return `${axis.label.replace(/ \(.*/, "")} ${name} ${axis.unit}`.trimEnd();
   }
 
@@ -158,7 +158,7 @@
         if (index >= 0) lines.push([placeOn(plot.y, y), INK], valueOf(mark, mark.values[index], index, mark.unit));
         continue;
       }
-      const index = indexAt(plot, mark, plot.x.names.length ? nearest(plot.x, x) + offset(plot, mark) : x);
+      const index = indexAt(plot, mark, plot.x.names.length && !plot.x.log ? nearest(plot.x, x) + offset(plot, mark) : x);
       if (index >= 0) lines.push(valueOf(mark, mark.y[index], index, plot.y.unit));
     }
     return lines;

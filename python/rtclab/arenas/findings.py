@@ -1,0 +1,331 @@
+"""What an arena found, as data for its pages: winners, ranks, tables, and sentences made from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rtclab.arenas.cases import Case
+from rtclab.arenas.standing import Ranking, Winner, per_case, ranking, scores, winner
+from rtclab.arenas.suite import TCP
+from rtclab.arenas.values import ALL, COMPARED, RANKED, Compared, Values
+from rtclab.metrics.series import Array
+from rtclab.report import number
+
+FEWEST_CASES = 3
+"""With fewer cases, drawing cases says nothing about others, so nobody is picked."""
+EVEN = (1 / 3, 3.0)
+"""Ratios of the rates of two flows that RFC 8868, section 3, accepts."""
+
+
+YARDSTICK = "fixed"
+"""Sends at its highest rate whatever happens, so it shows what that costs, and is not picked."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """What somebody wants to do with a call, the value that decides, and how readers read of both."""
+
+    name: str
+    when: str
+    value: str
+    why: str
+
+
+USES = (
+    Use("video", "the call has the network to itself", "in_time_100", "what arrives within 100 ms of queues"),
+    Use(
+        "voice",
+        "voice shares the network with other traffic",
+        "over_budget",
+        "the time over a budget of 100 ms",
+    ),
+    Use("screen", "you share a screen", "in_time_300", "what arrives within 300 ms of queues"),
+    Use("l4s", "the queue marks for L4S", "in_time_20", "what arrives within 20 ms of queues"),
+    Use(
+        "downloads", "downloads run beside the call", "tcp_balance", "how alike the rates of call and TCP are"
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The answer to which control to pick for a use; ``winner`` is None if no case says something."""
+
+    use: Use
+    cases: Sequence[Case]
+    winner: Winner | None
+    means: Array
+
+    @property
+    def certain(self) -> bool:
+        """Whether there are enough cases and the winner is better by more than chance."""
+        return self.winner is not None and len(self.cases) >= FEWEST_CASES and self.winner.certain
+
+    def sentence(self, controls: Sequence[str]) -> str:
+        """The answer in a sentence."""
+        found, value = self.winner, COMPARED[self.use.value]
+        if found is None:
+            return "No case of this suite says something about it."
+        cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
+        first = controls[found.control]
+        if found.second is None:
+            return f"Only {first} is known in all {cases}: {_figure(found.value, value)}."
+        unit = "percentage points" if value.unit == "%" else value.unit
+        ends = f"95 % interval {number(found.low, found.margin)} to {number(found.high, found.margin)}"
+        told = (
+            f"{first} with {_figure(found.value, value)} is {number(found.margin)} {unit} better than "
+            f"{controls[found.second]} ({ends}), over {cases}"
+        )
+        if self.certain:
+            return f"{told}."
+        reason = "too few cases" if len(self.cases) < FEWEST_CASES else "within chance"
+        return f"None: {reason}. {told}."
+
+
+def picks(values: Values) -> list[Pick]:
+    """The picks of all uses, without ``YARDSTICK``. Numbers of controls are those of ``values``."""
+    found = []
+    for use in USES:
+        own = [case for case in values.cases if use.name in case.uses]
+        known, cases = values.of(use.value, own)
+        known[[index for index, name in enumerate(values.controls) if name == YARDSTICK]] = np.nan
+        won = winner(known, COMPARED[use.value].better) if cases else None
+        found.append(Pick(use, cases, won, per_case(known).mean(axis=1) if cases else np.empty(0)))
+    return found
+
+
+def rankings(values: Values) -> list[tuple[Compared, Ranking]]:
+    """The ranking of every value that is ranked and known in at least one case."""
+    found = []
+    for name in RANKED:
+        known, cases = values.of(name)
+        if cases and len(values.controls) > 1:
+            found.append((COMPARED[name], ranking(known, COMPARED[name].better)))
+    return found
+
+
+def rank_sentence(value: Compared, found: Ranking, controls: Sequence[str]) -> str:
+    """Who is first, and from whom that is more than chance apart."""
+    best = found.order[0]
+    worse = [controls[index] for index in found.order[1:] if frozenset((best, index)) in found.apart]
+    alike = [controls[index] for index in found.order[1:] if frozenset((best, index)) not in found.apart]
+    first = (
+        f"{controls[best]} has the best mean rank, {number(float(found.mean[best]))} over {found.cases} cases"
+    )
+    if not worse:
+        return f"{first}; nobody is more than chance behind."
+    tail = f"; {_names(alike)} {'is' if len(alike) == 1 else 'are'} within chance" if alike else ""
+    return f"{first}: better than {_names(worse)} by more than chance{tail}."
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _figure(value: float, about: Compared) -> str:
+    return f"{number(value)} {about.unit}".strip()
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A cell of the heat table: the mean over repeats, and how near it is to the best of the case, 0 to 1."""
+
+    control: str
+    value: float | None
+    score: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class HeatTable:
+    """A table of cases x controls for one value."""
+
+    value: Compared
+    rows: Sequence[tuple[Case, Sequence[HeatCell]]]
+
+
+HEAT = ("utilisation", "queuing_delay_p95", "in_time_100", "over_budget", "frozen", "packet_loss")
+
+
+def heat_tables(values: Values) -> list[HeatTable]:
+    """The heat tables of the most important values."""
+    failed = {(case, control): reason for control, case, _, reason in values.failures().iter_rows()}
+    found = []
+    for name in HEAT:
+        value = COMPARED[name]
+        known, cases = values.of(name)
+        if not cases:
+            continue
+        means = per_case(known)
+        near = scores(means, value.better, value.grain)
+        at = {case.name: index for index, case in enumerate(cases)}
+        rows = []
+        for case in values.cases:
+            index = at.get(case.name)
+            cells = []
+            for row, control in enumerate(values.controls):
+                reason = failed.get((case.name, control), "")
+                if index is None or np.isnan(means[row, index]):
+                    cells.append(HeatCell(control, None, None, reason))
+                else:
+                    cells.append(HeatCell(control, float(means[row, index]), float(near[row, index]), reason))
+            rows.append((case, cells))
+        found.append(HeatTable(value, rows))
+    return found
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median over all cases and repeats, and the worst repeat with its case."""
+
+    median: float
+    worst: float
+    case: str
+
+
+SPREADS = ("convergence_time", "recovery_time", "over_budget", "frozen", "freezes")
+
+
+def spreads(values: Values) -> list[tuple[Compared, Sequence[Spread | None]]]:
+    """Median and worst repeat of what hurts, by control."""
+    found: list[tuple[Compared, Sequence[Spread | None]]] = []
+    for name in SPREADS:
+        known, cases = values.of(name)
+        if cases:
+            found.append((ALL[name], [_spread(own, cases) for own in known]))
+    return found
+
+
+def _spread(own: Array, cases: Sequence[Case]) -> Spread | None:
+    if np.isnan(own).all():
+        return None
+    worst = np.unravel_index(int(np.nanargmax(own)), own.shape)
+    return Spread(float(np.nanmedian(own)), float(own[worst]), cases[int(worst[0])].name)
+
+
+def alike_but_for_the_queue(cases: Sequence[Case]) -> list[Case]:
+    """The most cases that differ in nothing but their queues; empty without two kinds of queues."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(json.dumps(_without_queues(case.scenario.model_dump(mode="json"))), []).append(case)
+    largest = max(groups.values(), key=lambda own: len({one.queue for one in own}), default=[])
+    return largest if len({one.queue for one in largest}) > 1 else []
+
+
+def _without_queues(value: Any) -> Any:
+    """JSON values of a scenario without its queues, and without what describes it."""
+    if isinstance(value, list):
+        return [_without_queues(one) for one in value]
+    if isinstance(value, dict):
+        left_out = ("queue", "name", "title", "source")
+        return {key: _without_queues(one) for key, one in value.items() if key not in left_out}
+    return value
+
+
+def by_queue(values: Values, among: Sequence[Case]) -> list[tuple[str, int, str, Sequence[float | None]]]:
+    """What each kind of queue does to each control in some cases: kind, number of cases, control, means."""
+    rows: list[tuple[str, int, str, Sequence[float | None]]] = []
+    for kind in sorted({case.queue for case in among}):
+        own = [case for case in among if case.queue == kind]
+        columns = []
+        for name in QUEUE_VALUES:
+            known, cases = values.of(name, own, complete=False)
+            columns.append(per_case(per_case(known)) if cases else np.full(len(values.controls), np.nan))
+        for index, control in enumerate(values.controls):
+            cells = [None if np.isnan(of[index]) else float(of[index]) for of in columns]
+            rows.append((kind, len(own), control, cells))
+    return rows
+
+
+QUEUE_VALUES = (
+    "utilisation",
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "packet_loss",
+    "ce_share",
+    "aqm_drop_share",
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """The rate of a flow divided by the rate of the flow beside it: geometric mean over repeats."""
+
+    ratio: float | None
+    failed: str = ""
+
+    @property
+    def even(self) -> bool:
+        """Whether RFC 8868 accepts it."""
+        return self.ratio is not None and EVEN[0] <= self.ratio <= EVEN[1]
+
+
+def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, str], Share]:
+    """By control and the control or TCP beside it, the ratio of their rates.
+
+    Both flows of a pair of the same control are alike, so there it is the larger rate by the smaller.
+    """
+    found: dict[tuple[str, str], Share] = {}
+    for (first, second), rows in pairs.group_by("first", "second", maintain_order=True):
+        failures = rows.filter(pl.col("status") != "finished")["reason"].to_list()
+        rates = rows.drop_nulls(["rate_first", "rate_second"]).select("rate_first", "rate_second").to_numpy()
+        rates = np.maximum(rates, 1.0)
+        logs = np.log(rates[:, 0] / rates[:, 1]) if len(rates) else np.empty(0)
+        reason = failures[0] if failures else ""
+        if first == second:
+            logs = np.abs(logs)
+        ratio = float(np.exp(logs.mean())) if logs.size else None
+        found[str(first), str(second)] = Share(ratio, reason)
+        if second not in TCP and first != second:
+            found[str(second), str(first)] = Share(None if ratio is None else 1 / ratio, reason)
+    return found
+
+
+def weighted(
+    values: Values, weights: dict[str, float]
+) -> list[tuple[str, float | None, Sequence[float | None]]]:
+    """By control, best first: its weighted score and the mean score of each weighted value.
+
+    A score is 1 for the best of a case. A control without a value somewhere has no score.
+    """
+    each = []
+    for name in weights:
+        known, cases = values.of(name)
+        value = COMPARED[name]
+        own = scores(per_case(known), value.better, value.grain).mean(axis=1) if cases else None
+        each.append(np.full(len(values.controls), np.nan) if own is None else own)
+    total = np.array(list(weights.values())) @ np.stack(each) / sum(weights.values())
+    order = sorted(range(len(values.controls)), key=lambda index: (np.isnan(total[index]), -total[index]))
+    return [
+        (
+            values.controls[index],
+            None if np.isnan(total[index]) else float(total[index]),
+            [None if np.isnan(of[index]) else float(of[index]) for of in each],
+        )
+        for index in order
+    ]
+
+
+BESIDE = ("utilisation", "queuing_delay_p95", "packet_loss", "frozen")
+
+
+def beside(simulated: Values, live: Values) -> list[tuple[str, str, Compared, float, float]]:
+    """Case, control and value where both backends know it: the simulated and the live mean."""
+    rows = []
+    for name in BESIDE:
+        known, cases = simulated.of(name)
+        others, too = live.of(name)
+        for row, control in enumerate(simulated.controls):
+            for index, case in enumerate(cases):
+                if case not in too:
+                    continue
+                pair = float(per_case(known)[row, index]), float(per_case(others)[row, too.index(case)])
+                if not np.isnan(pair).any():
+                    rows.append((case.name, control, COMPARED[name], *pair))
+    return rows

@@ -1,0 +1,185 @@
+"""The plots of an arena: utilisation against delay, the distribution of the delay, and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+
+from rtclab.arenas.cases import Case
+from rtclab.arenas.measure import QUANTILES
+from rtclab.arenas.standing import Ranking, front, per_case
+from rtclab.arenas.values import CDF, Values
+from rtclab.metrics.series import Array
+from rtclab.report import (
+    COLOURS,
+    INK,
+    Axes,
+    Axis,
+    Distribution,
+    Dots,
+    Line,
+    Look,
+    Mark,
+    Plot,
+    distributions,
+)
+from rtclab.report.drawing import DASHED, DASHES, MARKERS
+
+SMALLEST_MS = 0.3
+"""Delays below are drawn here: a logarithmic axis has no 0."""
+SMALL, LARGE = 0.6, 1.7
+"""Sizes of the marks of a case, and of a mean over cases."""
+
+
+def look(controls: Sequence[str], control: str) -> Look:
+    """The look of a control, the same in all plots of a page."""
+    index = list(controls).index(control)
+    colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+    return Look(control, colour, DASHES[index % len(DASHES)], marker)
+
+
+def pareto(values: Values) -> Plot | None:
+    """Utilisation against the 95th percentile of the queuing delay, for all queues and for each kind."""
+    delay, cases = values.of("queuing_delay_p95")
+    use, known = values.of("utilisation", cases)
+    cases = [case for case in cases if case in known]
+    if not cases:
+        return None
+    use, delay = (per_case(values.of(name, cases)[0]) for name in ("utilisation", "queuing_delay_p95"))
+    kinds = list(dict.fromkeys(case.queue for case in cases))
+    panels = {"all queues": cases} | {
+        kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
+    }
+    if len(kinds) > 1:
+        panels = {"all queues": cases} | panels
+    axes = [
+        Axes(
+            f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}",
+            _dots(values.controls, use, delay, cases, own),
+        )
+        for name, own in panels.items()
+    ]
+    largest = float(np.nanmax(delay, initial=1.0))
+    return Plot(
+        "pareto",
+        "Utilisation and queuing delay",
+        "A small mark is a case, a large one the mean over the cases of the panel. Nobody beats what is on "
+        "the dashed line: more utilisation costs delay there. Delays below "
+        f"{SMALLEST_MS:g} ms are drawn at {SMALLEST_MS:g} ms.",
+        Axis.logarithmic("Queuing delay p95 (ms)", SMALLEST_MS, max(largest, 1.0)),
+        Axis("Utilisation (%)", 0.0, max(105.0, 1.02 * float(np.nanmax(use, initial=0.0)))),
+        axes,
+    )
+
+
+def _dots(
+    controls: Sequence[str], use: Array, delay: Array, cases: Sequence[Case], own: Sequence[Case]
+) -> list[Mark]:
+    chosen = [index for index, case in enumerate(cases) if case in own]
+    place = np.log10(np.maximum(delay[:, chosen], SMALLEST_MS))
+    up = use[:, chosen]
+    right, middle = _log_mean(delay[:, chosen]), _mean(up)
+    marks: list[Mark] = []
+    for index, control in enumerate(controls):
+        known = ~np.isnan(up[index]) & ~np.isnan(place[index])
+        x, y = place[index][known], up[index][known]
+        marks.append(Dots(look(controls, control), x, y, y, y, size=SMALL))
+    best = front(right, middle)
+    order = np.argsort(right[best], kind="stable")
+    marks.append(Line(Look("nobody is better", INK, DASHED), right[best][order], middle[best][order]))
+    for index, control in enumerate(controls):
+        if not np.isnan(right[index]):
+            x, y = right[index : index + 1], middle[index : index + 1]
+            marks.append(Dots(look(controls, control), x, y, y, y, size=LARGE))
+    return marks
+
+
+def _mean(values: Array) -> Array:
+    """The mean over cases; NaN if one is unknown, because other cases would not be comparable."""
+    return np.asarray(values.mean(axis=1))
+
+
+def _log_mean(delay: Array) -> Array:
+    """The logarithm of the mean delay."""
+    return np.asarray(np.log10(np.maximum(delay.mean(axis=1), SMALLEST_MS)))
+
+
+def delays(values: Values) -> Plot | None:
+    """The distribution of the queuing delay of each control, in which every case counts the same."""
+    curves = []
+    cases = values.of(CDF[0])[1]
+    for control in values.controls if cases else ():
+        index = values.controls.index(control)
+        each = np.stack([per_case(values.of(name, cases)[0])[index] for name in CDF])
+        # A percentile stands for the packets around it; the first and the last also for the ends.
+        edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(QUANTILES)), 100.0])
+        weight = np.repeat(edges, each.shape[1])
+        waited = each.ravel()
+        known = ~np.isnan(waited)
+        if not known.any():
+            continue
+        order = np.argsort(waited[known], kind="stable")
+        share = np.cumsum(weight[known][order]) / weight[known].sum()
+        curves.append(Distribution(look(values.controls, control), waited[known][order], share))
+    if not curves:
+        return None
+    drawn = distributions(
+        "delays",
+        "Distribution of the queuing delay",
+        f"Share of the packets that waited in queues for at most so long, over {len(cases)} cases of equal "
+        "weight. It comes from every fifth percentile of each case.",
+        [("", [_on_log(one) for one in curves])],
+        "Queuing delay (ms)",
+    )
+    largest = max(float(one.values.max()) for one in curves)
+    axis = Axis.logarithmic("Queuing delay (ms)", SMALLEST_MS, max(largest, 1.0))
+    return Plot(drawn.name, drawn.title, drawn.caption, axis, drawn.y, drawn.axes)
+
+
+def _on_log(one: Distribution) -> Distribution:
+    return Distribution(one.look, np.log10(np.maximum(one.values, SMALLEST_MS)), one.share)
+
+
+ROW, LEFT, WIDTH, TOP = 19, 150, 620, 22
+
+
+def rank_diagram(ranking: Ranking, controls: Sequence[str], title: str) -> str:
+    """An ``<svg>`` with each control's mean rank and interval, and bars that join what is within chance."""
+    count = len(controls)
+    bars_px = 9 * len(ranking.bars)
+    height = TOP + ROW * count + 12
+
+    def x(rank: float) -> float:
+        return LEFT + (rank - 1) / max(count - 1, 1) * (WIDTH - LEFT - 30 - bars_px)
+
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {height}" class="ranks" role="img" aria-label="{escape(title)}">',
+        *(
+            f'<path d="M{x(tick):.1f} {TOP - 5}V{height - 8}" stroke="#e3e3e3"/>'
+            f'<text x="{x(tick):.1f}" y="{TOP - 9}" text-anchor="middle">{tick}</text>'
+            for tick in range(1, count + 1)
+        ),
+    ]
+    for place, index in enumerate(ranking.order):
+        y, one = TOP + ROW * place + 8, look(controls, controls[index])
+        low, high = x(float(ranking.low[index])), x(float(ranking.high[index]))
+        parts.append(
+            f'<text x="{LEFT - 12}" y="{y + 4}" text-anchor="end">{escape(controls[index])}</text>'
+            f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="{one.colour}" stroke-width="2"/>'
+            f'<circle cx="{x(float(ranking.mean[index])):.1f}" cy="{y}" r="4" fill="{one.colour}"/>'
+        )
+    for number, (first, last) in enumerate(ranking.bars):
+        at = WIDTH - 6 - 9 * number
+        parts.append(
+            f'<path d="M{at} {TOP + ROW * first + 2}V{TOP + ROW * last + 14}" stroke="{INK}" '
+            'stroke-width="4"/>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def colours(controls: Sequence[str]) -> Mapping[str, str]:
+    """The colour of each control."""
+    return {control: look(controls, control).colour for control in controls}

@@ -1,0 +1,265 @@
+"""The values of an arena: what is compared, and a number for each control, case and repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from rtclab.arenas.cases import Case
+from rtclab.arenas.measure import BUDGETS_MS, QUANTILES
+from rtclab.metrics.series import Array
+
+KBIT = 1000.0
+PERCENT = 100.0
+DIGITS = 6
+"""Significant digits of values in files."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A value in which controls are compared.
+
+    ``grain`` is the size below which a difference means nothing, ``words`` the definition.
+    """
+
+    name: str
+    label: str
+    unit: str
+    better: Literal["higher", "lower", ""]
+    grain: float
+    words: str
+
+    @property
+    def heading(self) -> str:
+        """The label with the unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+COMPARED = {
+    one.name: one
+    for one in (
+        Compared(
+            "utilisation",
+            "Utilisation",
+            "%",
+            "higher",
+            0,
+            "Bits that arrive, in % of what the narrowest path could carry or the sources could send, "
+            "whichever is less at any time.",
+        ),
+        Compared(
+            "queuing_delay_p95",
+            "Queuing delay p95",
+            "ms",
+            "lower",
+            1,
+            "95th percentile of the time that packets wait in queues.",
+        ),
+        Compared("packet_loss", "Packet loss", "%", "lower", 0.1, "Packets that do not arrive."),
+        Compared("frozen", "Time frozen", "%", "lower", 0.1, "Share of the time for which video is frozen."),
+        Compared(
+            "picture_delay", "Picture delay", "ms", "lower", 1, "Mean time from the camera to the screen."
+        ),
+        Compared(
+            "audio_concealed", "Audio concealed", "%", "lower", 0.1, "Sound that the receiver has to make up."
+        ),
+        Compared(
+            "convergence_time",
+            "Convergence time",
+            "s",
+            "lower",
+            1,
+            "The longest time until the rate stays near its level, after the start and after changes.",
+        ),
+        Compared(
+            "recovery_time",
+            "Recovery time",
+            "s",
+            "lower",
+            1,
+            "The longest time after a fall of the capacity until the delay is within its budget again.",
+        ),
+        Compared(
+            "over_budget",
+            "Time over budget",
+            "%",
+            "lower",
+            0.1,
+            "Share of the seconds in which packets take on average over 100 ms more than without queues, or "
+            "in which none arrive.",
+        ),
+        Compared(
+            "balance",
+            "Balance of flows",
+            "%",
+            "higher",
+            0,
+            "The lowest rate of flows that share a path, in % of the highest, in windows of 20 s.",
+        ),
+        Compared(
+            "tcp_balance",
+            "Balance with TCP",
+            "%",
+            "higher",
+            0,
+            "The smaller rate of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
+        ),
+        *(
+            Compared(
+                f"in_time_{budget}",
+                f"Used in time, {budget} ms",
+                "%",
+                "higher",
+                0,
+                f"The utilisation by packets that wait in queues for at most {budget} ms, without the "
+                "seconds in which more than 10 % of the packets are lost.",
+            )
+            for budget in BUDGETS_MS
+        ),
+    )
+}
+"""What is compared, by name. A flow counts as much as any other flow of its case."""
+RANKED = tuple(name for name in COMPARED if not name.startswith("in_time_"))
+SHOWN = {
+    one.name: one
+    for one in (
+        Compared("queuing_delay_p50", "Queuing delay p50", "ms", "lower", 1, "Median time in queues."),
+        Compared("ce_share", "Marked", "%", "", 0.1, "Packets that arrive with a mark (CE)."),
+        Compared("aqm_drop_share", "Dropped early", "%", "lower", 0.1, "Packets that the queue drops early."),
+        Compared("freezes", "Freezes", "1/min", "lower", 0.1, "Freezes of video per minute."),
+        Compared("frame_rate", "Frame rate", "frame/s", "higher", 0, "Frames that are decoded."),
+        Compared("frame_height", "Frame height", "pixel", "higher", 0, "Mean height of the received video."),
+        Compared("receiving_rate", "Receiving rate", "kbit/s", "higher", 0, "IP packets that arrive."),
+    )
+}
+"""Values that are shown and not ranked."""
+ALL = COMPARED | SHOWN
+CDF = tuple(f"queue_{percent}" for percent in QUANTILES)
+MEANS = (
+    "queuing_delay_p50",
+    "queuing_delay_p95",
+    "packet_loss",
+    "ce_share",
+    "aqm_drop_share",
+    "frame_rate",
+    "frame_height",
+    "picture_delay",
+    "audio_concealed",
+    "convergence_time",
+    "recovery_time",
+    "over_budget",
+    "receiving_rate",
+    *CDF,
+)
+"""Values of a repeat that are means over its flows under test."""
+
+
+def of_repeat(case: Case, numbers: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """The values of a repeat, from what :func:`~rtclab.arenas.measure.measure` found by metric and flow."""
+    flows = case.tested
+
+    def known(name: str) -> list[float]:
+        return [numbers[name, flow] for flow in flows if (name, flow) in numbers]
+
+    found = {name: float(np.mean(of)) for name in MEANS if (of := known(name))}
+    lasts = {
+        flow: numbers["end", flow] - numbers["begin", flow] for flow in flows if ("begin", flow) in numbers
+    }
+    spans = {flow: (numbers["begin", flow], numbers["end", flow]) for flow in lasts}
+    room = sum(case.room_bits(spans).values())
+    bits = {flow: numbers.get(("receiving_rate", flow), 0.0) * KBIT * s for flow, s in lasts.items()}
+    if room > 0:
+        found["utilisation"] = PERCENT * sum(bits.values()) / room
+        for budget in BUDGETS_MS:
+            name = f"in_time_{budget}"
+            in_time = sum(numbers.get((name, flow), 0.0) * of for flow, of in bits.items())
+            found[name] = in_time / room
+    minutes = sum(lasts.values()) / 60
+    if minutes > 0:
+        if count := known("freeze_count"):
+            found["freezes"] = sum(count) / minutes
+        if frozen := known("freeze_duration"):
+            found["frozen"] = PERCENT * sum(frozen) / (60 * minutes)
+    if (balance := numbers.get(("rate_balance_20s", ""), nan)) == balance:
+        found["balance"] = PERCENT * balance
+    if shares := known("share_against_tcp_20s"):
+        both = [min(one, PERCENT - one) / max(one, PERCENT - one) for one in shares]
+        found["tcp_balance"] = PERCENT * float(np.mean(both))
+    return found
+
+
+KEYS = pl.Schema(
+    {
+        "case": pl.String(),
+        "control": pl.String(),
+        "repeat": pl.Int64(),
+        "seed": pl.Int64(),
+        "status": pl.String(),
+        "reason": pl.String(),
+    }
+)
+
+
+def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> pl.DataFrame:
+    """A table with the columns of ``KEYS`` and of values, rounded to ``DIGITS``; null for what is unknown."""
+    schema = {**KEYS, **dict.fromkeys(columns, pl.Float64())}
+    values = [
+        tuple(_rounded(row.get(name)) if name not in KEYS else row[name] for name in schema) for row in rows
+    ]
+    return pl.DataFrame(values, schema=schema, orient="row")
+
+
+def _rounded(value: object) -> float | None:
+    if not isinstance(value, float | int) or isnan(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of an arena: a row of ``rows`` for each control, case and repeat.
+
+    ``cases`` and ``controls`` are in the order of the page.
+    """
+
+    cases: tuple[Case, ...]
+    controls: tuple[str, ...]
+    rows: pl.DataFrame
+
+    def of(
+        self, name: str, cases: Sequence[Case] | None = None, *, complete: bool = True
+    ) -> tuple[Array, list[Case]]:
+        """A value, of shape (controls, cases, repeats), and the cases in which it is known.
+
+        These are the cases in which some control has it and, if ``complete``, every control that did not fail
+        there. NaN is unknown.
+        """
+        repeats = 1 + max(self.rows["repeat"].to_list(), default=0)
+        chosen = list(self.cases if cases is None else cases)
+        at_case = {case.name: index for index, case in enumerate(chosen)}
+        at_control = {control: index for index, control in enumerate(self.controls)}
+        values = np.full((len(self.controls), len(chosen), repeats), nan)
+        finished = np.zeros(values.shape[:2], dtype=bool)
+        columns = ("case", "control", "repeat", "status", name)
+        for case, control, repeat, status, value in self.rows.select(columns).iter_rows():
+            if case in at_case and control in at_control:
+                place = at_control[control], at_case[case]
+                finished[place] |= status == "finished"
+                values[(*place, repeat)] = nan if value is None else value
+        known = ~np.isnan(values).all(axis=2)
+        whole = known.any(axis=0)
+        if complete:
+            whole &= (known | ~finished).all(axis=0)
+        return values[:, whole], [case for case, kept in zip(chosen, whole.tolist(), strict=True) if kept]
+
+    def failures(self) -> pl.DataFrame:
+        """A row per control and case in which repeats failed: their number, and the first reason."""
+        failed = self.rows.filter(pl.col("status") != "finished")
+        return failed.group_by("control", "case", maintain_order=True).agg(
+            pl.len().alias("repeats"), pl.col("reason").first()
+        )
