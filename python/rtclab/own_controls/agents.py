@@ -24,8 +24,8 @@ def alphartc(estimator: Any) -> type:
     """The control of a class ``Estimator``, which OpenNetLab/AlphaRTC calls.
 
     Its ``report_states`` is given every packet that arrives, and ``get_estimated_bandwidth`` is asked for the
-    estimate in bit/s every ``interval`` s, by default 0.2 as AlphaRTC's ``bwe_feedback_duration``. Many agents
-    were trained with 0.06. The length of padding is not known and given as 0.
+    estimate in bit/s every ``interval`` s, by default 0.2 as AlphaRTC's ``bwe_feedback_duration``. Many
+    agents were trained with 0.06. The length of padding is not known and given as 0.
     """
 
     class AlphaRtc:
@@ -58,9 +58,10 @@ def onnx(file: Path) -> type:
     """The control of a model of the 2024 challenge (microsoft/RL4BandwidthEstimationChallenge, fcf857c).
 
     Every 60 ms the model is given the 150 features of the packets that arrived and its own states. The first
-    number of its output is the estimate in bit/s. ``scale`` names a text file with 150 numbers, beside the model,
-    by which features are multiplied. With ``order`` = ``oldest``, the oldest of five windows comes first.
-    ``clock_offset`` in s is added to every delay; in the challenge's data the least delay was near 0.2 s.
+    number of its output is the estimate in bit/s. ``scale`` names a text file with 150 numbers, beside the
+    model, by which features are multiplied. With ``order`` = ``oldest``, the oldest of five windows comes
+    first. ``clock_offset`` in s is added to every delay; in the challenge's data the least delay was near
+    0.2 s.
 
     Raises:
         BadInput: the model cannot be read, or has other inputs or outputs.

@@ -22,7 +22,7 @@ Factory = tuple[str, str, Callable[[Bounds], Any]]
 """A control for the native side: its name there, its stack profile, and what makes an instance."""
 SENDER_STACK, RECEIVER_STACK = "chrome-156", "chrome-156-remb"
 MODULE = "rtclab_own_control"
-"""Name of the module that a file becomes. It is made anew for each run, so that no run sees another's globals."""
+"""Name of the module that a file becomes. Each run has its own, so that none sees another's globals."""
 
 
 def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
@@ -34,7 +34,7 @@ def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
     if not controls:
         return []
     random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  # controls may use the global generator
+    np.random.seed(seed % 2**32)  # controls may use the global generator
     return [_factory(control) for control in controls]
 
 
@@ -95,7 +95,8 @@ def _module(file: Path) -> ModuleType:
     if (directory := str(file.parent)) not in sys.path:
         sys.path.insert(0, directory)
     specification = importlib.util.spec_from_file_location(MODULE, file)
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules[MODULE] = module
     try:

@@ -1,7 +1,8 @@
-"""The process in which congestion controls of the user's own run: ``python -m rtclab.own_controls.worker FD``.
+"""The process in which congestion controls of the user's own run.
 
-It reads calls from a socket and answers them, one after another. A control that never answers is interrupted, too
-much memory is refused, no program is started, and what is printed is kept up to a limit.
+``python -m rtclab.own_controls.worker FD`` reads calls from a socket and answers them, one after another. A
+control that never answers is interrupted, too much memory is refused, no program is started, and what is printed
+is kept up to a limit.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def allow_memory() -> None:
 
 
 def refuse_programs() -> None:
-    """Refuses to start other processes: they would not end with the run, and their results would depend on time."""
+    """Refuses to start processes: they would not end with the run, and results would depend on time."""
 
     def refuse(*_: Any) -> NoReturn:
         raise PermissionError("a congestion control cannot start processes")

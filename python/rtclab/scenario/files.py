@@ -37,7 +37,7 @@ NAMING_FILES = ("trace", "file", "page", "script", "command", "directory")
 
 
 def names_file(control: str) -> bool:
-    """Whether a congestion control is a file of the user's own, as :mod:`rtclab.scenario.own_control` reads it."""
+    """Whether a congestion control is a file of the user's own."""
     return OWN_CONTROL.fullmatch(control) is not None
 
 

@@ -1,7 +1,7 @@
 """Congestion controls of the user's own: how a scenario names them, and what identifies their code.
 
-``FILE.py:CLASS`` is a Python class, ``alphartc:FILE.py`` an estimator written for AlphaRTC, and ``onnx:FILE`` a
-model of the 2024 challenge on bandwidth estimation.
+``FILE.py:CLASS`` is a Python class, ``alphartc:FILE.py`` an estimator written for AlphaRTC, and ``onnx:FILE``
+a model of the 2024 challenge on bandwidth estimation.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class OwnControl:
             raise BadInput(f"congestion_control.name: cannot read {self.file}: {error.strerror}") from None
         if self.digest and found != self.digest:
             raise BadInput(
-                f"congestion_control.name: {self.file} has changed: its digest is {found}; expected {self.digest}",
+                f"congestion_control.name: {self.file} has changed: its digest is {found}; "
+                f"expected {self.digest}",
                 hint="begin a new run; earlier results are of the earlier code",
             )
 
