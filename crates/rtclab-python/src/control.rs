@@ -290,50 +290,40 @@ pub(crate) struct Decision {
 #[pymethods]
 impl Decision {
     #[new]
-    #[pyo3(signature = (target, *, window = None, pacing_rate = None, pacing_burst = None, padding_rate = None, drop_ratio = 0.0, ecn = "not_ect", probes = Vec::new()))]
-    fn new(
-        target: &Bound<'_, PyAny>,
-        window: Option<&Bound<'_, PyAny>>,
-        pacing_rate: Option<&Bound<'_, PyAny>>,
-        pacing_burst: Option<f64>,
-        padding_rate: Option<&Bound<'_, PyAny>>,
-        drop_ratio: f64,
-        ecn: &str,
-        probes: Vec<PyRef<'_, Probe>>,
-    ) -> PyResult<Self> {
-        let rate = |value: &Bound<'_, PyAny>, name| -> PyResult<Bitrate> {
+    #[pyo3(signature = (target, **more))]
+    fn new(target: &Bound<'_, PyAny>, more: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let rate = |value: &Bound<'_, PyAny>, name: &str| -> PyResult<Bitrate> {
             Ok(Bitrate(number(value, name, "bit/s", MAX_RATE)? as u64))
         };
         let mut decision = cc::Decision::at(rate(target, "target")?);
-        if let Some(window) = window {
-            decision.window = Some(Bytes(number(window, "window", "bytes", MAX_BYTES)? as u64));
-        }
-        decision.pacing_rate = pacing_rate.map(|value| rate(value, "pacing_rate")).transpose()?;
-        if let Some(burst) = pacing_burst {
-            if !(0.0..=1.0).contains(&burst) {
-                let text = format!("pacing_burst is {burst}; expected 0 to 1 s");
-                return Err(PyValueError::new_err(text));
+        let mut probes = Vec::new();
+        for (name, value) in more.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+            match name.extract::<&str>()? {
+                "window" => {
+                    let bytes = number(&value, "window", "bytes", MAX_BYTES)?;
+                    decision.window = Some(Bytes(bytes as u64));
+                }
+                "pacing_rate" => decision.pacing_rate = Some(rate(&value, "pacing_rate")?),
+                "pacing_burst" => {
+                    let seconds = number(&value, "pacing_burst", "s", 1.0)?;
+                    decision.pacing_burst = Some(Time::from_secs_f64(seconds));
+                }
+                "padding_rate" => decision.padding_rate = rate(&value, "padding_rate")?,
+                "drop_ratio" => decision.drop_ratio = number(&value, "drop_ratio", "", 1.0)?,
+                "ecn" => decision.ecn = codepoint(&value)?,
+                "probes" => {
+                    let wanted: Vec<PyRef<'_, Probe>> = value.extract()?;
+                    probes = wanted.iter().map(|probe| Probe::clone(probe)).collect();
+                }
+                other => {
+                    let text = format!(
+                        "Decision has no `{other}`; expected window, pacing_rate, pacing_burst, padding_rate, \
+                         drop_ratio, ecn or probes"
+                    );
+                    return Err(PyTypeError::new_err(text));
+                }
             }
-            decision.pacing_burst = Some(Time::from_secs_f64(burst));
         }
-        if let Some(padding) = padding_rate {
-            decision.padding_rate = rate(padding, "padding_rate")?;
-        }
-        if !(0.0..=1.0).contains(&drop_ratio) {
-            let text = format!("drop_ratio is {drop_ratio}; expected 0 to 1");
-            return Err(PyValueError::new_err(text));
-        }
-        decision.drop_ratio = drop_ratio;
-        decision.ecn = match ecn {
-            "not_ect" => Ecn::NotCapable,
-            "ect0" => Ecn::Ect0,
-            "ect1" => Ecn::Ect1,
-            _ => {
-                let text = format!("ecn is `{ecn}`; expected not_ect, ect0 or ect1");
-                return Err(PyValueError::new_err(text));
-            }
-        };
-        let probes = probes.iter().map(|probe| Probe::clone(probe)).collect();
         Ok(Decision { decision, probes })
     }
 
@@ -341,6 +331,19 @@ impl Decision {
     #[getter]
     fn target(&self) -> f64 {
         self.decision.target.0 as f64
+    }
+}
+
+/// The codepoint with which packets may leave.
+fn codepoint(name: &Bound<'_, PyAny>) -> PyResult<Ecn> {
+    match name.extract().unwrap_or_default() {
+        "not_ect" => Ok(Ecn::NotCapable),
+        "ect0" => Ok(Ecn::Ect0),
+        "ect1" => Ok(Ecn::Ect1),
+        _ => {
+            let text = format!("ecn is {}; expected not_ect, ect0 or ect1", name.repr()?);
+            Err(PyValueError::new_err(text))
+        }
     }
 }
 
@@ -355,7 +358,10 @@ fn name_of(ecn: Ecn) -> &'static str {
 
 /// A number of 0 to `max`.
 fn number(value: &Bound<'_, PyAny>, name: &str, unit: &str, max: f64) -> PyResult<f64> {
-    let expected = || format!("expected a number of 0 to {max:e} {unit}");
+    let expected = || match max < 1e6 {
+        true => format!("expected a number of 0 to {max} {unit}"),
+        false => format!("expected a number of 0 to {max:e} {unit}"),
+    };
     let found: Option<f64> =
         if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
     let Some(found) = found else {

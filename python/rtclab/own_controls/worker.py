@@ -1,8 +1,8 @@
 """The process in which congestion controls of the user's own run.
 
 ``python -m rtclab.own_controls.worker FD`` reads calls from a socket and answers them, one after another. A
-control that never answers is interrupted, too much memory is refused, no program is started, and what is printed
-is kept up to a limit.
+control that never answers is interrupted, too much memory is refused, no program is started, and what is
+printed is kept up to a limit.
 """
 
 from __future__ import annotations

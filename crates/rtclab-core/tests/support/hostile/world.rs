@@ -145,7 +145,7 @@ impl Choice {
 
     fn halves(&self, direction: &Direction) -> Halves {
         let catalogue = Catalogue::ours();
-        let name = catalogue.algorithms()[self.control].name.to_owned();
+        let name = catalogue.algorithms()[self.control].name.to_string();
         let config = CongestionControlConfig { name, options: Default::default() };
         let choice = catalogue.choose(&config).expect("one of ours");
         choice.create(direction.bounds()).expect("it does not panic")
