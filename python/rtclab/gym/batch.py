@@ -1,4 +1,4 @@
-"""Several calls at once: actions checked, calls begun and stepped in the native module, observations and rewards."""
+"""Several calls at once: checks actions, and has the native module begin and step the calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
 from rtclab import _native
@@ -16,8 +16,8 @@ from rtclab.gym.episodes import Episode
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Reward = str | Callable[[Mapping[str, Floats]], Any]
-"""A name of :data:`REWARDS`, or a function from the columns of :data:`OUTCOME`, each with a value for each call, to
-the reward of each call."""
+"""A name of :data:`REWARDS`, or a function from the columns of :data:`OUTCOME`, each with a value for each
+call, to the reward of each call."""
 
 STEP_S = 0.06
 """Time between two decisions in s."""
@@ -35,7 +35,10 @@ FULL: tuple[str, ...] = tuple(_native.ENVIRONMENT_FULL)
 """The numbers of the observation ``full`` in their order; the suffix is the unit."""
 
 OUTCOME: tuple[str, ...] = tuple(_native.ENVIRONMENT_OUTCOME)
-"""What becomes known in a step; the suffix is the unit. It is in ``info``, and a reward of one's own is made of it."""
+"""What becomes known in a step; the suffix is the unit.
+
+It is in ``info``, and a reward of one's own is made of it.
+"""
 
 ACTIONS = ("bps", "unit")
 """What an action is: a rate in bit/s, or a number from 0 to 1 on the logarithmic scale of AlphaRTC."""
@@ -59,7 +62,8 @@ class Batch:
         """Makes room for some calls.
 
         Raises:
-            BadInput: there is no such observation, action, reward or record, or ``count`` or ``threads`` is below 1.
+            BadInput: there is no such observation, action, reward or record, or ``count`` or ``threads`` is
+                below 1.
         """
         _known("observation", observation, tuple(OBSERVATIONS))
         _known("action", action, ACTIONS)
@@ -75,9 +79,9 @@ class Batch:
         self._reward = reward if callable(reward) else None
         named = None if callable(reward) else reward
         self._native = _native.Environments(count, observation, named, threads)
-        self.observation_space = _observation_space(observation)
+        self.observation_space: Space[Any] = _observation_space(observation)
         low, high = (0.0, 1.0) if action == "unit" else (MIN_RATE_BPS, MAX_RATE_BPS)
-        self.action_space = Box(low, high, (1,), np.float32)
+        self.action_space: Space[Any] = Box(low, high, (1,), np.float32)
         self._outcome: Floats = np.full((count, len(OUTCOME)), np.nan)
 
     def begin(self, episodes: Mapping[int, Episode]) -> None:
@@ -103,7 +107,9 @@ class Batch:
         return observations
 
     def step(self, actions: Any, active: Flags) -> tuple[NDArray[np.float32], Floats, Flags]:
-        """Decides for the active calls and runs them until the next decision; observations, rewards, and who is over.
+        """Decides for the active calls and runs them until their next decisions.
+
+        Returns observations (float32, a row for each call), rewards, and which calls are over.
 
         Raises:
             BadInput: the actions have another shape, an active one is no rate, or an active call is over.
@@ -118,7 +124,7 @@ class Batch:
         return observations, np.where(active, rewards, 0.0), over
 
     def outcome(self) -> dict[str, Floats]:
-        """What became known in the last step, by its names; each with a value for each call, NaN if unknown."""
+        """What became known in the last step: name -> a value for each call, NaN if unknown."""
         return {name: self._outcome[:, index].copy() for index, name in enumerate(OUTCOME)}
 
     def tables(self, call: int) -> Mapping[str, Mapping[str, Any]]:
@@ -136,16 +142,15 @@ class Batch:
                 f"expected {(1,) if self.count == 1 else (self.count, 1)}"
             )
         values = values[:, 0]
-        top, expected = (
-            (1.0, "0 to 1") if self._action == "unit" else (LARGEST, f"a rate of 0 to {LARGEST:g} bit/s")
-        )
+        is_unit = self._action == "unit"
+        top, expected = (1.0, "0 to 1") if is_unit else (LARGEST, f"a rate of 0 to {LARGEST:g} bit/s")
         with np.errstate(invalid="ignore"):
             wrong = np.flatnonzero(active & ~((values >= 0) & (values <= top)))
         if wrong.size:
             of = f" of call {wrong[0]}" if self.count > 1 else ""
             raise BadInput(f"action {values[wrong[0]]:g}{of}; expected {expected}")
         values = np.where(active, values, 0.0)
-        if self._action == "unit":
+        if is_unit:
             return MIN_RATE_BPS * (MAX_RATE_BPS / MIN_RATE_BPS) ** values
         return values
 
@@ -156,7 +161,7 @@ class Batch:
         return rewards
 
 
-def _observation_space(observation: str) -> Box:
+def _observation_space(observation: str) -> Box[Any]:
     shape = (OBSERVATIONS[observation],)
     if observation == "alphartc4":
         return Box(0.0, 1.0, shape, np.float32)

@@ -72,8 +72,8 @@ class Episodes:
         Raises:
             ScenarioError: a scenario is invalid, also with one of the values that may be drawn.
             UnsupportedScenario: the simulator cannot run a scenario.
-            BadInput: there is no scenario or no such participant, it sends no media or over several connections,
-                or what is drawn cannot be read.
+            BadInput: there is no scenario or no such participant, it sends no media or over several
+                connections, or what is drawn cannot be read.
         """
         self._participant = participant
         self._make = scenario if callable(scenario) else None
@@ -105,7 +105,9 @@ class Episodes:
         return int(source.integers(REPEATS)), int(source.integers(self.scenarios))
 
     def episode(self, repeat: int, scenario: int = 0) -> Episode:
-        """The episode of a repeat of the scenario with an index. The same numbers always give the same episode.
+        """The episode of a repeat of the scenario with an index.
+
+        The same numbers always give the same episode.
 
         Raises:
             BadInput: there is no such scenario or repeat.
@@ -144,7 +146,7 @@ def sender_of(scenario: Scenario, participant: str | None) -> tuple[str, str]:
     if participant is None:
         if not single:
             raise BadInput(
-                f"scenario {scenario.name}: nobody sends media over exactly one connection; expected a sender",
+                f"scenario {scenario.name}: nobody sends media over exactly one connection",
                 hint="a call of two, or over a server, has one",
             )
         participant = single[0]

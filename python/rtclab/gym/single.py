@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -21,11 +21,9 @@ Observation = NDArray[np.float32]
 class CallEnv(gymnasium.Env[Observation, Observation]):
     """A simulated call in which the rate of one sender is decided every 60 ms.
 
-    All others in the scenario, their congestion controls and other traffic are as the scenario says. The call does
-    not terminate; it is truncated at its end.
+    All others in the scenario, their congestion controls and other traffic are as the scenario says. The call
+    does not terminate; it is truncated at its end.
     """
-
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(
         self,
@@ -42,14 +40,16 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
         """Prepares the environment.
 
         Args:
-            scenario: a name from ``rtclab list``, the path of a TOML file, a scenario, or a list, from which one is
-                drawn for each episode; or a function that makes a scenario of a number.
-            vary: fields of the scenario with what is drawn in each episode: a range such as ``"0.3..4 Mbit/s"``, drawn
-                log-uniformly, whole numbers such as ``"1..3"``, a list of values, or a ``Draw``.
+            scenario: a name from ``rtclab list``, the path of a TOML file, a scenario, or a list, from which
+                one is drawn for each episode; or a function that makes a scenario of a number.
+            vary: fields of the scenario, with what is drawn in each episode: a range, drawn log-uniformly,
+                such as ``"0.3..4 Mbit/s"``, whole numbers such as ``"1..3"``, a list of values, or a ``Draw``.
             participant: whose sender is decided; None for the first that sends over one connection.
             observation: ``bwe2024``, ``alphartc4`` or ``full``; see docs/gym.md.
-            action: ``bps``, a rate in bit/s, or ``unit``, 0 to 1 for 10 kbit/s to 8 Mbit/s on a logarithmic scale.
-            reward: ``gym``, ``challenge21``, ``r3net``, ``onrl`` or ``aurora``, or a function; see docs/gym.md.
+            action: ``bps``, a rate in bit/s, or ``unit``, 0 to 1 for 10 kbit/s to 8 Mbit/s on a logarithmic
+                scale.
+            reward: ``gym``, ``challenge21``, ``r3net``, ``onrl`` or ``aurora``, or a function; see
+                docs/gym.md.
             record: ``seconds``, or ``packets`` for a :meth:`trace` with packets.
             render_mode: nothing is drawn; expected None.
 
@@ -58,6 +58,7 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
         """
         if render_mode is not None:
             raise BadInput(f"render_mode {render_mode!r}; expected None")
+        self.metadata = {"render_modes": []}
         self._episodes = Episodes(scenario, vary, participant)
         self._batch = Batch(
             1, observation=observation, action=action, reward=reward, record=record, threads=1
@@ -83,8 +84,8 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins another call.
 
-        ``options`` may have ``repeat``, the number of the repeat of the scenario, and ``scenario``, the index in the
-        list of scenarios. With the same numbers, the call is the same; what is left out is drawn.
+        ``options`` may have ``repeat``, the number of the repeat of the scenario, and ``scenario``, the index
+        in the list of scenarios. With the same numbers, the call is the same; what is left out is drawn.
 
         Raises:
             BadInput: there is no such option, scenario or repeat, or the call cannot be run.

@@ -20,7 +20,10 @@ Observations = NDArray[np.float32]
 
 
 class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
-    """Many calls at once, each as in :class:`rtclab.gym.CallEnv`. The number of threads does not change the results."""
+    """Many calls at once, each as in :class:`rtclab.gym.CallEnv`.
+
+    The number of threads does not change the results.
+    """
 
     def __init__(
         self,
@@ -40,14 +43,15 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
 
         Args:
             num_envs: number of calls.
-            scenario: as for :class:`rtclab.gym.CallEnv`, and so are ``vary`` to ``reward``. A function as ``reward``
-                gets and returns a value for each call.
+            scenario: as for :class:`rtclab.gym.CallEnv`, and so are ``vary`` to ``reward``. A function as
+                ``reward`` gets and returns a value for each call.
             vary: fields that are drawn.
             participant: whose sender is decided.
             observation: what is seen.
             action: what is decided.
             reward: what is rewarded.
-            autoreset_mode: when a call that is over begins anew: ``NEXT_STEP``, ``SAME_STEP`` or ``DISABLED``.
+            autoreset_mode: when a call that is over begins anew: ``NEXT_STEP``, ``SAME_STEP`` or
+                ``DISABLED``.
             threads: threads that step the calls; None for one on each core.
             render_mode: nothing is drawn; expected None.
 
@@ -90,14 +94,14 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
         """Begins other calls.
 
         Args:
-            seed: the seed of the first call, whose successors the other calls have, or a list of seeds. As if each
-                were reset in an environment of its own.
-            options: ``reset_mask``, which calls are begun; ``repeat`` and ``scenario`` as for a single call, one number
-                or one for each call.
+            seed: the seed of the first call, whose successors the other calls have, or a list of seeds. As if
+                each were reset in an environment of its own.
+            options: ``reset_mask``, which calls are begun; ``repeat`` and ``scenario`` as for a single call,
+                one number or one for each call.
 
         Raises:
-            BadInput: there is no such option, scenario or repeat, a seed or a mask has another shape, or a call cannot
-                be run.
+            BadInput: there is no such option, scenario or repeat, a seed or a mask has another shape, or a
+                call cannot be run.
         """
         options = dict(options or {})
         mask = self._mask(options.pop("reset_mask", None))
@@ -122,7 +126,7 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
         outcome = self._batch.outcome()
         truncated = over & ~before
         everybody: Flags = np.ones(self.num_envs, dtype=np.bool_)
-        info = {}
+        info: dict[str, Any] = {}
         if self._mode is AutoresetMode.SAME_STEP and truncated.any():
             final = np.full(self.num_envs, None, dtype=object)
             for index in np.flatnonzero(truncated):
@@ -161,13 +165,11 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
             seeds = list(seed)
             if len(seeds) != self.num_envs:
                 raise BadInput(f"seed: {len(seeds)} values; expected {self.num_envs}")
-        sources = self._sources or [None] * self.num_envs
-        self._sources = [
-            seeding.np_random(seeds[index])[0]
-            if source is None or (mask[index] and seeds[index] is not None)
-            else source
-            for index, source in enumerate(sources)
-        ]
+        for index, own in enumerate(seeds):
+            if index == len(self._sources):
+                self._sources.append(seeding.np_random(own)[0])
+            elif mask[index] and own is not None:
+                self._sources[index] = seeding.np_random(own)[0]
 
     def _mask(self, given: Any) -> Flags:
         if given is None:
@@ -175,7 +177,8 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
         mask = np.asarray(given)
         if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
             raise BadInput(
-                f"reset_mask of shape {mask.shape} and type {mask.dtype}; expected ({self.num_envs},) and bool"
+                f"reset_mask of shape {mask.shape} and type {mask.dtype}; "
+                f"expected ({self.num_envs},) and bool"
             )
         return mask
 
