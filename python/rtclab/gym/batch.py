@@ -56,18 +56,15 @@ class Batch:
         episodes: the episode of each call; None before it has begun.
     """
 
-    def __init__(
-        self, count: int, *, observation: str, action: str, reward: Reward, record: str, threads: int
-    ) -> None:
+    def __init__(self, count: int, *, observation: str, action: str, reward: Reward, threads: int) -> None:
         """Makes room for some calls.
 
         Raises:
-            BadInput: there is no such observation, action, reward or record, or ``count`` or ``threads`` is
+            BadInput: there is no such observation, action or reward, or ``count`` or ``threads`` is
                 below 1.
         """
         _known("observation", observation, tuple(OBSERVATIONS))
         _known("action", action, ACTIONS)
-        _known("record", record, ("seconds", "packets"))
         if not callable(reward):
             _known("reward", reward, REWARDS)
         for name, value in (("num_envs", count), ("threads", threads)):
@@ -75,7 +72,7 @@ class Batch:
                 raise BadInput(f"{name} is {value!r}; expected a whole number from 1 on")
         self.count = count
         self.episodes: list[Episode | None] = [None] * count
-        self._action, self._record = action, record
+        self._action = action
         self._reward = reward if callable(reward) else None
         named = None if callable(reward) else reward
         self._native = _native.Environments(count, observation, named, threads)
@@ -90,7 +87,7 @@ class Batch:
         Raises:
             BadInput: a call cannot be run, such as when nobody connects.
         """
-        made = [(index, one.native(self._record), one.flow) for index, one in episodes.items()]
+        made = [(index, one.native(), one.flow) for index, one in episodes.items()]
         try:
             self._native.begin(made)
         except ValueError as error:

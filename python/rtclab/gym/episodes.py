@@ -54,9 +54,9 @@ class Episode:
         """Seed of everything random in the call."""
         return self.scenario.seed_of(self.repeat)
 
-    def native(self, record: str) -> str:
+    def native(self) -> str:
         """The configuration for the native module, as JSON."""
-        config: dict[str, Any] = self.scenario.native(seed=self.seed) | {"record": record}
+        config: dict[str, Any] = self.scenario.native(seed=self.seed) | {"record": "seconds"}
         for one in config["participants"]:
             if one["name"] == self.participant:
                 one["congestion_control"] = {"name": _native.ENVIRONMENT_CONTROL, "options": {}}

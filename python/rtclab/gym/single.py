@@ -13,7 +13,7 @@ from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.gym.batch import Batch, Reward
 from rtclab.gym.episodes import Episode, Episodes, Vary, World
-from rtclab.trace import Trace
+from rtclab.trace_methods import Trace
 
 Observation = NDArray[np.float32]
 
@@ -34,7 +34,6 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
         observation: str = "bwe2024",
         action: str = "bps",
         reward: Reward = "gym",
-        record: str = "seconds",
         render_mode: None = None,
     ) -> None:
         """Prepares the environment.
@@ -43,14 +42,13 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
             scenario: a name from ``rtclab list``, the path of a TOML file, a scenario, or a list, from which
                 one is drawn for each episode; or a function that makes a scenario of a number.
             vary: fields of the scenario, with what is drawn in each episode: a range, drawn log-uniformly,
-                such as ``"0.3..4 Mbit/s"``, whole numbers such as ``"1..3"``, a list of values, or a ``Draw``.
+                such as ``"0.3..4 Mbit/s"``, whole numbers as ``"1..3"``, a list of values, or a ``Draw``.
             participant: whose sender is decided; None for the first that sends over one connection.
             observation: ``bwe2024``, ``alphartc4`` or ``full``; see docs/gym.md.
             action: ``bps``, a rate in bit/s, or ``unit``, 0 to 1 for 10 kbit/s to 8 Mbit/s on a logarithmic
                 scale.
             reward: ``gym``, ``challenge21``, ``r3net``, ``onrl`` or ``aurora``, or a function; see
                 docs/gym.md.
-            record: ``seconds``, or ``packets`` for a :meth:`trace` with packets.
             render_mode: nothing is drawn; expected None.
 
         Raises:
@@ -60,9 +58,7 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
             raise BadInput(f"render_mode {render_mode!r}; expected None")
         self.metadata = {"render_modes": []}
         self._episodes = Episodes(scenario, vary, participant)
-        self._batch = Batch(
-            1, observation=observation, action=action, reward=reward, record=record, threads=1
-        )
+        self._batch = Batch(1, observation=observation, action=action, reward=reward, threads=1)
         self.observation_space = self._batch.observation_space
         self.action_space = self._batch.action_space
         self._over = True
@@ -112,7 +108,7 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
         return observations[0], float(rewards[0]), False, self._over, self._info()
 
     def trace(self) -> Trace:
-        """The trace of the call, with all metrics of rtclab, when it is over.
+        """The trace of the call with the detail ``seconds``, for all metrics of rtclab, when it is over.
 
         Raises:
             BadInput: the call is not over.

@@ -72,7 +72,6 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
             observation=observation,
             action=action,
             reward=reward,
-            record="seconds",
             threads=cores() if threads is None else threads,
         )
         self.num_envs = num_envs
