@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "trace_methods",
         "estimate",
     },
+    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
     "gates": {
         "errors",
         "phrases",

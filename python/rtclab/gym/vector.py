@@ -183,9 +183,10 @@ class CallVectorEnv(VectorEnv[Observations, Observations, NDArray[Any]]):
 
     def _each(self, name: str, values: Any) -> list[Any]:
         try:
-            return list(np.broadcast_to(np.asarray(values), (self.num_envs,)))
+            each: list[Any] = np.broadcast_to(np.asarray(values), (self.num_envs,)).tolist()
         except ValueError:
             raise BadInput(f"option `{name}`: {values!r}; expected one number or {self.num_envs}") from None
+        return each
 
     def _info(self, mask: Flags, outcome: dict[str, Floats] | None = None) -> dict[str, Any]:
         """Scenario, repeat, and what became known in the step, of the calls of the mask; NaN if unknown."""
