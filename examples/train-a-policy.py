@@ -185,6 +185,21 @@ def table(rows: pl.DataFrame) -> pl.DataFrame:
     return by.with_columns(verdict=verdict)
 
 
+def as_text(rows: pl.DataFrame) -> str:
+    """A table as text, in the form of Markdown."""
+    with pl.Config(
+        tbl_formatting="MARKDOWN",
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_width_chars=200,
+        fmt_str_lengths=40,
+        float_precision=2,
+        tbl_hide_column_data_types=True,
+        tbl_hide_dataframe_shape=True,
+    ):
+        return str(rows)
+
+
 def main() -> None:
     """Trains, compares, prints both tables, and writes weights and rows to files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -200,15 +215,11 @@ def main() -> None:
     rows = compare(weights, options.repeats)
     options.out.mkdir(parents=True, exist_ok=True)
     np.save(options.out / "weights.npy", weights)
-    rows.write_csv(options.out / "calls.csv")
-    with pl.Config(
-        tbl_rows=-1, tbl_cols=-1, tbl_width_chars=140, fmt_str_lengths=40, float_precision=2,
-        tbl_hide_column_data_types=True, tbl_hide_dataframe_shape=True,
-    ):  # fmt: skip
-        print("score of R3Net; `low` and `high`: interval of the policy's score less goog-cc's")
-        print(table(rows))
-        means = [pl.col(name).mean().alias(f"{name} [{unit}]") for name, unit in METRICS.items()]
-        print(rows.group_by("networks", "control", maintain_order=True).agg(*means))
+    rows.write_csv(options.out / "calls.csv", float_precision=4)
+    print("score of R3Net; `low` and `high`: 95 % interval of the policy's score less goog-cc's")
+    print(as_text(table(rows)))
+    means = [pl.col(name).mean().alias(f"{name} [{unit}]") for name, unit in METRICS.items()]
+    print(as_text(rows.group_by("networks", "control", maintain_order=True).agg(*means)))
 
 
 if __name__ == "__main__":

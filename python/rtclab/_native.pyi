@@ -330,8 +330,8 @@ _Stepped = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], ND
 class Environments:
     """Many calls, in each of which one sender's rate is decided every 60 ms, stepped on several threads.
 
-    A step returns observations and rewards of all calls, which of them are over, and outcomes. The number of threads
-    does not change them. Without a ``reward`` the rewards are 0.
+    A step returns observations and rewards of all calls, which of them are over, and outcomes. The number of
+    threads does not change them. Without a ``reward`` the rewards are 0.
 
     Raises:
         ValueError: there is no such observation or reward.
@@ -339,14 +339,18 @@ class Environments:
 
     def __init__(self, count: int, observed: str, reward: str | None, threads: int) -> None: ...
     def begin(self, calls: list[tuple[int, str, str]]) -> None:
-        """Begins some calls anew, without the GIL: index, configuration as for ``simulate``, and the sender's flow.
+        """Begins some calls anew, without the GIL.
+
+        Each has its index, its configuration as for ``simulate``, and the flow of its sender.
 
         Raises:
             ValueError: a configuration cannot be run, or the sender sends no media.
         """
 
     def step(self, rates: NDArray[np.float64], active: NDArray[np.bool_]) -> _Stepped:
-        """Decides on the rates in bit/s of the active calls and runs them to their next decisions, without the GIL.
+        """Decides on the rates in bit/s of the active calls, and runs these to their next decisions.
+
+        It runs without the GIL.
 
         Raises:
             ValueError: a run fails, or a call has not begun or is over.

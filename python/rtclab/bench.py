@@ -112,12 +112,13 @@ FIGURES = [
     Figure("peak memory of a 300 s call, record = packets", "MB", "long-memory", "lower"),
 ]
 OWN = [
+    Figure("environment of 64 calls, bwe2024", "steps/s", "environment"),
     Figure("mesh of 32 on two threads / on one", "speed / speed", "mesh-threads"),
     Figure("sweep of five fields on all cores", "simulated min/s", "sweep"),
     Figure("task of a sweep: all / simulating", "CPU time / CPU time", "sweep-task", "lower"),
     Figure("task of a sweep: measuring a simulated minute", "ms of CPU time", "sweep-measuring", "lower"),
 ]
-"""Measured of this tree alone, as older commits have no threads and no sweeps."""
+"""Measured of this tree alone, as older commits have no threads, sweeps and environments."""
 
 
 def main() -> None:
@@ -311,6 +312,21 @@ def _sweep_task() -> tuple[float, float, int]:
     return whole, simulating, len(configs)
 
 
+def _environment_steps() -> float:
+    """Steps of calls per second of wall clock, on all cores."""
+    import numpy as np
+
+    from rtclab.gym import CallVectorEnv
+
+    calls = CallVectorEnv(64)
+    calls.reset(seed=1)
+    actions = np.full((calls.num_envs, 1), 800e3)
+    begin, steps = time.perf_counter(), 900
+    for _ in range(steps):
+        calls.step(actions)
+    return calls.num_envs * steps / (time.perf_counter() - begin)
+
+
 def _sweep_overhead() -> float:
     whole, simulating, _ = _sweep_task()
     return whole / simulating
@@ -334,11 +350,12 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sfu-50-memory": lambda: _peak_mb(_many(50, _SFU, 60)),
     "mesh-threads": _threads_gain,
     "long-memory": lambda: _peak_mb(_first_call("duration=300 s")),
+    "environment": _environment_steps,
     "sweep": _sweep_rate,
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,
 }
-"""How each figure is measured. Except for sweeps, they may only use functions that older commits have too."""
+"""How each figure is measured. Except for those of :data:`OWN`, they may only use functions that older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

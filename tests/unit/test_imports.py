@@ -53,7 +53,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "report",
     },
-    "bench": {"errors", "scenario", "trace", "backend", "metrics", "experiment", "report", "_native"},
+    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
+    "bench": {"errors", "scenario", "trace", "backend", "metrics", "experiment", "report", "gym", "_native"},
     "lab": {
         "errors",
         "scenario",
@@ -68,7 +69,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "trace_methods",
         "estimate",
     },
-    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
     "gates": {
         "errors",
         "phrases",
