@@ -407,7 +407,12 @@ def test_a_function_can_make_the_scenarios() -> None:
 def test_the_first_that_sends_is_decided_unless_another_is_named() -> None:
     assert Episodes("first-call").episode(0).flow == "alice->bob"
     assert Episodes("first-call", participant="bob").episode(0).flow == "bob->alice"
-    assert Episodes("examples/sfu").episode(0).flow.startswith("alice->")
+    # Over a server, the sender's connection and those over which it only receives are apart.
+    env = CallEnv("examples/sfu", observation="full")
+    assert env.reset(seed=1)[1]["target_bps"] > 0
+    rates = [env.step([400e3])[4]["receiving_rate_bps"] for _ in range(60)]
+    assert env.episode.flow == "alice->" + next(iter(env.episode.scenario.servers))
+    assert 200e3 < np.mean(rates[30:]) < 500e3
 
 
 # --- Bad input ---
@@ -524,6 +529,17 @@ def test_a_call_in_which_nobody_connects_is_named() -> None:
     said = "scenario first-call, repeat 3, call 0: flow `alice->bob` has sent no media until the end at 0.1"
     with pytest.raises(BadInput, match=re.escape(said)):
         CallEnv(call(duration="100 ms")).reset(options={"repeat": 3})
+
+
+def test_a_sender_to_whom_no_packets_are_reported_is_named() -> None:
+    old = {"participants.alice.congestion_control": {"name": "rrtcc-2013", "stack": "chrome-27"}}
+    said = (
+        "the stack `chrome-27` of `alice` has no packets reported; expected one with transport-wide feedback"
+    )
+    with pytest.raises(BadInput, match=said):
+        CallEnv(rtclab.Scenario.load("first-call", SHORT_CALL | old)).reset()
+    # What the other one has does not matter.
+    CallEnv(rtclab.Scenario.load("first-call", SHORT_CALL | old), participant="bob").reset()
 
 
 def test_without_gymnasium_the_extra_is_named() -> None:
