@@ -239,6 +239,10 @@ def test_a_reward_of_ones_own_gets_and_returns_a_value_for_each_call() -> None:
     for _ in range(30):
         _, rewards, _, _, info = calls.step(np.full((3, 1), 300e3))
     np.testing.assert_array_equal(rewards, info["receiving_rate_bps"] / 1e6)
+    unknown = CallVectorEnv(3, call(), reward=lambda outcome: outcome["delay_ms"])
+    unknown.reset(seed=1)
+    with pytest.raises(BadInput, match="returned nan for call 0; expected a finite number"):
+        unknown.step(np.full((3, 1), 300e3))
     bad = CallVectorEnv(3, call(), reward=lambda outcome: 1.0)
     bad.reset(seed=1)
     with pytest.raises(BadInput, match=r"returned shape \(\); expected \(3,\)"):
@@ -338,6 +342,16 @@ def test_without_autoreset_the_calls_of_the_mask_begin_anew() -> None:
     assert info["_repeat"].tolist() == over.tolist()
     *_, again, _ = calls.step(action)
     assert not (again & over).any()
+
+
+def test_calls_outside_of_the_first_mask_begin_with_the_first_step() -> None:
+    calls = CallVectorEnv(2, call())
+    seen, info = calls.reset(seed=1, options={"reset_mask": np.array([True, False])})
+    assert info["repeat"].tolist()[1] == -1
+    assert not seen[1].any()
+    _, _, _, truncated, info = calls.step(np.full((2, 1), 300e3))
+    assert info["repeat"].min() >= 0
+    assert not truncated.any()
 
 
 # --- Which call ---

@@ -86,11 +86,6 @@ impl Environment {
         self.waiting.is_none()
     }
 
-    /// Up to when the call has run.
-    pub fn now(&self) -> Time {
-        self.simulation.now()
-    }
-
     /// What has become known in the last step.
     pub fn outcome(&self) -> &Outcome {
         self.view.outcome()

@@ -109,7 +109,8 @@ class Batch:
         Returns observations (float32, a row for each call), rewards, and which calls are over.
 
         Raises:
-            BadInput: the actions have another shape, an active one is no rate, or an active call is over.
+            BadInput: the actions have another shape, an active one is no rate, an active call is over, or a
+                reward is no finite number.
         """
         rates = self._rates(actions, active)
         try:
@@ -117,7 +118,7 @@ class Batch:
         except ValueError as error:
             raise BadInput(str(error)) from None
         if self._reward is not None:
-            rewards = self._own_rewards(self._reward)
+            rewards = self._own_rewards(self._reward, active)
         return observations, np.where(active, rewards, 0.0), over
 
     def outcome(self) -> dict[str, Floats]:
@@ -151,10 +152,17 @@ class Batch:
             return MIN_RATE_BPS * (MAX_RATE_BPS / MIN_RATE_BPS) ** values
         return values
 
-    def _own_rewards(self, reward: Callable[[Mapping[str, Floats]], Any]) -> Floats:
+    def _own_rewards(self, reward: Callable[[Mapping[str, Floats]], Any], active: Flags) -> Floats:
         rewards = np.asarray(reward(self.outcome()), dtype=np.float64)
         if rewards.shape != (self.count,):
             raise BadInput(f"reward: the function returned shape {rewards.shape}; expected {(self.count,)}")
+        wrong = np.flatnonzero(active & ~np.isfinite(rewards))
+        if wrong.size:
+            raise BadInput(
+                f"reward: the function returned {rewards[wrong[0]]:g} for call {wrong[0]}; "
+                "expected a finite number",
+                hint="delays and loss are NaN until the first report; np.nan_to_num makes them 0",
+            )
         return rewards
 
 
