@@ -355,7 +355,7 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,
 }
-"""How each figure is measured. Those of :data:`FIGURES` may only use functions that older commits have too."""
+"""How each figure is measured. Those of :data:`FIGURES` only use functions that older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

@@ -108,7 +108,9 @@ class CallEnv(gymnasium.Env[Observation, Observation]):
         return observations[0], float(rewards[0]), False, self._over, self._info()
 
     def trace(self) -> Trace:
-        """The trace of the call with the detail ``seconds``, for all metrics of rtclab, when it is over.
+        """The trace of the call when it is over, with the detail ``seconds``, for all metrics of rtclab.
+
+        The manifest has the scenario, whose control of the sender was not used.
 
         Raises:
             BadInput: the call is not over.
