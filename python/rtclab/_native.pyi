@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 CONGESTION_CONTROLS: list[str]
 """Valid values of ``congestion_control.name`` in the simulator."""
 
@@ -435,3 +438,67 @@ class Decision:
         ecn: str = "not_ect",
         probes: list[Probe] = ...,
     ) -> None: ...
+
+ENVIRONMENT_CONTROL: str
+"""Name of the congestion control of the senders that ``Environments`` decides for."""
+
+ENVIRONMENT_OUTCOME: list[str]
+"""The columns of the outcomes of ``Environments``."""
+
+ENVIRONMENT_FULL: list[str]
+"""The columns of the observation ``full``."""
+
+_Stepped = tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]
+
+class Environments:
+    """Many calls, in each of which one sender's rate is decided every 60 ms, stepped on several threads.
+
+    A step returns observations and rewards of all calls, which of them are over, and outcomes. The number of
+    threads does not change them. Without a ``reward`` the rewards are 0.
+
+    Raises:
+        ValueError: there is no such observation or reward.
+    """
+
+    def __init__(self, count: int, observed: str, reward: str | None, threads: int) -> None: ...
+    def begin(self, calls: list[tuple[int, str, str]]) -> None:
+        """Begins some calls anew, without the GIL.
+
+        Each has its index, its configuration as for ``simulate``, and the flow of its sender.
+
+        Raises:
+            ValueError: a configuration cannot be run, or the sender sends no media.
+        """
+
+    def step(self, rates: NDArray[np.float64], active: NDArray[np.bool_]) -> _Stepped:
+        """Decides on the rates in bit/s of the active calls, and runs these to their next decisions.
+
+        It runs without the GIL.
+
+        Raises:
+            ValueError: a run fails, or a call has not begun or is over.
+        """
+
+    def look(self) -> _Stepped:
+        """What the last step returned."""
+
+    def tables(self, call: int) -> dict[str, dict[str, Any]]:
+        """The tables of a call so far, as ``simulate`` returns them.
+
+        Raises:
+            ValueError: it has not begun.
+        """
+
+class ArrivalFeatures:
+    """The features of arriving packets that learned congestion controls see."""
+
+    def __init__(self) -> None: ...
+    def push(self, sent_ns: int, received_ns: int, size: int, kind: str, lost_before: int) -> None:
+        """Adds a packet; ``lost_before`` packets were missing in front of it.
+
+        Raises:
+            ValueError: there is no such kind.
+        """
+
+    def bwe2024(self, now_ns: int) -> NDArray[np.float32]:
+        """The 150 features of the bandwidth estimation challenge of 2024."""

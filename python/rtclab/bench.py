@@ -112,6 +112,7 @@ FIGURES = [
     Figure("peak memory of a 300 s call, record = packets", "MB", "long-memory", "lower"),
 ]
 OWN = [
+    Figure("environment of 64 calls, bwe2024", "steps/s", "environment"),
     Figure("mesh of 32 on two threads / on one", "speed / speed", "mesh-threads"),
     Figure("sweep of five fields on all cores", "simulated min/s", "sweep"),
     Figure("task of a sweep: all / simulating", "CPU time / CPU time", "sweep-task", "lower"),
@@ -120,7 +121,7 @@ OWN = [
     Figure("control in Python / the same in Rust, packets", "speed / speed", "python-control-packets"),
     Figure("control in Python / the same in Rust, on_sent", "speed / speed", "python-control-sent"),
 ]
-"""Measured of this tree alone, as older commits have no threads and no sweeps."""
+"""Measured of this tree alone, as older commits have no threads, sweeps and environments."""
 
 
 def main() -> None:
@@ -314,6 +315,21 @@ def _sweep_task() -> tuple[float, float, int]:
     return whole, simulating, len(configs)
 
 
+def _environment_steps() -> float:
+    """Steps of calls per second of wall clock, on all cores."""
+    import numpy as np
+
+    from rtclab.gym import CallVectorEnv
+
+    calls = CallVectorEnv(64)
+    calls.reset(seed=1)
+    actions = np.full((calls.num_envs, 1), 800e3)
+    begin, steps = time.perf_counter(), 900
+    for _ in range(steps):
+        calls.step(actions)
+    return calls.num_envs * steps / (time.perf_counter() - begin)
+
+
 def _sweep_overhead() -> float:
     whole, simulating, _ = _sweep_task()
     return whole / simulating
@@ -375,11 +391,12 @@ WORKERS: dict[str, Callable[[], float]] = {
     "python-control": _python_control,
     "python-control-packets": lambda: _python_control(_PACKETS),
     "python-control-sent": lambda: _python_control(_SCALARS, _ON_SENT),
+    "environment": _environment_steps,
     "sweep": _sweep_rate,
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,
 }
-"""How each figure is measured. Except for sweeps, they may only use functions that older commits have too."""
+"""How each figure is measured. Those of :data:`FIGURES` only use functions that older commits have too."""
 
 
 def _emulator() -> list[tuple[str, str, str]]:

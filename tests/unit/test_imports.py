@@ -84,8 +84,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
         "experiment",
         "report",
+        "gym",
         "_native",
     },
+    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
     "lab": {
         "errors",
         "scenario",

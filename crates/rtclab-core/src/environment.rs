@@ -10,7 +10,7 @@ mod view;
 use crate::catalogue::{Algorithm, Catalogue};
 use crate::cc::{Decision, External};
 use crate::sim::{SimConfig, SimError, SimResult, Simulation};
-use crate::stack::StackProfile;
+use crate::stack::{FeedbackKind, StackProfile};
 use crate::units::{Bitrate, Time};
 use std::sync::LazyLock;
 use view::View;
@@ -51,8 +51,10 @@ impl Environment {
     /// Prepares a call and runs it until the sender of a flow, whose control is [`CONTROL`], asks for its first decision.
     ///
     /// # Errors
-    /// The configuration is invalid, or the sender never asks, such as when nobody connects.
+    /// The configuration is invalid, packets are not reported to the sender, or it never asks, such as when nobody
+    /// connects.
     pub fn new(config: &SimConfig, flow: &str) -> Result<Self, SimError> {
+        check_reports(config)?;
         let simulation = Simulation::new(config, &CATALOGUE)?;
         let view = View::default();
         let mut new = Environment { simulation, flow: flow.to_owned(), waiting: None, view };
@@ -82,11 +84,6 @@ impl Environment {
     /// Whether the sender has no more decisions to wait for.
     pub fn is_over(&self) -> bool {
         self.waiting.is_none()
-    }
-
-    /// Up to when the call has run.
-    pub fn now(&self) -> Time {
-        self.simulation.now()
     }
 
     /// What has become known in the last step.
@@ -126,6 +123,21 @@ impl Environment {
         }
         Ok(())
     }
+}
+
+/// Whether the stacks of the senders with [`CONTROL`] have every packet reported to them.
+fn check_reports(config: &SimConfig) -> Result<(), SimError> {
+    let own = config.participants.iter().filter(|one| one.congestion_control.name == CONTROL);
+    for (name, stack) in own.filter_map(|one| Some((&one.name, one.stack.as_ref()?))) {
+        let feedback = CATALOGUE.stack(stack).map(|stack| stack.feedback);
+        if let Some(FeedbackKind::Remb { .. }) = feedback {
+            return Err(SimError::Unknown(format!(
+                "the stack `{stack}` of `{name}` has no packets reported; expected one with transport-wide feedback \
+                 or RFC 8888, such as `chrome-156`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

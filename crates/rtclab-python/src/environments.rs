@@ -136,8 +136,8 @@ impl Calls {
             Some(call) if active[index] => {
                 call.step(Bitrate(rates[index] as u64)).map_err(|error| of_call(index, error))
             }
-            Some(_) => Ok(()),
-            None => Err(of_call(index, "it has not begun")),
+            None if active[index] => Err(of_call(index, "it has not begun")),
+            _ => Ok(()),
         };
         let stepped: Vec<Result<(), String>> = match &self.pool {
             Some(pool) => {

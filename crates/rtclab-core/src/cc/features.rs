@@ -236,12 +236,6 @@ fn share_of_rate(bps: f64) -> f64 {
     libm::log(bps.clamp(least, most) / least) / libm::log(most / least)
 }
 
-/// The rate of an action from 0 to 1 on AlphaRTC's logarithmic scale.
-pub fn rate_of_share(share: f64) -> Bitrate {
-    let (least, most) = (ALPHARTC_RATES.0.0 as f64, ALPHARTC_RATES.1.0 as f64);
-    Bitrate((least * libm::pow(most / least, share)).round() as u64)
-}
-
 fn ms(ns: i128) -> f64 {
     ns as f64 / 1e6
 }

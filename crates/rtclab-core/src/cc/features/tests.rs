@@ -77,11 +77,9 @@ fn clocks_may_differ_by_any_constant() {
 }
 
 #[test]
-fn the_logarithmic_scale_of_rates_has_the_published_ends_and_its_inverse() {
+fn the_logarithmic_scale_of_rates_has_the_published_ends() {
     assert_eq!(alphartc4(10_000.0, 0.0, 0.0, Bitrate::from_mbps(8)), [0.0, 0.0, 0.0, 1.0]);
     assert_eq!(alphartc4(0.0, 2_500.0, 0.5, Bitrate(0)), [0.0, 1.0, 0.5, 0.0]);
-    assert_eq!((rate_of_share(0.0), rate_of_share(1.0)), ALPHARTC_RATES);
-    for bps in [10_000, 123_456, 1_000_000, 7_999_999] {
-        assert_eq!(rate_of_share(share_of_rate(bps as f64)), Bitrate(bps));
-    }
+    let middle = alphartc4(282_842.7, 0.0, 0.0, Bitrate(0))[0]; // the geometric mean
+    assert!((middle - 0.5).abs() < 1e-6, "{middle}");
 }
