@@ -181,7 +181,7 @@ def heat_tables(values: Values) -> list[HeatTable]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class MedianAndWorst:
     """The median over all cases and repeats, and the worst repeat with its case."""
 
     median: float
@@ -192,9 +192,9 @@ class Spread:
 SPREADS = ("convergence_time", "recovery_time", "over_budget", "frozen", "freezes")
 
 
-def spreads(values: Values) -> list[tuple[Compared, Sequence[Spread | None]]]:
+def spreads(values: Values) -> list[tuple[Compared, Sequence[MedianAndWorst | None]]]:
     """Median and worst repeat of what hurts, by control."""
-    found: list[tuple[Compared, Sequence[Spread | None]]] = []
+    found: list[tuple[Compared, Sequence[MedianAndWorst | None]]] = []
     for name in SPREADS:
         known, cases = values.of(name)
         if cases:
@@ -202,11 +202,11 @@ def spreads(values: Values) -> list[tuple[Compared, Sequence[Spread | None]]]:
     return found
 
 
-def _spread(own: Array, cases: Sequence[Case]) -> Spread | None:
+def _spread(own: Array, cases: Sequence[Case]) -> MedianAndWorst | None:
     if np.isnan(own).all():
         return None
     worst = np.unravel_index(int(np.nanargmax(own)), own.shape)
-    return Spread(float(np.nanmedian(own)), float(own[worst]), cases[int(worst[0])].name)
+    return MedianAndWorst(float(np.nanmedian(own)), float(own[worst]), cases[int(worst[0])].name)
 
 
 def alike_but_for_the_queue(cases: Sequence[Case]) -> list[Case]:
