@@ -18,7 +18,7 @@ import rtclab
 from rtclab._native import CONGESTION_CONTROLS
 from rtclab.arenas import Arena, Case, load_suite, running
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
-from rtclab.arenas.findings import USES, YARDSTICK, alike_but_for_the_queue, fairness, picks
+from rtclab.arenas.findings import FEWEST_CASES, USES, YARDSTICK, alike_but_for_the_queue, fairness, picks
 from rtclab.arenas.measure import measure, recovery_time, seconds_over_budget
 from rtclab.arenas.suite import NAMES, PAIR, TCP, pair
 from rtclab.arenas.weights import read_weights
@@ -67,7 +67,7 @@ def test_all_shipped_suites_have_cases_with_something_under_test() -> None:
     assert sizes["rfc8867"] == 12
     assert sizes["rfc8869"] == 13
     assert sizes["random"] == 20
-    assert sizes["access"] >= 24
+    assert sizes["access"] == 30
     for name in NAMES:
         for case in load_suite(name).cases:
             assert case.tested, f"{name}: {case.name}"
@@ -76,7 +76,7 @@ def test_all_shipped_suites_have_cases_with_something_under_test() -> None:
         assert case.scenario.source, case.name
         assert case.scenario.duration.s <= 60
     counted = [use for case in load_suite("access").cases for use in case.uses]
-    assert all(counted.count(use.name) >= 4 for use in USES)
+    assert all(counted.count(use.name) >= FEWEST_CASES for use in USES)
 
 
 def test_what_follows_from_a_scenario() -> None:

@@ -17,8 +17,8 @@ from rtclab.arenas.values import ALL, COMPARED, RANKED, Compared, Values
 from rtclab.metrics.series import Array
 from rtclab.report import number
 
-FEWEST_CASES = 3
-"""With fewer cases, drawing cases says nothing about others, so nobody is picked."""
+FEWEST_CASES = 5
+"""With fewer cases nobody is picked: intervals would be too narrow, as values without any difference show."""
 EVEN = (1 / 3, 3.0)
 """Ratios of the rates of two flows that RFC 8868, section 3, accepts."""
 
@@ -75,7 +75,7 @@ class Pick:
         cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
         first = controls[found.control]
         if found.second is None:
-            return f"Only {first} is known in all {cases}: {_figure(found.value, value)}."
+            return f"Only {first} takes part: {_figure(found.value, value)} over {cases}."
         unit = "percentage points" if value.unit == "%" else value.unit
         ends = f"95 % interval {number(found.low, found.margin)} to {number(found.high, found.margin)}"
         told = (
