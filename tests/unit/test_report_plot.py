@@ -17,7 +17,7 @@ from synthetic_run import call_tables, frame, second, write_run
 import rtclab
 from rtclab.errors import BadInput
 from rtclab.report import RUN_PLOTS, Plot, chart, comparison_plot, picture, run_plot, run_plots
-from rtclab.report.drawing import Axes, Axis, Line, Look
+from rtclab.report.drawing import Axes, Axis, Dots, Line, Look
 from rtclab.report.picture_sizes import LEGEND_EDGE_IN, WIDE
 from rtclab.report.plot_kinds import Bars, bars
 from rtclab.report.static_svg import static_svgs
@@ -191,3 +191,19 @@ def test_bars_of_a_group_are_side_by_side_around_its_centre() -> None:
     assert second.x.tolist() == pytest.approx([0.19, 1.19])
     assert plot.y.end == pytest.approx(21)
     assert static_svgs(plot)[0].count("V") == 2 * 2 * 2 + 2  # two vertical sides of each bar, two error bars
+
+
+def test_a_logarithmic_axis_has_ticks_at_1_and_3_of_each_decade_at_the_logarithms_of_their_names() -> None:
+    axis = Axis.logarithmic("Delay (ms)", 0.5, 40)
+    assert axis.names == ["1", "3", "10", "30"]
+    assert axis.places == pytest.approx([0, 0.4771, 1, 1.4771], abs=1e-4)
+    assert (axis.begin, axis.end) == pytest.approx((-0.3510, 1.6521), abs=1e-4)
+
+
+def test_marks_have_their_size_on_pages_and_in_static_svgs() -> None:
+    one, look = np.array([1.0]), Look.numbered(0, "a")
+    dots = [Dots(look, one, one, one, one), Dots(look, one, one, one, one, size=1.5)]
+    plot = Plot("p", "P", "", Axis("x", 0, 2), Axis("y", 0, 2), [Axes("", dots)])
+    (found,) = json.loads(chart.data([plot], tied=False))
+    assert [mark["size"] for mark in found["axes"][0]["marks"]] == [1, 1.5]
+    assert static_svgs(plot)[0].count("scale(1.5)") == 1

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab._native import CONGESTION_CONTROLS
 from rtclab.arenas import ArenaSuite, arena, load_suite
-from rtclab.arenas.controls import HISTORICAL
+from rtclab.arenas.controls import HISTORICAL, default_controls
 from rtclab.arenas.findings import (
     EVEN,
     YARDSTICK,
@@ -31,6 +30,8 @@ from rtclab.trace import write_text
 from rtclab_papers.validate import notes_of
 
 SUITES = ("rfc8867", "access")
+CONTROLS = (*default_controls(), *HISTORICAL)
+"""All built-in controls, those of today first."""
 REPEATS = 5
 COLUMNS = (*COMPARED, "freezes")
 """The values that are kept."""
@@ -48,8 +49,8 @@ def run(file: Path, folder: Path, say: Callable[[str], None]) -> None:
     """
     tables = []
     for suite in SUITES:
-        say(f"{suite}: {len(CONGESTION_CONTROLS)} controls, {REPEATS} repeats")
-        found = arena(CONGESTION_CONTROLS, suite=suite, repeats=REPEATS, into=folder / suite)
+        say(f"{suite}: {len(CONTROLS)} controls, {REPEATS} repeats")
+        found = arena(CONTROLS, suite=suite, repeats=REPEATS, into=folder / suite)
         tables.append(found.values.rows.select(pl.lit(suite).alias("suite"), *KEYS, *COLUMNS))
         pairs = found.pairs
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -71,14 +71,14 @@ class Case:
 
     @cached_property
     def _media(self) -> list[Flow]:
-        """The flows of media whose sender has no control of its own."""
+        """The flows of media whose sender has no control of its own, or that were given."""
         people = self.scenario.participants
         return [
             flow
             for flow in self.scenario.flows()
             if flow.sender in people
-            and people[flow.sender].congestion_control is None
             and self.most_bps(flow.sender)
+            and (people[flow.sender].congestion_control is None or flow.name in (self.given_flows or ()))
         ]
 
     @cached_property

@@ -17,8 +17,8 @@ from rtclab.arenas.values import ALL, COMPARED, RANKED, Compared, Values
 from rtclab.metrics.series import Array
 from rtclab.report import number
 
-FEWEST_CASES = 3
-"""With fewer cases, drawing cases says nothing about others, so nobody is picked."""
+FEWEST_CASES = 5
+"""With fewer cases nobody is picked: intervals would be too narrow, as values without any difference show."""
 EVEN = (1 / 3, 3.0)
 """Ratios of the rates of two flows that RFC 8868, section 3, accepts."""
 
@@ -75,7 +75,7 @@ class Pick:
         cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
         first = controls[found.control]
         if found.second is None:
-            return f"Only {first} is known in all {cases}: {_figure(found.value, value)}."
+            return f"Only {first} takes part: {_figure(found.value, value)} over {cases}."
         unit = "percentage points" if value.unit == "%" else value.unit
         ends = f"95 % interval {number(found.low, found.margin)} to {number(found.high, found.margin)}"
         told = (
@@ -181,7 +181,7 @@ def heat_tables(values: Values) -> list[HeatTable]:
 
 
 @dataclass(frozen=True)
-class Spread:
+class MedianAndWorst:
     """The median over all cases and repeats, and the worst repeat with its case."""
 
     median: float
@@ -192,9 +192,9 @@ class Spread:
 SPREADS = ("convergence_time", "recovery_time", "over_budget", "frozen", "freezes")
 
 
-def spreads(values: Values) -> list[tuple[Compared, Sequence[Spread | None]]]:
+def spreads(values: Values) -> list[tuple[Compared, Sequence[MedianAndWorst | None]]]:
     """Median and worst repeat of what hurts, by control."""
-    found: list[tuple[Compared, Sequence[Spread | None]]] = []
+    found: list[tuple[Compared, Sequence[MedianAndWorst | None]]] = []
     for name in SPREADS:
         known, cases = values.of(name)
         if cases:
@@ -202,11 +202,11 @@ def spreads(values: Values) -> list[tuple[Compared, Sequence[Spread | None]]]:
     return found
 
 
-def _spread(own: Array, cases: Sequence[Case]) -> Spread | None:
+def _spread(own: Array, cases: Sequence[Case]) -> MedianAndWorst | None:
     if np.isnan(own).all():
         return None
     worst = np.unravel_index(int(np.nanargmax(own)), own.shape)
-    return Spread(float(np.nanmedian(own)), float(own[worst]), cases[int(worst[0])].name)
+    return MedianAndWorst(float(np.nanmedian(own)), float(own[worst]), cases[int(worst[0])].name)
 
 
 def alike_but_for_the_queue(cases: Sequence[Case]) -> list[Case]:

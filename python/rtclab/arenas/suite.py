@@ -183,10 +183,12 @@ def _case(origin: str, directory: Path, suite: _ArenaFile, name: str, entry: _Ca
     except RtclabError as error:
         raise BadInput(f"{origin}: {field}: {error.message}", hint=error.hint) from None
     case = Case(name, scenario, "" if entry.set or suite.duration else str(where), entry.uses, entry.flows)
-    known = [flow.name for flow in scenario.flows()]
+    people = scenario.participants
+    sent = [flow for flow in scenario.flows() if flow.sender in people and case.most_bps(flow.sender)]
+    known = [flow.name for flow in sent]
     for flow in entry.flows or ():
         if flow not in known:
-            message = f"no flow `{flow}`; expected {', '.join(known) or 'a scenario with calls'}"
+            message = f"no flow of media `{flow}`; expected {', '.join(known) or 'a scenario with media'}"
             raise ScenarioError(origin, [Problem(f"{field}.flows", message, closest(flow, known))])
     if not case.tested:
         message = (
