@@ -75,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "report",
     },
+    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
     "bench": {
         "errors",
         "scenario",
@@ -87,7 +88,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "gym",
         "_native",
     },
-    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
     "lab": {
         "errors",
         "scenario",
