@@ -75,6 +75,7 @@ def test_newcombes_interval_contains_the_difference_and_stays_within_what_is_pos
     assert (there.ci95_low, there.p) == pytest.approx((-back.ci95_high, back.p))
 
 
+@settings(deadline=None)
 @given(SHARES, SHARES)
 def test_the_exact_test_of_shares_agrees_with_scipy(a: tuple[int, int], b: tuple[int, int]) -> None:
     table = [[failed, trials - failed] for failed, trials in (a, b)]
