@@ -64,7 +64,7 @@ def test_sentences_have_the_figures_of_the_values(found: dict[str, Values]) -> N
             assert first == max(candidates, key=lambda name: candidates[name])
             margin = candidates[first] - candidates[second]
             sentence = rf"{first} with ([\d.]+) % is ([\d.]+) percentage points better than {second} "
-            told = re.search(sentence, text)
+            told = re.search(rf"\| {pick.use.when} \|.*?{sentence}", text)
             assert told is not None
             assert [float(told[1]), float(told[2])] == pytest.approx([means[first], margin], rel=2e-3)
             certain = len(pick.cases) >= FEWEST_CASES and pick.winner.low > 0

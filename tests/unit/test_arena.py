@@ -16,7 +16,7 @@ from command_line import Rtclab
 
 import rtclab
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas import Arena, Case, load_suite, running
+from rtclab.arenas import Arena, Case, load_suite, running, write_page
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
 from rtclab.arenas.findings import FEWEST_CASES, USES, YARDSTICK, alike_but_for_the_queue, fairness, picks
 from rtclab.arenas.measure import measure, recovery_time, seconds_over_budget
@@ -363,7 +363,7 @@ def test_weights_are_asked_for_and_shown(ran: Arena, tmp_path: Path) -> None:
     weighted = Arena(
         tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("utilisation=1"), False
     )
-    assert "Asked for with these weights: Utilisation 1." in weighted.report().read_text()
+    assert "Asked for with these weights: Utilisation 1." in write_page(weighted).read_text()
 
 
 @pytest.mark.parametrize(
