@@ -231,6 +231,17 @@ def nada_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sim_batch, "_simulated", failing)
 
 
+def test_a_command_with_fewer_repeats_has_the_page_of_these(ran: Arena, tmp_path: Path) -> None:
+    options = {"suite": ran.suite, "jobs": 1, "progress": False}
+    first = rtclab.arena(["goog-cc"], repeats=1, into=tmp_path / "few", **options)
+    page = first.page.read_bytes()
+    rtclab.arena(["goog-cc"], repeats=2, into=tmp_path / "few", **options)
+    assert first.page.read_bytes() != page
+    again = rtclab.arena(["goog-cc"], repeats=1, into=tmp_path / "few", **options)
+    assert again.page.read_bytes() == page
+    assert again.values.rows["repeat"].to_list() == [0, 0, 0]
+
+
 @pytest.mark.usefixtures("nada_fails")
 def test_a_control_that_fails_is_shown_with_its_reason_and_the_others_stay(tmp_path: Path) -> None:
     found = rtclab.arena(

@@ -18,6 +18,8 @@ from rtclab.experiment import Results
 from rtclab.replays.settings import Choice
 
 SIM, LIVE = "sim", "live"
+Numbers = dict[tuple[str, str], float]
+"""The numbers of a repeat by metric and flow."""
 PAIRS = pl.Schema(
     {
         "first": pl.String(),
@@ -66,7 +68,7 @@ class Arena:
 
     def values_of(self, backend: str) -> Values:
         """The values of a backend, in the order of cases, controls and repeats."""
-        found = _by_repeat(self.results[backend])
+        found = self._by_repeat(backend)
         rows = []
         for case in self.suite.cases:
             for control in self.controls:
@@ -82,7 +84,7 @@ class Arena:
         Columns: ``first`` and ``second`` (a control, or TCP's), ``repeat``, ``seed``, ``status``, ``reason``,
         ``rate_first``, ``rate_second``. Empty if the suite has no pairings, or was not simulated.
         """
-        found = _by_repeat(self.results[SIM]) if SIM in self.results else {}
+        found = self._by_repeat(SIM) if SIM in self.results else {}
         rows = []
         for first, second in pairs_of(self.suite, self.controls):
             for outcome, numbers in found.get(label_of_pair(first, second), ()):
@@ -91,6 +93,26 @@ class Arena:
                 told = (outcome[name] for name in ("repeat", "seed", "status", "reason"))
                 rows.append((first, second, *told, *rates))
         return pl.DataFrame(rows, schema=PAIRS, orient="row")
+
+    def _by_repeat(self, backend: str) -> dict[str, list[tuple[dict[str, Any], Numbers]]]:
+        """By label of a condition its repeats in order: the outcome, and the numbers by metric and flow.
+
+        An earlier command may have run more repeats. Those are left out, so that a command has one page.
+        """
+        results = self.results[backend]
+        most = self.repeats if backend == self.backend else None
+        numbers: dict[tuple[str, int], Numbers] = {}
+        rows = results.metrics().select("condition", "repeat", "metric", "flow", "value")
+        for condition, repeat, metric, flow, value in rows.iter_rows():
+            numbers.setdefault((condition, repeat), {})[metric, flow] = value
+        found: dict[str, list[tuple[dict[str, Any], Numbers]]] = {}
+        names = [name for name in KEYS if name not in ("case", "control")]
+        for row in results.outcomes().sort("condition", "repeat").iter_rows(named=True):
+            if most is None or row["repeat"] < most:
+                known = numbers.get((row["condition"], row["repeat"]), {})
+                outcome = {name: row[name] for name in names}
+                found.setdefault(row["condition"], []).append((outcome, known))
+        return found
 
     @property
     def failed(self) -> bool:
@@ -138,19 +160,3 @@ def pairs_of(suite: ArenaSuite, controls: Mapping[str, Any]) -> list[tuple[str, 
         return []
     of_calls = list(combinations_with_replacement(sorted(controls), 2))
     return [*of_calls, *((name, tcp) for name in sorted(controls) for tcp in TCP)]
-
-
-def _by_repeat(results: Results) -> dict[str, list[tuple[dict[str, Any], dict[tuple[str, str], float]]]]:
-    """By label of a condition its repeats in order: the outcome, and the numbers by metric and flow."""
-    numbers: dict[tuple[str, int], dict[tuple[str, str], float]] = {}
-    rows = results.metrics().select("condition", "repeat", "metric", "flow", "value")
-    for condition, repeat, metric, flow, value in rows.iter_rows():
-        numbers.setdefault((condition, repeat), {})[metric, flow] = value
-    found: dict[str, list[tuple[dict[str, Any], dict[tuple[str, str], float]]]] = {}
-    names = [name for name in KEYS if name not in ("case", "control")]
-    for row in results.outcomes().sort("condition", "repeat").iter_rows(named=True):
-        outcome = {name: row[name] for name in names}
-        found.setdefault(row["condition"], []).append(
-            (outcome, numbers.get((row["condition"], row["repeat"]), {}))
-        )
-    return found
