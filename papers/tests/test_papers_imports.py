@@ -14,6 +14,7 @@ import rtclab_papers
 FILES = sorted(Path(rtclab_papers.__path__[0]).rglob("*.py"))
 PUBLIC = {
     "rtclab",
+    "rtclab.arenas",
     "rtclab.backend",
     "rtclab.backend.live",
     "rtclab.cli",

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rtclab.arenas.random_calls import DURATION_S
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment
@@ -16,7 +17,7 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import only_writer
 from rtclab.trace.manifest import SCHEMA
-from rtclab_papers.validate.conditions import DURATION_S, GROUPS, Condition, draw
+from rtclab_papers.validate.conditions import GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
 from rtclab_papers.validate.outcomes import COMPARED, Live
 from rtclab_papers.validate.twin import outcomes, stored

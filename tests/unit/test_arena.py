@@ -16,7 +16,7 @@ from command_line import Rtclab
 
 import rtclab
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas import Arena, Case, load_suite, running
+from rtclab.arenas import Arena, Case, load_suite, running, write_page
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
 from rtclab.arenas.findings import FEWEST_CASES, USES, YARDSTICK, alike_but_for_the_queue, fairness, picks
 from rtclab.arenas.measure import measure, recovery_time, seconds_over_budget
@@ -231,6 +231,17 @@ def nada_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sim_batch, "_simulated", failing)
 
 
+def test_a_command_with_fewer_repeats_has_the_page_of_these(ran: Arena, tmp_path: Path) -> None:
+    options = {"suite": ran.suite, "jobs": 1, "progress": False}
+    first = rtclab.arena(["goog-cc"], repeats=1, into=tmp_path / "few", **options)
+    page = first.page.read_bytes()
+    rtclab.arena(["goog-cc"], repeats=2, into=tmp_path / "few", **options)
+    assert first.page.read_bytes() != page
+    again = rtclab.arena(["goog-cc"], repeats=1, into=tmp_path / "few", **options)
+    assert again.page.read_bytes() == page
+    assert again.values.rows["repeat"].to_list() == [0, 0, 0]
+
+
 @pytest.mark.usefixtures("nada_fails")
 def test_a_control_that_fails_is_shown_with_its_reason_and_the_others_stay(tmp_path: Path) -> None:
     found = rtclab.arena(
@@ -363,7 +374,7 @@ def test_weights_are_asked_for_and_shown(ran: Arena, tmp_path: Path) -> None:
     weighted = Arena(
         tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("utilisation=1"), False
     )
-    assert "Asked for with these weights: Utilisation 1." in weighted.report().read_text()
+    assert "Asked for with these weights: Utilisation 1." in write_page(weighted).read_text()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rtclab.arenas.random_calls import random_call
+from rtclab.arenas import random_calls
 from rtclab.scenario import GilbertElliott, Scenario
 
 GROUPS = {
@@ -58,7 +58,7 @@ def parity(seed: int) -> str:
 
 def draw(seed: int) -> Condition:
     """The condition of a seed. The same seed always gives the same condition."""
-    scenario = random_call(seed, f"twin-{parity(seed)}-{seed:04d}")
+    scenario = random_calls.random_call(seed, f"twin-{parity(seed)}-{seed:04d}")
     return Condition(str(seed), words_of(scenario), scenario, group_of(seed))
 
 

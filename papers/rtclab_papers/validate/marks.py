@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from rtclab.arenas.random_calls import choice, kbps, log_uniform, ms
+from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
 from rtclab_papers.validate.conditions import Condition
 
@@ -97,20 +97,29 @@ def _group(seed: int) -> str:
 
 
 def _uplink(source: random.Random, seed: int, *, managed: bool) -> dict[str, Any]:
-    capacity = log_uniform(source, 300, 8_000)
-    uplink: dict[str, Any] = {"capacity": kbps(capacity), "delay": ms(log_uniform(source, 5, 100))}
-    limit, chosen = log_uniform(source, 30, 500), source.randrange(len(MARKING))
+    capacity = random_calls.log_uniform(source, 300, 8_000)
+    uplink: dict[str, Any] = {
+        "capacity": random_calls.kbps(capacity),
+        "delay": random_calls.ms(random_calls.log_uniform(source, 5, 100)),
+    }
+    limit, chosen = random_calls.log_uniform(source, 30, 500), source.randrange(len(MARKING))
     if not managed:
-        uplink["queue"] = ms(limit)
+        uplink["queue"] = random_calls.ms(limit)
     elif seed in GOOG_CC_SEEDS:
         uplink["queue"] = {"aqm": MANAGED[seed % len(MANAGED)]}
     else:
         uplink["queue"] = _marking(MARKING[chosen])
-    if choice(source, [(True, 0.2), (False, 0.8)]):
+    if random_calls.choice(source, [(True, 0.2), (False, 0.8)]):
         uplink["loss"] = f"{0.1 + 2.9 * source.random():.2f} %"
-    if choice(source, [(True, 0.25), (False, 0.75)]):
-        other = kbps(log_uniform(source, 300, 8_000))
-        uplink["capacity"] = {"steps": [["0 s", kbps(capacity)], ["15 s", other], ["30 s", kbps(capacity)]]}
+    if random_calls.choice(source, [(True, 0.25), (False, 0.75)]):
+        other = random_calls.kbps(random_calls.log_uniform(source, 300, 8_000))
+        uplink["capacity"] = {
+            "steps": [
+                ["0 s", random_calls.kbps(capacity)],
+                ["15 s", other],
+                ["30 s", random_calls.kbps(capacity)],
+            ]
+        }
     return uplink
 
 

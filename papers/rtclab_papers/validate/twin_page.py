@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.arenas.random_calls import DISTRIBUTION, DURATION_S
+from rtclab.arenas import random_calls
 from rtclab.metrics import METRICS
 from rtclab.report import as_svg
 from rtclab.trace import write_text
@@ -86,7 +86,7 @@ def _page(stem: str, outcomes: Sequence[Outcome], reasons: dict[str, str], repea
     yield ""
     yield "| property | distribution |"
     yield "|---|---|"
-    for what, distribution in DISTRIBUTION:
+    for what, distribution in random_calls.DISTRIBUTION:
         yield f"| {what} | {distribution} |"
     yield ""
 
@@ -98,10 +98,10 @@ def introduction() -> Iterator[str]:
     yield "How well does a simulation predict a live call in a network that is drawn at random? Each live"
     yield "call here has a twin, which is simulated in the same condition."
     yield ""
-    count = SIMULATED_REPEATS
+    count, duration_s = SIMULATED_REPEATS, random_calls.DURATION_S
     level = 100 * (count - 1) / (count + 1)
     yield "Made by `rtclab validate --random`. Each condition is a call of two people, drawn from the"
-    yield f"distribution below, run once with two real Chromiums for {DURATION_S} s and simulated"
+    yield f"distribution below, run once with two real Chromiums for {duration_s} s and simulated"
     yield f"{count} times. Values are over the whole call, per direction. A further simulated call lies"
     yield f"between the smallest and the largest of {count} with a probability of {level:g} %, whatever the"
     yield "distribution."

@@ -1,7 +1,25 @@
 """The arena: congestion controls in the same cases, with the same seeds, on one page."""
 
+from rtclab.arenas import controls, findings, plots, random_calls, standing, suite, values
 from rtclab.arenas.cases import Case
-from rtclab.arenas.running import Arena, arena
+from rtclab.arenas.found import PAIRS, Arena
+from rtclab.arenas.page import write_page
+from rtclab.arenas.running import arena
 from rtclab.arenas.suite import ArenaSuite, load_suite
 
-__all__ = ["Arena", "ArenaSuite", "Case", "arena", "load_suite"]
+__all__ = [
+    "PAIRS",
+    "Arena",
+    "ArenaSuite",
+    "Case",
+    "arena",
+    "controls",
+    "findings",
+    "load_suite",
+    "plots",
+    "random_calls",
+    "standing",
+    "suite",
+    "values",
+    "write_page",
+]

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from rtclab.arenas import findings, plots
 from rtclab.arenas.cases import Case
+from rtclab.arenas.found import LIVE, SIM, Arena, label_of
 from rtclab.arenas.measure import BUDGET_MS
-from rtclab.arenas.running import LIVE, SIM, Arena
 from rtclab.arenas.standing import DRAWS
 from rtclab.arenas.suite import TCP
 from rtclab.arenas.values import COMPARED, SHOWN, Values
 from rtclab.report import render
 from rtclab.report.words import machine as machine_in_words
+from rtclab.trace import write_text
 
 LIGHT, DARK = (253, 231, 220), (214, 236, 226)
 """Red, green and blue of the worst and of the best cell of the heat table."""
+
+
+def write_page(arena: Arena) -> Path:
+    """Writes ``arena.html``, ``arena.csv`` and ``arena-pairs.csv``; returns the path of the page.
+
+    Raises:
+        DiskFull: no disk space is left.
+    """
+    for backend in arena.results:
+        name = "arena.csv" if backend == SIM else f"arena-{backend}.csv"
+        write_text(arena.path / name, arena.values_of(backend).rows.write_csv())
+    if arena.pairs.height:
+        write_text(arena.path / "arena-pairs.csv", arena.pairs.write_csv())
+    write_text(arena.page, page(arena))
+    return arena.page
 
 
 def page(arena: Arena) -> str:
@@ -89,7 +106,7 @@ def _cell(arena: Arena, case: Case, control: str) -> tuple[str, str]:
     place = ""
     if arena.traces:
         results = arena.results[arena.backend]
-        label = f"{case.name} with {control}"
+        label = label_of(case.name, control)
         if label in results.conditions:
             path = results[label].repeat_path(0)
             place = path.relative_to(arena.path).as_posix() if path.is_dir() else ""
