@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+VERSION: str
+"""The version of rtclab whose crates it was built from."""
+
 CONGESTION_CONTROLS: list[str]
 """Valid values of ``congestion_control.name`` in the simulator."""
 
