@@ -331,19 +331,16 @@ def control_calls() -> int:
 def end_when_stuck(limit_s: int) -> None:
     """Aborts this process when a method of such a control takes longer, even if it cannot be interrupted."""
 
+# The classes that controls in Python are given document themselves: `help(rtclab.control.Feedback)`.
+
 class Bounds:
     """Bounds on the rate, set by the encoders, in bit/s."""
 
     start: float
-    """Rate before any feedback."""
     min: float
-    """Lower bound."""
     max: float
-    """The most that the encoders can use."""
     audio: float
-    """Rate on the wire of audio that is sent beside video."""
     has_video: bool
-    """Whether a camera's video is sent. Without it, the other rates are those of audio."""
     def __init__(
         self,
         *,
@@ -358,137 +355,75 @@ class ReportedPacket:
     """What the far end reports about a packet."""
 
     number: int
-    """Counts the packets of the sender."""
     sent: float
-    """When it left, in s."""
     received: float | None
-    """When it arrived in s, on a clock that differs by a constant; None if it had not arrived."""
     size: int
-    """IP total length in bytes."""
     kind: str
-    """``video``, ``audio``, ``rtx``, ``padding`` or ``fec``."""
     ecn: str | None
-    """Codepoint on arrival: ``not_ect``, ``ect0``, ``ect1`` or ``ce``; None if it is not told."""
     probe: int | None
-    """Number of the probe that it belongs to."""
     lost_before: bool
-    """Whether earlier feedback said that it had not arrived. If it has arrived now, it was late."""
 
 class Feedback:
     """Feedback on packets (transport-wide feedback or RFC 8888). What is not known is None."""
 
     received_rate: float | None
-    """Rate of what arrived in the last 500 ms of arrivals, in bit/s."""
     delay: float | None
-    """Mean one-way delay of the packets in this feedback, in s. Clocks may differ by a constant."""
     min_delay: float | None
-    """Least one-way delay of these packets, in s."""
     base_delay: float | None
-    """Least one-way delay of all packets so far, in s."""
     queuing_delay: float | None
-    """``delay`` above ``base_delay``, in s."""
     loss: float | None
-    """Share of these packets that have not arrived, 0 to 1. Packets reported lost before do not count."""
     marked: float | None
-    """Share of the packets that arrived with CE, 0 to 1; None if the feedback does not tell it."""
     rtt: float | None
-    """Least time since one of these packets left, in s, without the time that the far end held it."""
     in_flight: int
-    """Bytes sent and not yet reported on."""
     min_rate: float
-    """Lower bound of the rate, in bit/s."""
     max_rate: float
-    """The most that the encoders can use now, in bit/s. It follows the resolution."""
     packets: list[ReportedPacket]
-    """One entry for each packet, in sending order. The list is made when it is asked for."""
     columns: dict[str, Any]
-    """The same as numpy arrays: ``number``, ``sent``, ``received`` (NaN if it had not arrived), ``size`` and
-    ``ecn`` (the two bits of the IP header; -1 if they are not told)."""
 
 class Report:
     """A receiver report (RFC 3550, section 6.4.1) or a REMB. What it does not tell is None."""
 
     loss: float | None
-    """Share of packets lost since the last report, 0 to 1."""
     rtt: float | None
-    """Round-trip time in s, from LSR and DLSR."""
     remb: float | None
-    """The receiver's estimate in bit/s."""
 
 class SentPacket:
     """A packet that left."""
 
     number: int
-    """Counts the packets of the sender."""
     size: int
-    """IP total length in bytes."""
     kind: str
-    """``video``, ``audio``, ``rtx``, ``padding`` or ``fec``."""
     probe: int | None
-    """Number of the probe that it belongs to."""
     in_flight: int
-    """Bytes sent and not yet reported on, this packet included."""
 
 class Sender:
     """State of the sender."""
 
     queued: int
-    """Bytes waiting in the pacer."""
     in_flight: int
-    """Bytes sent and not yet reported on."""
     media_rate: float
-    """Rate last requested from the encoders of all streams together, in bit/s."""
     application_limited: bool
-    """Whether nothing has waited in the pacer since the last timeout, so that media limited the rate."""
 
 class ReceivedPacket:
     """A packet that arrived, as its receiver sees it."""
 
     sent: float | None
-    """When it left in s, from the header extension abs-send-time; None if it has none."""
     received: float
-    """When it arrived, in s."""
     size: int
-    """IP total length in bytes."""
     payload: int
-    """RTP payload and padding in bytes, without headers."""
     audio: bool
-    """Whether it is of an audio stream."""
     ssrc: int
-    """SSRC of its stream."""
     sequence: int
-    """RTP sequence number."""
     timestamp: int
-    """RTP timestamp."""
     ecn: str
-    """Codepoint on arrival: ``not_ect``, ``ect0``, ``ect1`` or ``ce``."""
 
 class Probe:
-    """A burst at a given rate, in bit/s, which measures capacity.
-
-    It has at least ``packets`` packets and lasts for at least ``duration`` s; the defaults are libwebrtc's
-    (f3ae3eb62e, ``probe_controller.cc``).
-    """
+    """A burst at a given rate, in bit/s, which measures capacity."""
 
     def __init__(self, rate: float, *, packets: int = 5, duration: float = 0.015) -> None: ...
 
 class Decision:
-    """What the sender does until the next decision. Everything but the target is optional.
-
-    Args:
-        target: rate available to media, in bit/s. The stack profile says which bytes count.
-        window: media waits in the pacer while this many bytes are in flight; audio never waits.
-        pacing_rate: rate in bit/s at which the pacer empties its queue, by default the stack profile's.
-        pacing_burst: how far packets may leave ahead of the pacing rate in s, by default the profile's.
-        padding_rate: padding fills the rate up to this, in bit/s, when media alone sends less.
-        drop_ratio: fraction of frames that the encoder drops, 0 to 1.
-        ecn: codepoint of RTP packets: ``not_ect``, ``ect0`` or ``ect1``. It promises to answer marks.
-        probes: probes to send now.
-
-    Raises:
-        TypeError: a value is no number.
-        ValueError: a value is NaN, negative or too large.
-    """
+    """What the sender does until the next decision."""
 
     target: float
     def __init__(

@@ -116,6 +116,9 @@ OWN = [
     Figure("sweep of five fields on all cores", "simulated min/s", "sweep"),
     Figure("task of a sweep: all / simulating", "CPU time / CPU time", "sweep-task", "lower"),
     Figure("task of a sweep: measuring a simulated minute", "ms of CPU time", "sweep-measuring", "lower"),
+    Figure("control in Python / the same in Rust, scalars", "speed / speed", "python-control"),
+    Figure("control in Python / the same in Rust, packets", "speed / speed", "python-control-packets"),
+    Figure("control in Python / the same in Rust, on_sent", "speed / speed", "python-control-sent"),
 ]
 """Measured of this tree alone, as older commits have no threads and no sweeps."""
 
@@ -321,6 +324,41 @@ def _sweep_measuring_ms() -> float:
     return 1e3 * (whole - simulating) / repeats
 
 
+_CONTROL = """
+class Control:
+    def __init__(self, bounds):
+        self.rate, self.seen = bounds.max + bounds.audio, 0.0
+    def on_timeout(self, now, sender):
+        return self.rate
+    def on_feedback(self, now, feedback):
+        {feedback}
+        return self.rate
+    {more}
+"""
+_SCALARS = "self.seen += (feedback.queuing_delay or 0.0) + (feedback.loss or 0.0)"
+_PACKETS = "self.seen += min([p.received - p.sent for p in feedback.packets if p.received], default=0.0)"
+_ON_SENT = "def on_sent(self, now, packet): self.seen += packet.size"
+
+
+def _python_control(feedback: str = _SCALARS, more: str = "") -> float:
+    """Speed of a call whose controls in Python send at one rate, against the control that does so in Rust."""
+    from rtclab import _native, own_controls
+
+    took = []
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "control.py"
+        file.write_text(_CONTROL.format(feedback=feedback, more=more))
+        for control in ("fixed", f"{file}:Control"):
+            scenario = _first_call("record=seconds", f"congestion_control.name={control}")
+            config, own = json.dumps(scenario.native(seed=1)), scenario.own_controls()
+
+            def run(config: str = config, own: Any = own) -> object:
+                return _native.simulate(config, 1, own_controls.factories(own, 1) or None)
+
+            took.append(_least_cpu_s(run))
+    return took[0] / took[1]
+
+
 WORKERS: dict[str, Callable[[], float]] = {
     "seconds": lambda: _rate(_first_call("record=seconds")),
     "packets": lambda: _rate(_first_call("record=packets")),
@@ -334,6 +372,9 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sfu-50-memory": lambda: _peak_mb(_many(50, _SFU, 60)),
     "mesh-threads": _threads_gain,
     "long-memory": lambda: _peak_mb(_first_call("duration=300 s")),
+    "python-control": _python_control,
+    "python-control-packets": lambda: _python_control(_PACKETS),
+    "python-control-sent": lambda: _python_control(_SCALARS, _ON_SENT),
     "sweep": _sweep_rate,
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,

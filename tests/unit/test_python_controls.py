@@ -366,9 +366,8 @@ def test_a_scenario_names_it_relative_to_its_own_file(write: Write, tmp_path: Pa
     name = write(CONSTANT)
     (tmp_path / "deep").mkdir()
     file = tmp_path / "deep" / "call.toml"
-    text = (
-        'name = "call"\ncontrol = "../mine.py:Control"\n[audio]\n[participants.alice]\n[participants.bob]\n'
-    )
+    text = 'name = "call"\ncontrol = "../mine.py:Control"\nduration = "5 s"\n[audio]\n'
+    text += "[participants.alice]\n[participants.bob]\n"
     file.write_text(text + 'control = "nada,priority=2"\n')
     loaded = Scenario.load(file)
     assert loaded.congestion_control_of("alice").own.file == str(tmp_path / "deep" / ".." / "mine.py")  # type: ignore[union-attr]
@@ -383,7 +382,9 @@ def test_a_scenario_names_it_relative_to_its_own_file(write: Write, tmp_path: Pa
         ('control = "nada,priority"', "cannot read `priority`"),
         ('control = "nada,priority=high"', "congestion_control.options.priority: expected a number"),
     ]:
-        file.write_text(f'name = "call"\n{wrong}\n[audio]\n[participants.alice]\n[participants.bob]\n')
+        file.write_text(
+            f'name = "call"\nduration = "5 s"\n{wrong}\n[audio]\n[participants.alice]\n[participants.bob]\n'
+        )
         with pytest.raises(ScenarioError) as caught:
             Scenario.load(file)
         assert message in str(caught.value)

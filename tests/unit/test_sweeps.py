@@ -18,7 +18,7 @@ from polars.testing import assert_frame_equal
 from stub_backend import StubBackend
 
 import rtclab
-from rtclab.backend import sim_batch
+from rtclab.backend import sim
 from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment, Interrupted, OtherVersion, Results, Stopped
@@ -270,7 +270,7 @@ def test_a_failed_repeat_has_one_row_with_its_reason(tmp_path: Path) -> None:
 def test_an_error_in_the_simulator_fails_only_its_repeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulate, configs = sim_batch._native.simulate, []
+    simulate, configs = sim._native.simulate, []
 
     def sometimes(config: str) -> Any:
         if '"record"' in config and '"duration_ns": 0' not in config:
@@ -281,7 +281,7 @@ def test_an_error_in_the_simulator_fails_only_its_repeat(
 
     what = {"scenario": "first-call", "vary": {"link.up.loss": ["0 %"]}, "repeats": 3, "duration": "3 s"}
     whole = sweep(**what, jobs=1, out=tmp_path).metrics()
-    monkeypatch.setattr(sim_batch._native, "simulate", sometimes)
+    monkeypatch.setattr(sim._native, "simulate", sometimes)
     grid = sweep(**what, jobs=1, out=tmp_path)
     reason = "ValueError: goog-cc of alice: no target at 1 s"
     assert grid.failures().select("repeat", "status", "reason").rows() == [(1, "error", reason)]

@@ -272,7 +272,7 @@ fn an_end_that_sends_nothing_is_no_error_with_any_control() {
         let mut config = call(LINK, 3, 1);
         config.participants[1].video = None;
         for participant in &mut config.participants {
-            participant.congestion_control.name = algorithm.name.to_owned();
+            participant.congestion_control.name = algorithm.name.to_string();
         }
         assert_eq!(simulate(&config).err(), None, "{}", algorithm.name);
     }

@@ -41,7 +41,7 @@ fn run(stack: &str) -> SimResult {
         "variation": {"deviation": 0.2, "correlation_ns": 1000000000}}"#;
     for participant in &mut config.participants {
         participant.stack = Some(stack.to_owned());
-        participant.congestion_control.name = algorithm.name.to_owned();
+        participant.congestion_control.name = algorithm.name.to_string();
         participant.audio = Some(
             serde_json::from_str(r#"{"bitrate_bps": 32000, "frame_ns": 20000000}"#).expect("valid"),
         );

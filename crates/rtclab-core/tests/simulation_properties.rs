@@ -201,7 +201,7 @@ impl Scenario {
                 routes.push(json!({"from": name(from), "to": name(to), "paths": paths}));
             }
         }
-        let control = Catalogue::ours().algorithms()[self.control].name;
+        let control = &Catalogue::ours().algorithms()[self.control].name;
         let person = |node: usize| {
             json!({
                 "name": name(node), "join_ns": 0, "leave_ns": ACTIVE.0,

@@ -66,15 +66,18 @@ pub(crate) fn end_when_stuck(limit_s: u64) {
 /// Controls of the caller's: name, stack profile, and what makes an instance from the bounds.
 pub(crate) type Controls = Vec<(String, String, Py<PyAny>)>;
 
-/// Bounds on the rate, set by the encoders.
-///
-/// Rates of video; of audio if no video is sent. `audio` is the rate of audio that is sent beside video.
+/// Bounds on the rate, set by the encoders, in bit/s.
 #[pyclass(frozen, get_all, module = "rtclab.control")]
 pub(crate) struct Bounds {
+    /// Rate before any feedback.
     start: f64,
+    /// Lower bound.
     min: f64,
+    /// The most that the encoders can use.
     max: f64,
+    /// Rate on the wire of audio that is sent beside video.
     audio: f64,
+    /// Whether a camera's video is sent. Without it, the other rates are those of audio.
     has_video: bool,
 }
 
@@ -105,66 +108,71 @@ impl Bounds {
     }
 }
 
-/// Times in s of a packet, and its arrival if it is known.
+/// What the far end reports about a packet.
 #[pyclass(frozen, get_all, module = "rtclab.control")]
 pub(crate) struct ReportedPacket {
     /// Counts the packets of the sender.
     number: i64,
-    /// When it left.
+    /// When it left, in s.
     sent: f64,
-    /// When it arrived, on the receiver's clock; None if it had not when the report was sent.
+    /// When it arrived in s, on a clock that differs by a constant; None if it had not arrived.
     received: Option<f64>,
-    /// IP total length.
+    /// IP total length in bytes.
     size: u64,
-    /// video, audio, rtx, padding or fec.
+    /// `video`, `audio`, `rtx`, `padding` or `fec`.
     kind: &'static str,
-    /// `not_ect`, ect1, ect0 or ce on arrival; None if the feedback does not tell.
+    /// Codepoint on arrival: `not_ect`, `ect0`, `ect1` or `ce`; None if it is not told.
     ecn: Option<&'static str>,
-    /// The number of its probe.
+    /// Number of the probe that it belongs to.
     probe: Option<u32>,
-    /// An earlier report said that it had not arrived.
+    /// Whether earlier feedback said that it had not arrived. If it has arrived now, it was late.
     lost_before: bool,
 }
 
-/// A packet that was sent.
+/// A packet that left.
 #[pyclass(frozen, get_all, module = "rtclab.control")]
 pub(crate) struct SentPacket {
+    /// Counts the packets of the sender.
     number: i64,
+    /// IP total length in bytes.
     size: u64,
+    /// `video`, `audio`, `rtx`, `padding` or `fec`.
     kind: &'static str,
+    /// Number of the probe that it belongs to.
     probe: Option<u32>,
+    /// Bytes sent and not yet reported on, this packet included.
     in_flight: u64,
 }
 
-/// A packet that arrived.
+/// A packet that arrived, as its receiver sees it.
 #[pyclass(frozen, get_all, module = "rtclab.control")]
 pub(crate) struct ReceivedPacket {
-    /// When it left in s, on the sender's clock in steps of 1/2^18 s; None if its header does not tell.
+    /// When it left in s, from the header extension abs-send-time; None if it has none.
     sent: Option<f64>,
-    /// When it arrived in s.
+    /// When it arrived, in s.
     received: f64,
-    /// IP total length.
+    /// IP total length in bytes.
     size: u64,
-    /// Payload and padding, without headers.
+    /// RTP payload and padding in bytes, without headers.
     payload: u64,
     /// Whether it is of an audio stream.
     audio: bool,
-    /// Synchronisation source of its stream.
+    /// SSRC of its stream.
     ssrc: u32,
     /// RTP sequence number.
     sequence: u16,
     /// RTP timestamp.
     timestamp: u32,
-    /// `not_ect`, ect1, ect0 or ce.
+    /// Codepoint on arrival: `not_ect`, `ect0`, `ect1` or `ce`.
     ecn: &'static str,
 }
 
-/// What a receiver report (RFC 3550) or a REMB says; the fields that it lacks are None.
+/// A receiver report (RFC 3550, section 6.4.1) or a REMB. What it does not tell is None.
 #[pyclass(frozen, get_all, module = "rtclab.control")]
 pub(crate) struct Report {
-    /// Share of packets lost since the last report.
+    /// Share of packets lost since the last report, 0 to 1.
     loss: Option<f64>,
-    /// Round-trip time in s.
+    /// Round-trip time in s, from LSR and DLSR.
     rtt: Option<f64>,
     /// The receiver's estimate in bit/s.
     remb: Option<f64>,
@@ -177,43 +185,54 @@ pub(crate) struct Sender {
     queued: u64,
     /// Bytes sent and not yet reported on.
     in_flight: u64,
-    /// Rate last requested from the encoders.
+    /// Rate last requested from the encoders of all streams together, in bit/s.
     media_rate: f64,
-    /// Nothing has waited in the pacer since the last timeout.
+    /// Whether nothing has waited in the pacer since the last timeout, so that media limited the rate.
     application_limited: bool,
 }
 
-/// Feedback on packets. What is not known is None.
+/// Feedback on packets (transport-wide feedback or RFC 8888). What is not known is None.
 #[pyclass(frozen, module = "rtclab.control")]
 pub(crate) struct Feedback {
     reports: Box<[cc::PacketReport]>,
+    /// Rate of what arrived in the last 500 ms of arrivals, in bit/s.
     #[pyo3(get)]
     received_rate: Option<f64>,
+    /// Mean one-way delay of the packets in this feedback, in s. Clocks may differ by a constant.
     #[pyo3(get)]
     delay: Option<f64>,
+    /// Least one-way delay of these packets, in s.
     #[pyo3(get)]
     min_delay: Option<f64>,
+    /// Least one-way delay of all packets so far, in s.
     #[pyo3(get)]
     base_delay: Option<f64>,
+    /// `delay` above `base_delay`, in s.
     #[pyo3(get)]
     queuing_delay: Option<f64>,
+    /// Share of these packets that have not arrived, 0 to 1. Packets reported lost before do not count.
     #[pyo3(get)]
     loss: Option<f64>,
+    /// Share of the packets that arrived with CE, 0 to 1; None if the feedback does not tell it.
     #[pyo3(get)]
     marked: Option<f64>,
+    /// Least time since one of these packets left, in s, without the time that the far end held it.
     #[pyo3(get)]
     rtt: Option<f64>,
+    /// Bytes sent and not yet reported on.
     #[pyo3(get)]
     in_flight: u64,
+    /// Lower bound of the rate, in bit/s.
     #[pyo3(get)]
     min_rate: f64,
+    /// The most that the encoders can use now, in bit/s. It follows the resolution.
     #[pyo3(get)]
     max_rate: f64,
 }
 
 #[pymethods]
 impl Feedback {
-    /// One entry for each packet, in sending order.
+    /// One entry for each packet, in sending order. The list is made when it is asked for.
     #[getter]
     fn packets(&self) -> Vec<ReportedPacket> {
         let packets = self.reports.iter().map(|report| ReportedPacket {
@@ -229,8 +248,8 @@ impl Feedback {
         packets.collect()
     }
 
-    /// The same as numpy arrays by name: `number`, `sent`, `received` (NaN if not arrived), `size`, `ecn` (bits of the IP
-    /// header, -1 if unknown).
+    /// The same as numpy arrays: `number`, `sent`, `received` (NaN if it had not arrived), `size` and `ecn` (the
+    /// two bits of the IP header; -1 if they are not told).
     #[getter]
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let reports = || self.reports.iter();
@@ -253,7 +272,10 @@ impl Feedback {
     }
 }
 
-/// A burst that measures capacity.
+/// A burst at a given rate, in bit/s, which measures capacity.
+///
+/// It has at least `packets` packets and lasts for at least `duration` s; the defaults are libwebrtc's (f3ae3eb62e,
+/// `probe_controller.cc`).
 #[pyclass(frozen, module = "rtclab.control")]
 #[derive(Clone)]
 pub(crate) struct Probe {
@@ -278,7 +300,21 @@ impl Probe {
     }
 }
 
-/// What the sender should do.
+/// What the sender does until the next decision. Everything but the target is optional.
+///
+/// Args:
+///     target: rate available to media, in bit/s. The stack profile says which bytes count.
+///     window: media waits in the pacer while this many bytes are in flight; audio never waits.
+///     pacing_rate: rate in bit/s at which the pacer empties its queue, by default the stack profile's.
+///     pacing_burst: how far packets may leave ahead of the pacing rate in s, by default the profile's.
+///     padding_rate: padding fills the rate up to this, in bit/s, when media alone sends less.
+///     drop_ratio: fraction of frames that the encoder drops, 0 to 1.
+///     ecn: codepoint of RTP packets: `not_ect`, `ect0` or `ect1`. It promises to answer marks.
+///     probes: probes to send now.
+///
+/// Raises:
+///     TypeError: a value is no number.
+///     ValueError: a value is NaN, negative or too large.
 #[pyclass(frozen, module = "rtclab.control")]
 #[derive(Clone)]
 pub(crate) struct Decision {

@@ -61,16 +61,16 @@ class Choice:
             )
         for option, value in options.items():
             known = [known for control, known, *_ in CONGESTION_CONTROL_OPTIONS if control == name]
-            if isinstance(value, str):
+            if not isinstance(value, int | float):
                 raise BadInput(
-                    f"{name},{option}={value}: expected OPTION=NUMBER",
+                    f"{name},{option}={toml_text(value)}: expected OPTION=NUMBER",
                     hint=f"options of {name}: {', '.join(known) or 'none'}",
                 )
         return cls(name, {option: float(value) for option, value in options.items()})
 
     def __str__(self) -> str:
-        options = (f"{option}={toml_text(value)}" for option, value in self.options.items())
-        return ",".join([self.name if self.own is None else self.own.label, *options])
+        name = self.name if self.own is None else self.own.label
+        return ",".join([name, *(f"{option}={_short(value)}" for option, value in self.options.items())])
 
     def replayed(
         self, function: Literal["replay_log", "replay_arrivals"], *recording: Any, bounds: Any
@@ -84,6 +84,10 @@ class Choice:
         if self.own is None:
             return getattr(_native, function)(*recording, self.name, dict(self.options), bounds)
         return own_controls.call(function, [self.own], *recording, self.own.key, {}, bounds)
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else toml_text(value)
 
 
 def _own(name: str) -> OwnControl | None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from rtclab.errors import FieldError, FieldErrors
+from rtclab.scenario.files import OWN_CONTROL
 from rtclab.scenario.merge import DEFAULT_CONTROL, over
 from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
@@ -132,6 +133,13 @@ def _number_or_switch(value: object) -> float:
     return float(value)
 
 
+_OPTIONS_BY_NAME: dict[str, Any] = {
+    "if": {"required": ["name"], "properties": {"name": {"pattern": f"^(?:{OWN_CONTROL.pattern})$"}}},
+    "else": {"properties": {"options": {"additionalProperties": {"type": ["number", "boolean"]}}}},
+}
+"""In the JSON Schema: only a control in a file may have options that are no numbers."""
+
+
 class CongestionControl(Table):
     """The algorithm that sets the sending rate."""
 
@@ -146,6 +154,8 @@ class CongestionControl(Table):
     """Options of the algorithm, each a number, true or false. A control of your own may have any values."""
     digest: str = ""
     """Identifies the code of a control of your own. It is set when the scenario is loaded."""
+
+    model_config = ConfigDict(json_schema_extra=_OPTIONS_BY_NAME)
 
     @model_validator(mode="before")
     @classmethod
