@@ -112,8 +112,6 @@ def __dir__() -> list[str]:
 
 
 if _native_file := os.environ.get("RTCLAB_NATIVE"):
-    from pathlib import Path
-
     from rtclab import own_native
 
-    own_native.use(Path(_native_file))
+    own_native.use(_native_file)

@@ -8,7 +8,6 @@ import sys
 from rtclab.backend import REBUILD
 from rtclab.backend.live import doctor as live
 from rtclab.backend.live.doctor import MachineCheck
-from rtclab.errors import BadInput
 
 
 def doctor() -> list[MachineCheck]:
@@ -22,8 +21,6 @@ def doctor() -> list[MachineCheck]:
         from rtclab import _native  # noqa: F401
 
         simulator = MachineCheck("simulator", True, "built")
-    except BadInput as error:  # RTCLAB_NATIVE
-        simulator = MachineCheck("simulator", False, error.message, error.hint or "")
     except ImportError as error:
         simulator = MachineCheck("simulator", False, str(error), REBUILD)
     if sys.platform != "linux":

@@ -23,11 +23,10 @@ NAME = "rtclab._native"
 Argument, Result = TypeVar("Argument"), TypeVar("Result")
 
 
-def use(file: Path) -> None:
+def use(file: str) -> None:
     """Makes ``import rtclab._native`` load a library, here and in processes that are started from here."""
-    file = file.absolute()
-    os.environ[VARIABLE] = str(file)
-    sys.meta_path.insert(0, _Finder(file))
+    os.environ[VARIABLE] = os.path.abspath(file)
+    sys.meta_path.insert(0, _Finder(Path(os.environ[VARIABLE])))
 
 
 class _Finder(MetaPathFinder):
@@ -40,8 +39,7 @@ class _Finder(MetaPathFinder):
         if fullname != NAME:
             return None
         if not self.file.is_file():
-            what = "is not a file" if self.file.exists() else "does not exist"
-            raise _error(f"`{self.file}` {what}", hint="`cargo build --release` makes it in target/release")
+            raise _error(f"no file `{self.file}`", hint="`cargo build --release` makes it in target/release")
         return spec_from_file_location(NAME, self.file, loader=_Loader(NAME, str(self.file)))
 
 
@@ -55,9 +53,9 @@ class _Loader(ExtensionFileLoader):
         self._try(super().exec_module, module)
         version = getattr(module, "VERSION", None)
         if version != rtclab.__version__:
+            found = f"is from rtclab {version}" if version else "has no version"
             raise _error(
-                f"`{self.path}` is from rtclab {version or 'of an unknown version'}; "
-                f"expected {rtclab.__version__}, the version of this rtclab",
+                f"`{self.path}` {found}; expected {rtclab.__version__}, the version of this rtclab",
                 hint="build it with rtclab-core and rtclab-extension of that version",
             )
 
