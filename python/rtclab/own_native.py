@@ -1,4 +1,4 @@
-"""``RTCLAB_NATIVE=FILE``: a library of the user's own, with further congestion controls, as ``rtclab._native``.
+"""``RTCLAB_NATIVE=FILE``: a library of the user's, with further congestion controls, as ``rtclab._native``.
 
 The crate ``rtclab-extension`` makes such a library; ``docs/rust-control.md`` says how.
 """
@@ -20,7 +20,8 @@ from rtclab.errors import BadInput
 
 VARIABLE = "RTCLAB_NATIVE"
 NAME = "rtclab._native"
-Argument, Result = TypeVar("Argument"), TypeVar("Result")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
 def use(file: str) -> None:

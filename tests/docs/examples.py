@@ -36,7 +36,7 @@ ANY_LINES = r"(?:[^\n]*\n)*"
 
 @dataclass(frozen=True)
 class Example:
-    """A fenced block of a page. Behind the fence stand ``language`` and, for the content of a file, ``file``."""
+    """A fenced block of a page. Behind the fence stand ``language`` and, if it is a file's text, ``file``."""
 
     page: str
     line: int

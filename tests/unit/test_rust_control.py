@@ -83,7 +83,7 @@ def test_the_template_has_the_libraries_with_which_rtclab_is_tested() -> None:
 def test_its_option_decides_how_long_packets_wait(library: Path) -> None:
     """The way takes 50 ms, a packet of 1200 bytes 10 ms more at 1 Mbit/s.
 
-    At most 0.3 s pass before the queue's end is seen. By then a rate that is 4 to 8 % too high adds up to 24 ms.
+    At most 0.3 s pass before a queue is seen. By then a rate that is 4 to 8 % too high adds up to 24 ms.
     """
     (short, long), _ = simulated(library, "budget,budget_ms=20", "budget,budget_ms=200")
     assert 50 + 10 < short[0] < 50 + 10 + 20 + 2 * 24
@@ -133,7 +133,9 @@ def test_its_options_are_checked_by_its_own_names(
 def test_a_control_in_a_file_runs_beside_it(library: Path, tmp_path: Path) -> None:
     """The process of the control in the file has the library too."""
     (tmp_path / "mine.py").write_text(
-        "class Mine:\n    def __init__(self, bounds): pass\n    def on_feedback(self, now, feedback): return 2e5\n"
+        "class Mine:\n"
+        "    def __init__(self, bounds): pass\n"
+        "    def on_feedback(self, now, feedback): return 2e5\n"
     )
     names = ["--control", "budget", "--set", "participants.bob.control=mine.py:Mine"]
     done = command(
@@ -181,6 +183,5 @@ def test_a_library_of_another_version_is_refused(library: Path) -> None:
     code = "import rtclab.cli; rtclab.__version__ = '9.9.9'; rtclab.cli.main(['list', '--controls'])"
     done = python(library, "-c", code)
     assert done.returncode == 2
-    assert done.stderr.startswith(
-        f"RTCLAB_NATIVE: `{library}` is from rtclab {_native.VERSION}; expected 9.9.9, the version of this rtclab"
-    )
+    version = f"is from rtclab {_native.VERSION}; expected 9.9.9, the version of this rtclab"
+    assert done.stderr.startswith(f"RTCLAB_NATIVE: `{library}` {version}")
