@@ -59,7 +59,7 @@ setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends janus-demos
 
 test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
-	cargo test --workspace --exclude rtclab-python --exclude rtclab-sfu
+	cargo test --workspace --exclude rtclab-python --exclude rtclab-extension --exclude rtclab-sfu
 	cargo test --profile server -p rtclab-sfu
 	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
 	$(MAKE) fuzz FUZZ_SECONDS=5
@@ -78,7 +78,7 @@ gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, an
 	$(BIN)/python gate/trials.py
 
 bench: $(VENV)/built-dev $(if $(BASE),target/bench/$(BASE)/built) ## figures, not verdicts; BASE=COMMIT adds ratios to it
-	cargo bench --workspace --exclude rtclab-python
+	cargo bench --workspace --exclude rtclab-python --exclude rtclab-extension
 	$(BIN)/python -m rtclab.bench $(if $(BASE),--base target/bench/$(BASE))
 
 same-bytes: $(VENV)/built-dev target/bench/$(BASE)/built ## whether 78 simulated configurations have the same bytes as BASE=COMMIT

@@ -11,6 +11,7 @@ Names are imported on first use, so that the command line starts quickly.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -108,3 +109,9 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return [*__all__, "open"]
+
+
+if _native_file := os.environ.get("RTCLAB_NATIVE"):
+    from rtclab import own_native
+
+    own_native.use(_native_file)

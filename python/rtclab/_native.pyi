@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+VERSION: str
+"""The version of rtclab whose crates it was built from."""
+
 CONGESTION_CONTROLS: list[str]
 """Valid values of ``congestion_control.name`` in the simulator."""
 

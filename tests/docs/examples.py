@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import subprocess
@@ -18,12 +19,14 @@ from rtclab.gates import Suite
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
 
-FENCE = re.compile(r"^```([^\s`]+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^```([^\s`]+) *([^\s`]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"[-+]?\d[\d.,]*")
 INTERVAL = re.compile(r"# \[# #\]|all equal|# … #")
 RULES = re.compile(r"[─━-]{2,}")
 LIVE = re.compile(r"--backend live|-live-|rtclab (link|doctor)|backend=\"live\"")
 SHELL = re.compile(r"[|><&;*$]")
+STAYS = re.compile(r"(cd|export) ")
+"""A command that changes the directory or the environment of those after it."""
 ADDED_TO = f'name = "example"\nextends = "{SHIPPED / "first-call"}"'
 """What an example that is only a part of a scenario is added to."""
 LATE = re.compile(r"^.*: The emulator was late in .*\n", re.MULTILINE)
@@ -33,12 +36,13 @@ ANY_LINES = r"(?:[^\n]*\n)*"
 
 @dataclass(frozen=True)
 class Example:
-    """A fenced block of a page; ``language`` is what stands behind the fence."""
+    """A fenced block of a page. Behind the fence stand ``language`` and, if it is a file's text, ``file``."""
 
     page: str
     line: int
     language: str
     text: str
+    file: str = ""
 
     @property
     def live(self) -> bool:
@@ -53,7 +57,7 @@ def examples_of(file: Path) -> list[Example]:
     """The fenced blocks of a page in their order, directives of MyST left out."""
     text = file.read_text(encoding="utf-8")
     return [
-        Example(file.name, text.count("\n", 0, found.start()) + 1, found[1], found[2])
+        Example(file.name, text.count("\n", 0, found.start()) + 1, found[1], found[3], found[2])
         for found in FENCE.finditer(text)
         if not found[1].startswith("{")
     ]
@@ -62,14 +66,21 @@ def examples_of(file: Path) -> list[Example]:
 class Reader:
     """Somebody who does in an empty directory, one after the other, what a page says."""
 
-    def __init__(self, capture: pytest.CaptureFixture[str], bin_directory: Path) -> None:
+    def __init__(
+        self, capture: pytest.CaptureFixture[str], bin_directory: Path, patch: pytest.MonkeyPatch
+    ) -> None:
         self.capture = capture
+        self.patch = patch
         self.shell_path = bin_directory
         self.names: dict[str, Any] = {"__name__": "__main__"}
         write_command(bin_directory / "rtclab")
 
     def follow(self, example: Example) -> None:
-        """Runs an example; fails if it does not do what the page shows."""
+        """Writes a file, or runs an example; fails if it does not do what the page shows."""
+        if example.file:
+            Path(example.file).parent.mkdir(parents=True, exist_ok=True)
+            Path(example.file).write_text(example.text)
+            return
         match example.language:
             case "console":
                 self._commands(example)
@@ -91,7 +102,11 @@ class Reader:
             assert matches(shown, output), f"{example}: {command}\nshown:\n{shown}\nprinted:\n{output}"
 
     def _run(self, command: str) -> tuple[int, str]:
-        if command.startswith("rtclab ") and not SHELL.search(re.sub(r"'[^']*'", "", command)):
+        if STAYS.match(command):
+            return self._change(command)
+        plain = not SHELL.search(re.sub(r"'[^']*'", "", command))
+        # This process has its native module already.
+        if command.startswith("rtclab ") and plain and "RTCLAB_NATIVE" not in os.environ:
             with pytest.raises(SystemExit) as ended:
                 main(shlex.split(command, comments=True)[1:])
             written = self.capture.readouterr()
@@ -104,6 +119,17 @@ class Reader:
             check=False,
         )
         return done.returncode, done.stdout
+
+    def _change(self, command: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["bash", "-c", f"{command} && env --null"], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            variables = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+            self.patch.chdir(variables["PWD"])
+            for name, value in variables.items():
+                self.patch.setenv(name, value)
+        return done.returncode, done.stderr
 
     def _session(self, example: Example) -> None:
         test = doctest.DocTestParser().get_doctest(example.text, self.names, str(example), None, example.line)

@@ -36,8 +36,14 @@ def reader(
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("RTCLAB", str(ROOT))
+    # What cargo builds for a page stays for the next time.
+    monkeypatch.setenv("CARGO_BUILD_BUILD_DIR", str(ROOT / "target" / "rust-control"))
+    monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
+    for name in ("CARGO_TARGET_DIR", "RTCLAB_NATIVE"):
+        monkeypatch.delenv(name, raising=False)
     own = dict(METRICS)
-    yield Reader(capsys, tmp_path / "bin")
+    yield Reader(capsys, tmp_path / "bin", monkeypatch)
     # Metrics that an example has added to the registry must not reach other tests.
     for name in METRICS.keys() - own.keys():
         del METRICS[name]
@@ -73,6 +79,18 @@ def test_the_live_examples_of_a_page_run_among_the_others(file: Path, reader: Re
 def test_every_example_has_a_language_that_says_how_it_is_tested() -> None:
     for example in (example for examples in EXAMPLES.values() for example in examples):
         assert example.language in RUN | NOT_RUN, str(example)
+
+
+def test_a_page_can_write_files_and_change_directory_and_environment(reader: Reader, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python src/one.py\nraise SystemExit\n```\n\n"
+        "```console\n$ cd src\n$ export ONE=$PWD/1\n$ ls; echo $ONE | tail -c 6\none.py\nsrc/1\n```\n"
+    )
+    for example in examples_of(page):
+        reader.follow(example)
+    assert (tmp_path / "work" / "src" / "one.py").read_text() == "raise SystemExit\n"
+    assert Path.cwd() == tmp_path / "work" / "src"
 
 
 def test_few_commands_are_only_for_reading() -> None:

@@ -104,7 +104,7 @@ def test_the_sdist_has_all_that_a_build_needs(dist: Path, tmp_path: Path) -> Non
     there = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     expected = git_files("python") | {
         name
-        for crate in ("core", "emu", "python")
+        for crate in ("core", "emu", "extension", "python")
         for name in git_files(f"crates/rtclab-{crate}")
         if "/src/" in name or "Cargo" in name
     }

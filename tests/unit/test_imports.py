@@ -16,6 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenarios": set(),  # servers of shipped scenarios, which know nothing of rtclab
     "progress": set(),
     "errors": set(),
+    "own_native": {"errors"},
     "phrases": set(),
     "processes": set(),
     "fingerprint": {"_native"},
@@ -152,6 +153,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 """For each part of the package, in order, the other parts that it may import."""
 
 EXCEPTIONS = {
+    # Imported if there is a library of the user's own.
+    ("__init__", "own_native"),
     # Names for users; imported when first used.
     ("__init__", "arenas"),
     ("__init__", "backend"),

@@ -42,6 +42,12 @@ impl Algorithm {
         Algorithm { name, summary: "", options: &[], stack, create, is_ours: false }
     }
 
+    /// The same control, and what it is, in a line.
+    #[must_use]
+    pub fn with_summary(self, summary: &'static str) -> Self {
+        Algorithm { summary, ..self }
+    }
+
     /// The same control with these options.
     #[must_use]
     pub fn with_options(self, options: &'static [OptionSpec]) -> Self {

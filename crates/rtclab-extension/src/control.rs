@@ -12,7 +12,6 @@ use rtclab_core::catalogue::{Algorithm, Catalogue};
 use rtclab_core::cc::{self, ControlError, Controller, Estimator, Halves, Observation};
 use rtclab_core::ecn::Ecn;
 use rtclab_core::rtp::Unwrapper;
-use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Bytes, RemoteTime, Time};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -410,15 +409,15 @@ fn number(value: &Bound<'_, PyAny>, name: &str, unit: &str, max: f64) -> PyResul
     Ok(found)
 }
 
-/// The controls of rtclab, and these.
+/// The controls of this module, and these.
 ///
 /// # Errors
 /// A stack profile does not exist, or a name is there twice.
 pub(crate) fn catalogue(own: Option<Controls>) -> PyResult<Catalogue> {
-    let mut catalogue = Catalogue::ours().clone();
+    let mut catalogue = crate::catalogue().clone();
     for (name, stack, create) in own.unwrap_or_default() {
-        let profile = StackProfile::named(&stack).ok_or_else(|| {
-            let known = Catalogue::ours().stacks().join(", ");
+        let profile = catalogue.stack(&stack).ok_or_else(|| {
+            let known = catalogue.stacks().join(", ");
             PyValueError::new_err(format!(
                 "congestion_control.name: the stack of `{name}` is `{stack}`; expected one of {known}"
             ))

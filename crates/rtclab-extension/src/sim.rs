@@ -61,7 +61,7 @@ fn run<T: Send>(
     let config: SimConfig =
         serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let ran = match controls {
-        None => py.detach(|| simulate(&config, Catalogue::ours())),
+        None => py.detach(|| simulate(&config, crate::catalogue())),
         // Its controls are called all the time.
         Some(controls) => simulate(&config, &control::catalogue(Some(controls))?),
     };

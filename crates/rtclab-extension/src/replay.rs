@@ -84,7 +84,7 @@ fn with_control<T: Send>(
         replay(catalogue.choose(config).map_err(|error| error.to_string())?)
     };
     let replayed = match controls {
-        None => py.detach(|| choose(Catalogue::ours())),
+        None => py.detach(|| choose(crate::catalogue())),
         Some(controls) => choose(&control::catalogue(Some(controls))?),
     };
     replayed.map_err(PyValueError::new_err)
