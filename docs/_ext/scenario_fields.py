@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 from rtclab.scenario import Bitrate, Duration, PixelRate, Probability, QueueLimit, Ratio, Size
 from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.model import ScenarioTables
-from rtclab.scenario.participant import Option
 from rtclab.scenario.table import Table, one_of
 from rtclab.scenario.units import Quantity
 
@@ -139,8 +138,8 @@ def _tables_in(annotation: Any, variant: str = "", suffix: str = "") -> list[tup
 
 def _values(annotation: Any, metadata: list[Any]) -> str:
     """What a field may be set to, in words."""
-    if annotation == Option:
-        return "number, or `true` or `false`"
+    if annotation is Any:
+        return "any value"
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _values(arguments[0], list(arguments[1:]))
