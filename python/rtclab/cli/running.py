@@ -279,6 +279,8 @@ def _print_outcomes(made: Results) -> None:
     for row in noted.head(tables.MOST_ROWS).iter_rows(named=True):
         repeat = f"repeat {row['repeat']}" if alone else f"{row['condition']}, repeat {row['repeat']}"
         what = {"failed": " failed", "error": ": the laboratory failed"}.get(row["status"], "")
+        if row["reason"].startswith("congestion control "):
+            what = ""  # the control is to blame
         print(f"{repeat}{what}: {row['reason'] or row['note']}", file=sys.stderr)
     if noted.height > tables.MOST_ROWS:
         print(
