@@ -144,6 +144,17 @@ def test_a_control_in_a_file_runs_beside_it(library: Path, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
 
 
+def test_an_environment_has_it_in_the_world(library: Path) -> None:
+    code = (
+        "import rtclab, rtclab.gym\n"
+        "changes = {'duration': '3 s', 'participants.bob.control': 'budget'}\n"
+        "env = rtclab.gym.CallEnv(rtclab.Scenario.load('first-call', changes), participant='alice')\n"
+        "print(env.reset(seed=1)[0].shape)"
+    )
+    done = python(library, "-c", code)
+    assert done.stdout == "(150,)\n", done.stderr
+
+
 def test_it_is_replayed(library: Path) -> None:
     done = command(library, "replay", str(LOG), "--controller", "budget", "--json")
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,6 @@ use crate::cc::{Decision, External};
 use crate::sim::{SimConfig, SimError, SimResult, Simulation};
 use crate::stack::{FeedbackKind, StackProfile};
 use crate::units::{Bitrate, Time};
-use std::sync::LazyLock;
 use view::View;
 
 pub use observation::{FULL, Observed};
@@ -24,9 +23,9 @@ pub const CONTROL: &str = "gym";
 /// Time between two decisions: a step.
 pub const STEP: Time = Time::from_millis(60);
 
-/// The controls of rtclab, and [`CONTROL`].
-static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
-    let mut catalogue = Catalogue::ours().clone();
+/// These controls, and [`CONTROL`].
+pub fn with_control(known: &Catalogue) -> Catalogue {
+    let mut catalogue = known.clone();
     if let Some(stack) = StackProfile::named("chrome-156") {
         let control = Algorithm::new(CONTROL, stack, |bounds, _| {
             (Box::new(External::new(bounds.with_audio(), STEP)), None)
@@ -35,7 +34,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
         let _ = catalogue.add(control);
     }
     catalogue
-});
+}
 
 /// A call that stops at each decision about the rate of one sender.
 pub struct Environment {
@@ -50,12 +49,14 @@ pub struct Environment {
 impl Environment {
     /// Prepares a call and runs it until the sender of a flow, whose control is [`CONTROL`], asks for its first decision.
     ///
+    /// [`with_control`] makes the catalogue.
+    ///
     /// # Errors
     /// The configuration is invalid, packets are not reported to the sender, or it never asks, such as when nobody
     /// connects.
-    pub fn new(config: &SimConfig, flow: &str) -> Result<Self, SimError> {
-        check_reports(config)?;
-        let simulation = Simulation::new(config, &CATALOGUE)?;
+    pub fn new(config: &SimConfig, flow: &str, catalogue: &Catalogue) -> Result<Self, SimError> {
+        check_reports(config, catalogue)?;
+        let simulation = Simulation::new(config, catalogue)?;
         let view = View::default();
         let mut new = Environment { simulation, flow: flow.to_owned(), waiting: None, view };
         new.advance()?;
@@ -126,10 +127,10 @@ impl Environment {
 }
 
 /// Whether the stacks of the senders with [`CONTROL`] have every packet reported to them.
-fn check_reports(config: &SimConfig) -> Result<(), SimError> {
+fn check_reports(config: &SimConfig, catalogue: &Catalogue) -> Result<(), SimError> {
     let own = config.participants.iter().filter(|one| one.congestion_control.name == CONTROL);
     for (name, stack) in own.filter_map(|one| Some((&one.name, one.stack.as_ref()?))) {
-        let feedback = CATALOGUE.stack(stack).map(|stack| stack.feedback);
+        let feedback = catalogue.stack(stack).map(|stack| stack.feedback);
         if let Some(FeedbackKind::Remb { .. }) = feedback {
             return Err(SimError::Unknown(format!(
                 "the stack `{stack}` of `{name}` has no packets reported; expected one with transport-wide feedback \

@@ -8,12 +8,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::features::{Arrival, BWE2024, Features};
-use rtclab_core::environment::{Environment, OUTCOME, Observed, Reward};
+use rtclab_core::environment::{self, Environment, OUTCOME, Observed, Reward};
 use rtclab_core::packet::Kind;
 use rtclab_core::sim::SimConfig;
 use rtclab_core::units::{Bitrate, Time};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+/// The congestion controls of this module, and the one whose rate is decided here.
+static CATALOGUE: LazyLock<Catalogue> =
+    LazyLock::new(|| environment::with_control(crate::catalogue()));
 
 /// What a step returns: observations (float32, a row for each call), rewards, which calls are over, and outcomes
 /// (float64, a row for each call).
@@ -111,7 +116,8 @@ impl Calls {
         let make = |(index, config, flow): (usize, String, String)| {
             let config: SimConfig =
                 serde_json::from_str(&config).map_err(|error| of_call(index, error))?;
-            Ok((index, Environment::new(&config, &flow).map_err(|error| of_call(index, error))?))
+            let call = Environment::new(&config, &flow, &CATALOGUE);
+            Ok((index, call.map_err(|error| of_call(index, error))?))
         };
         let made: Vec<Result<_, String>> = match &self.pool {
             Some(pool) => pool.install(|| begun.into_par_iter().map(make).collect()),
