@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from rtclab._native import CONGESTION_CONTROLS
@@ -26,7 +27,7 @@ def found() -> dict[str, Values]:
 
 def test_the_page_is_made_of_its_values(tmp_path: Path) -> None:
     page = tmp_path / "arena.md"
-    arena.write_arena(page, *arena.read(ROWS))
+    arena.write_arena(page, *arena.read(ROWS), arena.read_live(ROWS))
     assert page.read_text().partition(NOTES)[0] == PAGE.read_text().partition(NOTES)[0]
     plots = {f"arena-{suite}.svg" for suite in arena.SUITES}
     assert {file.name for file in tmp_path.glob("*.svg")} == plots
@@ -84,3 +85,23 @@ def test_an_intervals_ends_are_around_its_mean(found: dict[str, Values]) -> None
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="validate --arena"):
         arena.read(tmp_path / "arena.csv")
+
+
+def test_live_calls_are_compared_with_the_repeats_of_their_case() -> None:
+    """Of a live value at each simulated value, all are alike; one far off is outside."""
+    simulated = arena.read(ROWS)[0]["access"]
+    own = simulated.rows.filter(
+        simulated.rows["case"].is_in(arena.LIVE_CASES), simulated.rows["control"].is_in(arena.LIVE_CONTROLS)
+    )
+    cases = tuple(case for case in simulated.cases if case.name in arena.LIVE_CASES)
+    assert len(cases) == len(arena.LIVE_CASES) == 20
+    numbers = pl.selectors.by_name(arena.COLUMNS)
+    means = own.group_by("case", "control", maintain_order=True).agg(numbers.mean(), repeat=0)
+    same = Values(cases, arena.LIVE_CONTROLS, means)
+    for one in arena.agreements(simulated, same):
+        assert (one.calls, one.inside, one.same) == (40, 40, one.cases)
+        assert one.difference == pytest.approx(0, abs=1e-9)
+    off = same.rows.with_columns(utilisation=pl.col("utilisation") + 100)
+    far = arena.agreements(simulated, Values(cases, arena.LIVE_CONTROLS, off))[0]
+    assert (far.value.name, far.inside) == ("utilisation", 0)
+    assert far.difference == pytest.approx(100)

@@ -172,7 +172,10 @@ def validate(
     ] = False,
     arena: Annotated[
         bool,
-        typer.Option("--arena", help="Compare all built-in congestion controls, simulated, instead."),
+        typer.Option(
+            "--arena",
+            help="Compare all built-in congestion controls simulated, and goog-cc and SCReAM live, instead.",
+        ),
     ] = False,
     from_calls: Annotated[
         Literal["tuned-on", "held-out", "both"] | None,
@@ -200,7 +203,7 @@ def validate(
         raise BadInput(f"{' and '.join(what)} are different comparisons; expected one of them")
     if what and repeats is not None:
         raise BadInput(f"{what[0]} has its own number of repeats, so it does not take --repeats")
-    if keep_live and (tcp or arena or from_calls is not None):
+    if keep_live and (tcp or from_calls is not None):
         raise BadInput(f"{what[0]} makes no calls, so it does not take --keep-live")
     from rtclab_papers.commands import validating
 
@@ -211,7 +214,7 @@ def validate(
     elif marks:
         validating.validate_marks_and_show(page, out, keep_live=keep_live, as_json=as_json)
     elif arena:
-        validating.validate_arena_and_show(page, out, as_json=as_json)
+        validating.validate_arena_and_show(page, out, keep_live=keep_live, as_json=as_json)
     elif l4s:
         validating.validate_l4s_and_show(page, out, keep_live=keep_live, as_json=as_json)
     elif recorded is not None or meetings:

@@ -138,15 +138,20 @@ def validate_l4s_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_j
         print(page)
 
 
-def validate_arena_and_show(out: Path | None, runs: Path, *, as_json: bool) -> None:
-    """Runs all built-in controls, writes rows and page, and prints the page's path or all rows as JSON."""
+def validate_arena_and_show(out: Path | None, runs: Path, *, keep_live: bool, as_json: bool) -> None:
+    """Runs all built-in controls, writes rows and page, and prints the page's path or all rows as JSON.
+
+    With ``keep_live``, the live rows beside the page are used as they are.
+    """
     from rtclab_papers.validate import arena
 
     page = out or Path("docs/arena.md")
     rows = _data(page, "")
     arena.run(rows, runs / "arena", say=_say)
+    if not keep_live:
+        arena.run_live(rows, runs / "arena", say=_say)
     found, pairs = arena.read(rows)
-    arena.write_arena(page, found, pairs)
+    arena.write_arena(page, found, pairs, arena.read_live(rows))
     if as_json:
         own = {suite: values.rows.to_dicts() for suite, values in found.items()}
         print_json({"page": str(page), "repeats": own, "pairs": pairs.to_dicts()})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan, sqrt
 from pathlib import Path
+from statistics import median, stdev
 
 import polars as pl
 
@@ -12,6 +15,7 @@ from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
 from rtclab.arenas import values as compared
 from rtclab.errors import BadInput
+from rtclab.metrics import t_quantile
 from rtclab.report import Drawing, as_svg, number
 from rtclab.trace import write_text
 from rtclab_papers.validate import notes_of
@@ -20,8 +24,35 @@ SUITES = ("rfc8867", "access")
 CONTROLS = (*of_arenas.default_controls(), *of_arenas.HISTORICAL)
 """All built-in controls, those of today first."""
 REPEATS = 5
+LIVE_CONTROLS = ("goog-cc", "scream")
+"""The controls that browsers have."""
+LIVE_CASES = (
+    "bufferbloat",
+    "cable",
+    "download",
+    "dsl",
+    "fq-codel",
+    "geostationary",
+    "l4s-cubic",
+    "l4s",
+    "low-orbit",
+    "lte",
+    "policer",
+    "queue-codel",
+    "queue-fq-codel",
+    "queue-pie",
+    "screen-dsl",
+    "screen-l4s",
+    "screen-upload",
+    "screen-wifi",
+    "wifi-behind-dsl",
+    "wifi",
+)
+"""The cases of ``access`` that real browsers run, each once with each control."""
 COLUMNS = (*compared.COMPARED, "freezes")
 """The values that are kept."""
+SAME = 0.05
+"""Controls whose values differ by a smaller share count as equal."""
 DIGITS = 4
 """Significant digits of values in the files."""
 
@@ -45,12 +76,41 @@ def run(file: Path, folder: Path, say: Callable[[str], None]) -> None:
     write_text(_pairs_file(file), _short(pairs).write_csv())
 
 
+def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
+    """Runs the live calls that have not finished in ``folder``, and writes their rows beside ``file``."""
+    whole = load_suite("access")
+    cases = tuple(case for case in whole.cases if case.name in LIVE_CASES)
+    say(f"access: {len(cases)} cases with {' and '.join(LIVE_CONTROLS)}, live")
+    suite = ArenaSuite("access", whole.title, cases, pairings=False)
+    found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, into=folder / "access-live")
+    rows = found.values.rows.select(pl.lit("access").alias("suite"), *compared.KEYS, *COLUMNS)
+    write_text(_live_file(file), _short(rows).write_csv())
+
+
 def _short(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(pl.selectors.float().round_sig_figs(DIGITS))
 
 
 def _pairs_file(file: Path) -> Path:
     return file.with_name(f"{file.stem}-pairs{file.suffix}")
+
+
+def _live_file(file: Path) -> Path:
+    return file.with_name(f"{file.stem}-live{file.suffix}")
+
+
+def read_live(file: Path) -> compared.Values | None:
+    """The live values of cases of ``access``, from the file that :func:`run_live` wrote; None without it."""
+    if not (live := _live_file(file)).is_file():
+        return None
+    rows = _rows(live).drop("suite")
+    cases = tuple(case for case in load_suite("access").cases if case.name in set(rows["case"]))
+    return compared.Values(cases, tuple(dict.fromkeys(rows["control"].to_list())), rows)
+
+
+def _rows(file: Path) -> pl.DataFrame:
+    schema = {"suite": pl.String(), **compared.KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
+    return pl.read_csv(file, schema=schema).with_columns(pl.col("reason").fill_null(""))
 
 
 def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
@@ -62,8 +122,7 @@ def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
     for one in (file, _pairs_file(file)):
         if not one.is_file():
             raise BadInput(f"{one}: no such file", hint="`rtclab validate --arena` makes it")
-    schema = {"suite": pl.String(), **compared.KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
-    rows = pl.read_csv(file, schema=schema).with_columns(pl.col("reason").fill_null(""))
+    rows = _rows(file)
     pairs = pl.read_csv(_pairs_file(file), schema=PAIRS).with_columns(pl.col("reason").fill_null(""))
     found = {}
     for suite in dict.fromkeys(rows["suite"].to_list()):
@@ -74,7 +133,12 @@ def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
     return found, pairs
 
 
-def write_arena(page: Path, found: Mapping[str, compared.Values], pairs: pl.DataFrame) -> None:
+def write_arena(
+    page: Path,
+    found: Mapping[str, compared.Values],
+    pairs: pl.DataFrame,
+    live: compared.Values | None = None,
+) -> None:
     """Writes the page, and its plots beside it. Text below the line ``NOTES`` of the page is kept."""
     page.parent.mkdir(parents=True, exist_ok=True)
     for suite, values in found.items():
@@ -82,7 +146,10 @@ def write_arena(page: Path, found: Mapping[str, compared.Values], pairs: pl.Data
         if drawing is not None:
             first = Drawing(drawing.name, drawing.title, "", drawing.x, drawing.y, drawing.axes[:1])
             write_text(page.with_name(f"{page.stem}-{suite}.svg"), as_svg(first))
-    write_text(page, "\n".join(lines(page.stem, found, pairs)) + "\n" + notes_of(page))
+    text = [*lines(page.stem, found, pairs)]
+    if live is not None:
+        text += _live(page.stem, found["access"], live)
+    write_text(page, "\n".join(text) + "\n" + notes_of(page))
 
 
 def lines(stem: str, found: Mapping[str, compared.Values], pairs: pl.DataFrame) -> Iterator[str]:
@@ -204,6 +271,109 @@ def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
         ]
         yield f"- Beside {tcp}: {_names(fair)} {'gets' if len(fair) == 1 else 'get'} a fair share, and"
         yield f"  {_names(low)} {'gets' if len(low) == 1 else 'get'} less than a third of its rate."
+    yield ""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a value of live calls compares with simulated repeats of the same cases.
+
+    Attributes:
+        value: the value.
+        calls: number of live calls that have it.
+        difference: median of the differences between a live call and the simulated mean.
+        inside: number of live calls in the 95 % prediction interval of one more simulated repeat.
+        same: number of cases in which the same control is better by more than the value's grain, or neither.
+        cases: number of cases in which both controls have it.
+    """
+
+    value: compared.Compared
+    calls: int
+    difference: float
+    inside: int
+    same: int
+    cases: int
+
+
+def agreements(simulated: compared.Values, live: compared.Values) -> list[Agreement]:
+    """How the values that the arena shows side by side agree."""
+    return [_agreement(compared.COMPARED[name], simulated, live) for name in findings.BESIDE]
+
+
+def _agreement(value: compared.Compared, simulated: compared.Values, live: compared.Values) -> Agreement:
+    differences, inside, same, cases = [], 0, 0, 0
+    for case in live.cases:
+        winners: list[list[float]] = [[], []]
+        for control in live.controls:
+            many = _known(simulated, case.name, control, value.name)
+            one = _known(live, case.name, control, value.name)
+            if len(many) < 2 or not one:
+                continue
+            mean, called = sum(many) / len(many), sum(one) / len(one)
+            differences.append(abs(called - mean))
+            wide = t_quantile(len(many) - 1) * stdev(many) * sqrt(1 + 1 / len(many))
+            inside += abs(called - mean) <= max(wide, value.grain)
+            winners[0].append(mean)
+            winners[1].append(called)
+        if len(winners[0]) == len(live.controls):
+            cases += 1
+            same += _order(winners[0], value.grain) == _order(winners[1], value.grain)
+    return Agreement(
+        value, len(differences), median(differences) if differences else nan, inside, same, cases
+    )
+
+
+def _known(values: compared.Values, case: str, control: str, name: str) -> list[float]:
+    rows = values.rows.filter(pl.col("case") == case, pl.col("control") == control)
+    return [value for value in rows[name].to_list() if value is not None and not isnan(value)]
+
+
+def _order(pair: Sequence[float], grain: float) -> int:
+    first, second = pair
+    return (
+        0
+        if abs(first - second) <= max(grain, SAME * max(abs(first), abs(second)))
+        else 1
+        if first > second
+        else -1
+    )
+
+
+def _live(stem: str, simulated: compared.Values, live: compared.Values) -> Iterator[str]:
+    yield "## Simulated and live"
+    yield ""
+    yield f"{_names(live.controls)} are also in browsers, so {len(live.cases)} cases of `access` ran once"
+    yield f"live with each. The values are in `data/{stem}-live.csv`. The prediction interval is where one"
+    yield f"more simulated repeat lies in 95 of 100 cases. Controls that differ by less than {100 * SAME:g} %"
+    yield "count as equal."
+    yield ""
+    yield "| value | live calls | median difference to the mean | in the prediction interval | same order |"
+    yield "|---|---:|---:|---:|---:|"
+    for one in agreements(simulated, live):
+        yield (
+            f"| {one.value.heading} | {one.calls} | {number(one.difference)} | {one.inside} of {one.calls} "
+            f"| {one.same} of {one.cases} cases |"
+        )
+    yield ""
+    failures = live.failures()
+    for control, case, repeats, reason in failures.iter_rows():
+        yield f"- {control} failed live in {case}, {repeats} of 1 repeats: {reason}"
+    if failures.height:
+        yield ""
+    shown = [compared.COMPARED[name] for name in findings.BESIDE]
+    yield "Simulated mean, and the live call:"
+    yield ""
+    yield f"| case | control | {' | '.join(value.heading for value in shown)} |"
+    yield f"|---|---|{'---:|' * len(shown)}"
+    for case in live.cases:
+        for control in live.controls:
+            cells = []
+            for value in shown:
+                many = _known(simulated, case.name, control, value.name)
+                called = _known(live, case.name, control, value.name)
+                told = [number(sum(of) / len(of)) if of else "–" for of in (many, called)]
+                cells.append(" / ".join(told))
+            yield f"| {case.name} | {control} | {' | '.join(cells)} |"
     yield ""
 
 

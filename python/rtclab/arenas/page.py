@@ -117,12 +117,7 @@ def _rerun(case: Case, control: str) -> str:
     """The command that runs a case with a control and leaves a trace; empty if the case has no file."""
     if not case.origin:
         return ""
-    name, *options = control.split(",")
-    parts = ["rtclab", "run", case.origin, "--set", f"congestion_control.name={name}"]
-    for option in options:
-        key, _, value = option.partition("=")
-        parts += ["--set", f"congestion_control.options.{key}={value}"]
-    return shlex.join(parts)
+    return shlex.join(["rtclab", "run", case.origin, "--control", control])
 
 
 def _facts(arena: Arena) -> list[tuple[str, str]]:
