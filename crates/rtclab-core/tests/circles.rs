@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 32] = [
+const ORDER: [&str; 33] = [
     "units",
     "ecn",
     "limits",
@@ -39,6 +39,7 @@ const ORDER: [&str; 32] = [
     "monitor",
     "capture",
     "sim",
+    "environment",
 ];
 
 type Module = Vec<String>;
