@@ -270,6 +270,10 @@ NOT_LOADED = {
         "    def on_feedback(self, n, f): return 1",
         "interval is 'often'; expected the time between two calls of on_timeout",
     ),
+    "init": (
+        "class Control:\n    def __init__(self, bounds, gain): int('x')\n    def on_feedback(self, n, f): return 1",
+        "line 2, in __init__",
+    ),
     "stack": (
         "class Control:\n    stack = 'chrome-1'\n    def __init__(self, bounds, gain): pass\n"
         "    def on_feedback(self, n, f): return 1",
@@ -360,6 +364,21 @@ def test_a_changed_file_is_other_code(write: Write, tmp_path: Path) -> None:
         rtclab.simulate(scenario)
     assert call(name).congestion_control.digest != scenario.congestion_control.digest
     rtclab.simulate(Scenario.load(scenario, {"congestion_control.name": name}))
+
+
+def test_a_changed_module_beside_it_counts_at_once(write: Write, tmp_path: Path) -> None:
+    """Also in the process that has imported it before, and beside a control that has a module of this name."""
+    name = write("import helper\n" + textwrap.dedent(CONSTANT).replace("bounds.max + bounds.audio", "helper.rate"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.py").write_text((tmp_path / "mine.py").read_text())
+    (other / "helper.py").write_text("rate = 123_000\n")
+    for rate in (400_000, 500_000):
+        (tmp_path / "helper.py").write_text(f"rate = {rate}\n")
+        changes = {"participants.bob.control": f"{other / 'mine.py'}:Control"}
+        trace = rtclab.simulate(call(name, set=changes))
+        assert set(values(trace, "target_bps")) == {float(rate)}
+        assert set(values(trace, "target_bps", "bob->alice")) == {123_000.0}
 
 
 def test_a_scenario_names_it_relative_to_its_own_file(write: Write, tmp_path: Path) -> None:

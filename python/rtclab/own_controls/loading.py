@@ -16,13 +16,15 @@ import numpy as np
 from rtclab.control import Bounds, explain
 from rtclab.errors import BadInput
 from rtclab.own_controls import agents
-from rtclab.scenario.own_control import OwnControl
+from rtclab.scenario.own_control import OwnControl, files_of
 
 Factory = tuple[str, str, Callable[[Bounds], Any]]
 """A control for the native side: its name there, its stack profile, and what makes an instance."""
 SENDER_STACK, RECEIVER_STACK = "chrome-156", "chrome-156-remb"
 MODULE = "rtclab_own_control"
 """Name of the module that a file becomes. Each run has its own, so that none sees another's globals."""
+INTERVALS_S = (0.001, 3600)
+"""The least and the greatest time between two calls of ``on_timeout``."""
 
 
 def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
@@ -53,6 +55,13 @@ def _factory(control: OwnControl) -> Factory:
     if not receives and not hasattr(kind, "on_feedback"):
         raise BadInput(
             f"{control.text}: expected a method `on_feedback(now, feedback)` or `on_packet(packet)`"
+        )
+    interval = getattr(kind, "interval", None)
+    least_s, most_s = INTERVALS_S
+    if interval is not None and not (isinstance(interval, int | float) and least_s <= interval <= most_s):
+        raise BadInput(
+            f"{control.text}: interval is {interval!r}; expected the time between two calls of on_timeout, "
+            f"{least_s} to {most_s} s"
         )
     stack = getattr(kind, "stack", RECEIVER_STACK if receives else SENDER_STACK)
 
@@ -91,9 +100,12 @@ def _class_of(control: OwnControl) -> object:
 
 
 def _module(file: Path) -> ModuleType:
-    """The module in a file. Modules beside it can be imported."""
-    if (directory := str(file.parent)) not in sys.path:
-        sys.path.insert(0, directory)
+    """The module in a file. Modules beside it can be imported, and are made anew too."""
+    directory = str(file.parent)
+    sys.path[:] = [directory, *(place for place in sys.path if place != directory)]
+    for beside in files_of(file):
+        parts = beside.relative_to(file.parent).with_suffix("").parts
+        sys.modules.pop(".".join(part for part in parts if part != "__init__"), None)
     specification = importlib.util.spec_from_file_location(MODULE, file)
     assert specification is not None
     assert specification.loader is not None

@@ -108,8 +108,13 @@ def loaded(controls: Sequence[OwnControl], seed: int) -> list[loading.Factory]:
 
 def check(controls: Sequence[OwnControl]) -> None:
     """Loads controls and makes an instance of each."""
-    for _, _, create in loaded(controls, 0):
-        create(Bounds())
+    for name, _, create in loaded(controls, 0):
+        try:
+            create(Bounds())
+        except RtclabError:
+            raise
+        except Exception as error:
+            raise RtclabError(f"{name}: {explain(error)}") from error
 
 
 def simulate(controls: Sequence[OwnControl], config: str, seed: int) -> Any:

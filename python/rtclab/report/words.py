@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
@@ -243,7 +244,8 @@ def controls(run: Run) -> list[tuple[str, str]]:
             )
             for name, participant in scenario.get("participants", {}).items()
         }
-        return [("Congestion control", _of_each({name: of or "" for name, of in configured.items()}))]
+        named = {name: _without_directories(of or "") for name, of in configured.items()}
+        return [("Congestion control", _of_each(named))]
     recorded, wire = _recorded_values(run.traces), _wire(run.traces)
     trials = "; ".join(f"{given} ({_names(names)})" for given, names in _trials(run).items())
     ecn = {name: _ecn(values) for name, values in recorded.items() if "rfc8888_packets" in values}
@@ -312,6 +314,11 @@ def used_caution(run: Run) -> str:
         f"{_names([flow_in_words(flow) for flow in flows])} used {said}."
         for said, flows in differences.items()
     )
+
+
+def _without_directories(control: str) -> str:
+    """The name of a control; of a file of the user's own, without its directories."""
+    return re.sub(r"(?:(?<=:)|^)[^:]*/", "", control)
 
 
 def _difference(scenario: Mapping[str, Any], sender: str, used: Used) -> str:

@@ -144,9 +144,18 @@ def digest_of(file: Path) -> str:
         OSError: a file cannot be read.
     """
     digest = hashlib.sha256()
-    for part in sorted(_with_modules_beside(file, set())):
+    for part in files_of(file):
         digest.update(f"{part.relative_to(file.parent)}\n".encode() + part.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def files_of(file: Path) -> list[Path]:
+    """The file of a control, and the modules beside it that it imports, directly or through each other.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return sorted(_with_modules_beside(file, set()))
 
 
 def _with_modules_beside(file: Path, known: set[Path]) -> set[Path]:
