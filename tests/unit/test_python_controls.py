@@ -271,7 +271,8 @@ NOT_LOADED = {
         "interval is 'often'; expected the time between two calls of on_timeout",
     ),
     "init": (
-        "class Control:\n    def __init__(self, bounds, gain): int('x')\n    def on_feedback(self, n, f): return 1",
+        "class Control:\n    def __init__(self, bounds, gain): int('x')\n"
+        "    def on_feedback(self, n, f): return 1",
         "line 2, in __init__",
     ),
     "stack": (
@@ -368,7 +369,9 @@ def test_a_changed_file_is_other_code(write: Write, tmp_path: Path) -> None:
 
 def test_a_changed_module_beside_it_counts_at_once(write: Write, tmp_path: Path) -> None:
     """Also in the process that has imported it before, and beside a control that has a module of this name."""
-    name = write("import helper\n" + textwrap.dedent(CONSTANT).replace("bounds.max + bounds.audio", "helper.rate"))
+    name = write(
+        "import helper\n" + textwrap.dedent(CONSTANT).replace("bounds.max + bounds.audio", "helper.rate")
+    )
     other = tmp_path / "other"
     other.mkdir()
     (other / "mine.py").write_text((tmp_path / "mine.py").read_text())
