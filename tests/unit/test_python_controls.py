@@ -368,7 +368,7 @@ def test_a_changed_file_is_other_code(write: Write, tmp_path: Path) -> None:
 
 
 def test_a_changed_module_beside_it_counts_at_once(write: Write, tmp_path: Path) -> None:
-    """Also in the process that has imported it before, and beside a control that has a module of this name."""
+    """Also in a process that imported it before, and beside a control that has a module of this name."""
     name = write(
         "import helper\n" + textwrap.dedent(CONSTANT).replace("bounds.max + bounds.audio", "helper.rate")
     )
