@@ -8,7 +8,8 @@ but the first only if it wants them. Times are seconds since the run began, rate
 - ``on_sent(now, packet)``: a packet left (:class:`SentPacket`).
 - ``on_timeout(now, sender)``: media starts or, with an attribute ``interval``, that time has passed since the
   last call (:class:`Sender`).
-- ``observe()``: returns values for the trace as a dict from name to number. The suffix of a name is its unit.
+- ``observe()``: returns values for the trace as a dict from name to number, or to None if a value is not
+  known. The suffix of a name is its unit.
 
 ``on_feedback`` returns a rate or a :class:`Decision`. So do the next three, or None to keep the last one.
 The class attribute ``stack`` is the stack profile, by default ``chrome-156``. ``chrome-156-ccfb`` has the

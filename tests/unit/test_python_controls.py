@@ -219,6 +219,10 @@ BAD = {
     ),
     "exits": ("def act(self): raise SystemExit", "SystemExit"),
     "is killed": ("def act(self): os.kill(os.getpid(), 9)", "its process ended with signal 9"),
+    "observes a text": (
+        "def act(self): return 1e5\ndef observe(self): return dict(a=None, state='x')",
+        "the value of state is x; expected a number or None",
+    ),
     "observes": (
         "def act(self): return 1e5\ndef observe(self): return 3",
         "expected a dict from name to number",
@@ -259,6 +263,10 @@ NOT_LOADED = {
     "no method": (
         "class Control: pass",
         "expected a method `on_feedback(now, feedback)` or `on_packet(packet)`",
+    ),
+    "arguments": (
+        "class Control:\n    def __init__(self, bounds, gain): pass\n    def on_feedback(self, f): return 1",
+        "too many positional arguments; expected on_feedback(self, now, feedback)\n  File",
     ),
     "no bounds": (
         "class Control:\n    def __init__(self): pass\n    def on_feedback(self, now, f): pass",

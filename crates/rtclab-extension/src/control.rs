@@ -5,7 +5,6 @@
 
 use numpy::IntoPyArray;
 use pyo3::exceptions::{PyTypeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyTuple};
 use rtclab_core::catalogue::{Algorithm, Catalogue};
@@ -526,17 +525,17 @@ impl Methods {
         let Some(observe) = &self.observe else { return Ok(()) };
         Python::attach(|py| {
             let values = call(py, observe, PyTuple::empty(py))?;
-            let values = values.bind(py).extract::<Vec<(String, f64)>>().or_else(|_| {
-                let items = values.bind(py).call_method0(intern!(py, "items"))?;
-                items.try_iter()?.map(|item| item?.extract()).collect::<PyResult<_>>()
-            });
-            let values = values.map_err(|_| {
-                let text = "returned something else; expected a dict from name to number";
-                misused(py, observe, &PyTypeError::new_err(text))
+            let wrong = |text: String| misused(py, observe, &PyTypeError::new_err(text));
+            let values = values.bind(py).cast::<PyDict>().map_err(|_| {
+                wrong("it returned something else; expected a dict from name to number".to_owned())
             })?;
-            out.extend(
-                values.into_iter().map(|(name, value)| Observation { name: name.into(), value }),
-            );
+            for (name, value) in values.iter().filter(|(_, value)| !value.is_none()) {
+                let (Ok(name), Ok(value)) = (name.extract::<String>(), value.extract()) else {
+                    let text = format!("the value of {name} is {value}; expected a number or None");
+                    return Err(wrong(text));
+                };
+                out.push(Observation { name: name.into(), value });
+            }
             Ok(())
         })
     }

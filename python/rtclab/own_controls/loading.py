@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rtclab.control import Bounds, explain
+from rtclab.control import Bounds, explain, place_of
 from rtclab.errors import BadInput
 from rtclab.own_controls import agents
 from rtclab.scenario.own_control import OwnControl, files_of
@@ -63,12 +63,41 @@ def _factory(control: OwnControl) -> Factory:
             f"{control.text}: interval is {interval!r}; expected the time between two calls of on_timeout, "
             f"{least_s} to {most_s} s"
         )
+    _check_methods(control, kind, receives=receives)
     stack = getattr(kind, "stack", RECEIVER_STACK if receives else SENDER_STACK)
 
     def create(bounds: Bounds) -> Any:
         return _made(kind, control, bounds)
 
     return control.key, str(stack), create
+
+
+METHODS = {
+    "on_feedback": "now, feedback",
+    "on_report": "now, report",
+    "on_sent": "now, packet",
+    "on_timeout": "now, sender",
+    "on_packet": "packet",
+    "observe": "",
+}
+"""The arguments of each method."""
+
+
+def _check_methods(control: OwnControl, kind: Any, *, receives: bool) -> None:
+    """Checks that methods can be called as they will be."""
+    for name, arguments in (METHODS | {"on_timeout": "now"} if receives else METHODS).items():
+        method = getattr(kind, name, None)
+        count = len(arguments.split(", ")) if arguments else 0
+        try:
+            if method is not None:
+                inspect.signature(method).bind(*range(1 + count))
+        except TypeError as error:
+            wanted = f"{name}({', '.join(filter(None, ('self', arguments)))})"
+            raise BadInput(
+                f"{control.text}: {name}: {error}; expected {wanted}\n{place_of(method)}"
+            ) from None
+        except ValueError:  # a method without a signature, such as a built-in one
+            pass
 
 
 def _made(kind: Any, control: OwnControl, bounds: Bounds) -> Any:
