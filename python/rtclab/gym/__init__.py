@@ -11,7 +11,7 @@ try:
     import gymnasium
 except ImportError as error:
     raise ImportError(
-        "rtclab.gym needs the Python module `gymnasium`\n  hint: pip install 'rtclab[gym]'", name=error.name
+        "rtclab.gym needs the Python module `gymnasium`\n  hint: pip install gymnasium", name=error.name
     ) from None
 
 from rtclab.gym.batch import ACTIONS, FULL, MAX_RATE_BPS, MIN_RATE_BPS, OBSERVATIONS, OUTCOME, REWARDS, STEP_S

@@ -120,7 +120,7 @@ def _session(file: Path) -> tuple[Any, int]:
         import onnxruntime
     except ImportError:
         raise BadInput(
-            f"onnx:{file}: the package onnxruntime is not installed", hint="pip install 'rtclab[onnx]'"
+            f"onnx:{file}: the package onnxruntime is not installed", hint="pip install onnxruntime"
         ) from None
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
