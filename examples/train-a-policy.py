@@ -5,7 +5,7 @@ package ``cma``) looks for weights with which the reward of R3Net is high, on ne
 the policy is compared with `fixed` and `goog-cc`, on other networks and also on networks of other kinds, with
 the same network and seed for each control. The score of a call is R3Net's reward of its metrics.
 
-    pip install 'rtclab[gym]'
+    pip install gymnasium cma
     python examples/train-a-policy.py
 """
 
