@@ -599,3 +599,12 @@ def test_a_model_of_another_form_is_named(write: Write, tmp_path: Path) -> None:
     for option, message in [("order=first", "expected newest or oldest"), ("scale=none.txt", "cannot read")]:
         with pytest.raises(RtclabError, match=message):
             rtclab.simulate(call(f"onnx:policy.onnx,{option}"))
+
+
+def test_the_page_has_the_limits_of_the_process() -> None:
+    from rtclab.own_controls import worker
+
+    page = (Path(__file__).parents[2] / "docs" / "your-control.md").read_text()
+    assert f"not answered for {worker.ANSWER_S} s" in page
+    assert f"{worker.MEMORY_BYTES / 2**30:g} GiB of memory" in page
+    assert f"up to {worker.PRINTED} characters" in page
