@@ -1,4 +1,4 @@
-# What a person or CI calls. The first `make run` needs Python 3.11 with venv, Rust and a C compiler.
+# What a person or CI calls. It needs Python 3.11 with venv, Rust and a C compiler, and says so where they are missing.
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,10 +7,12 @@ BIN := $(VENV)/bin
 MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
 PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
+CLIP := $(BIN)/python -c 'from rtclab.backend.live.clip import prepare_clip; prepare_clip(640, 480, 30)'
+# A cargo that does not look for the job slots of make, which only a make below this one could use.
+CARGO := env -u MAKEFLAGS cargo
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
-# Packages that start a service of the same name for everybody when they are installed. Live calls start their own.
-SERVICES := coturn janus
+LIVE_PACKAGES := chromium firefox-esr coturn janus nftables slirp4netns iperf3 iputils-ping iproute2 util-linux
+TEST_PACKAGES := $(LIVE_PACKAGES) chromium-driver tshark janus-demos
 STRANGERS := target/strangers
 LIVEKIT_SERVER := github.com/livekit/livekit-server/cmd/server@v1.13.5
 LIVEKIT_CLIENT := livekit-client@2.23.0
@@ -26,10 +28,12 @@ PATHS := --remap-path-prefix=$(HOME)=. --remap-path-prefix=$(CURDIR)=.
 LLVM := $$(rustc --print target-libdir)/../bin
 FIND_ZIG := PATH=$(CURDIR)/$(BIN):$$PATH
 BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin build --release --locked --target-dir $(DIST)/cargo
-SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 FUZZ_SECONDS ?= 60
 
-.PHONY: run arena reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
+# Another .venv than one whose Python runs and is new enough is made again.
+VENV_RUNS := $(shell $(BIN)/python -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null)
+
+.PHONY: FORCE machine packages run arena reproduce then-and-now setup setup-live setup-dev setup-strangers test check gate gate-trials bench same-bytes dist fuzz fuzz-build $(FUZZ_TARGETS:%=fuzz-%) docs clean
 
 run: $(VENV)/built                ## build what changed, run first-call, print the path of its report
 	$(BIN)/rtclab run first-call
@@ -46,33 +50,30 @@ then-and-now: $(VENV)/built-live $(VENV)/built-papers ## the papers' conditions 
 setup: $(VENV)/built              ## .venv with the native module
 
 setup-live: $(VENV)/built-live    ## what live calls need: Debian packages, Python packages, the video clip
-	$(SUDO) apt-get update
-	for service in $(SERVICES); do \
-	  dpkg -s $$service >/dev/null 2>&1 || test ! -d /run/systemd/system || $(SUDO) systemctl mask $$service.service || exit 1; \
-	done
-	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(LIVE_PACKAGES)
-	$(BIN)/python -m rtclab.backend.live.clip
+	SUDO=sudo packaging/install_debian.sh $(LIVE_PACKAGES)
+	$(CLIP)
 
 setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check need
 
-setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)/node_modules/livekit-client ## servers and pages of others, for tests (Go, npm): 3 minutes
-	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends janus-demos
+setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)/livekit-client ## servers and pages of others, for tests (Go, npm): 3 minutes
 
-test: $(VENV)/built-dev           ## all tests and a little fuzzing; with CI set no live test is skipped
-	cargo test --workspace --exclude rtclab-python --exclude rtclab-extension --exclude rtclab-sfu
-	cargo test --profile server -p rtclab-sfu
-	$(BIN)/pytest --numprocesses=logical --dist=loadfile --no-loadscope-reorder
-	$(MAKE) fuzz FUZZ_SECONDS=5
+test: packages $(VENV)/built-dev  ## installs what is missing, and runs all tests; those that lack a part are skipped, or fail with CI set
+	$(CLIP)
+	$(BIN)/python tests/lanes.py $(LANES)
+
+# Without a password. Tests name what could not be installed.
+packages:
+	-@SUDO='sudo -n' packaging/install_debian.sh $(TEST_PACKAGES)
 
 check: $(VENV)/built-dev gate     ## formatting, lints and types, and whether simulated calls are as good as before
-	cargo fmt --check
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	cargo clippy --workspace --all-targets --profile server -- -D warnings
+	nice cargo fmt --check
+	nice $(BIN)/ruff check
+	nice $(BIN)/ruff format --check
+	nice $(BIN)/mypy
+	nice $(CARGO) clippy --quiet --workspace --all-targets --profile server -- -D warnings
 
 gate: $(VENV)/built-dev           ## the suite in gate/; docs/gate.md says how to update its baseline
-	$(BIN)/rtclab gate gate/suite.toml
+	nice $(BIN)/rtclab gate gate/suite.toml
 
 gate-trials: $(VENV)/built-dev    ## how often the gate finds a loss of 10 %, and fails for nothing: a quarter of an hour
 	$(BIN)/python gate/trials.py
@@ -137,8 +138,11 @@ docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust docum
 clean:                            ## everything that make made, but not runs
 	rm -rf $(VENV) dist target fuzz/target python/rtclab/_native*.so
 
-$(BIN)/maturin:
-	$(PYTHON) -m venv $(VENV)
+machine:
+	@packaging/check_machine.sh $(PYTHON)
+
+$(BIN)/maturin: $(if $(VENV_RUNS),,FORCE) | machine
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 
 $(VENV)/built: $(BIN)/maturin $(NATIVE)
@@ -154,9 +158,10 @@ $(STRANGERS)/livekit-server:
 	GOBIN=$(CURDIR)/$(@D) go install $(LIVEKIT_SERVER)
 	mv $(@D)/server $@
 
-$(STRANGERS)/node_modules/livekit-client:
-	mkdir -p $(STRANGERS)
-	npm install --prefix $(STRANGERS) --no-save --ignore-scripts --no-audit --no-fund --silent $(LIVEKIT_CLIENT)
+$(STRANGERS)/livekit-client:
+	rm -rf $@.part && mkdir -p $@.part
+	npm install --prefix $@.part --no-save --ignore-scripts --no-audit --no-fund --silent $(LIVEKIT_CLIENT)
+	mv $@.part/node_modules/livekit-client $@
 
 $(STRANGERS)/whip-whep:
 	GOBIN=$(CURDIR)/$(@D) go install $(WHIP_WHEP)
@@ -166,15 +171,15 @@ $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	touch $(VENV)/built $@
 
 # What rtclab depends on, for the test that installs its wheel without a network.
-target/wheelhouse: $(BIN)/maturin pyproject.toml papers/pyproject.toml
-	mkdir -p $@
+target/wheelhouse/complete: $(BIN)/maturin pyproject.toml papers/pyproject.toml
+	mkdir -p $(@D)
 	$(BIN)/python -c 'import tomllib as t; \
 	  projects = [t.load(open(f"{d}/pyproject.toml", "rb")) for d in (".", "papers")]; \
-	  print(*projects[0]["project"]["dependencies"], *projects[1]["build-system"]["requires"], sep="\n")' > $@/requirements.txt
-	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary :all: --dest $@ --requirement $@/requirements.txt
+	  print(*projects[0]["project"]["dependencies"], *projects[1]["build-system"]["requires"], sep="\n")' > $(@D)/requirements.txt
+	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(@D) --requirement $(@D)/requirements.txt
 	touch $@
 
-$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU) papers/pyproject.toml target/wheelhouse
+$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU) papers/pyproject.toml target/wheelhouse/complete
 	$(MATURIN) --extras dev,docs,live
 	$(PAPERS)
 	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $(VENV)/built-papers $@

@@ -16,7 +16,7 @@ from rtclab.metrics import delay, wire
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, only_writer, watch_file
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 __all__ = ["browser"]
 
 ATTACK = "<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>"

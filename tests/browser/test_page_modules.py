@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from rtclab.backend.live.doctor import find_chromium
 from rtclab.backend.live.signalling import PAGE
 
-pytestmark = pytest.mark.live
-
-PROGRAMS = ("chromium", "chromedriver")
+pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -39,14 +37,10 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser(address: str) -> Iterator[Any]:
     """A browser with fake devices, at the address of the modules."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if missing:
-        reason = f"no {' and no '.join(missing)}; `make setup-live` installs them"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which(PROGRAMS[0]) or ""
+    options.binary_location = find_chromium() or ""
     for argument in (
         "--headless=new",
         "--no-sandbox",
@@ -55,7 +49,7 @@ def browser(address: str) -> Iterator[Any]:
         "--use-fake-device-for-media-stream",
     ):
         options.add_argument(argument)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which(PROGRAMS[1])))
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     driver.set_script_timeout(60)
     driver.get(address + "codecs.js")
     yield driver

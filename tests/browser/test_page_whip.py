@@ -15,7 +15,7 @@ from test_page_modules import address, browser, result
 
 __all__ = ["address", "browser"]
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 
 SDP = "application/sdp"
 ALLOWED = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rtclab.backend.live.doctor import find_chromium
 from rtclab.experiment import Experiment
 from rtclab.report import Plot
 from rtclab.report.drawing import Axes, Axis, Line, Look, Range
 from rtclab.report.page import write_plot_page
 from rtclab.scenario import Scenario
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("chromium", "chromedriver")]
 
-PROGRAMS = ("chromium", "chromedriver")
 WIDE, NARROW = 1280, 400
 TIME_CHARTS = ["rate", "target", "delay", "frame-rate"]
 FIGURES = """
@@ -32,18 +31,14 @@ const figures = Bokeh.documents[0].roots().filter((figure) => figure.name === ar
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A browser without network access: requests of a page fail and are logged."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if missing:
-        reason = f"no {' and no '.join(missing)}; `make setup-live` installs them"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which(PROGRAMS[0]) or ""
+    options.binary_location = find_chromium() or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:9"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which(PROGRAMS[1])))
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     yield driver
     driver.quit()
 

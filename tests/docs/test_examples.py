@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from typing import Any
 import pytest
 import typer
 from examples import Example, Reader, examples_of, matches
+from parts import CALL, check_part
 
-from rtclab.backend.live.doctor import what_is_missing
 from rtclab.cli.app import app
 from rtclab.metrics import METRICS
 
@@ -26,6 +25,11 @@ MOST_TEXTS = 18
 GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 EXAMPLES = {file: examples_of(file) for file in PAGES}
+LIVE = [file for file in PAGES if any(example.live for example in EXAMPLES[file])]
+PARTS = (*CALL, "iperf3")
+"""What live examples need."""
+WHOLE = LIVE if all(check_part(name).ok for name in PARTS) else []
+"""Pages whose examples all run, so that none need run without its live ones."""
 
 
 @pytest.fixture
@@ -49,15 +53,9 @@ def reader(
         del METRICS[name]
 
 
-@pytest.fixture
-def _live_calls() -> None:
-    """Skips where live calls cannot run; fails there when CI is set."""
-    if missing := what_is_missing():
-        reason = "; ".join(f"{check.name}: {check.detail}" for check in missing)
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-
-
-@pytest.mark.parametrize("file", [file for file in PAGES if EXAMPLES[file]], ids=lambda file: file.name)
+@pytest.mark.parametrize(
+    "file", [file for file in PAGES if EXAMPLES[file] and file not in WHOLE], ids=lambda file: file.name
+)
 def test_the_examples_of_a_page_run_in_their_order(file: Path, reader: Reader) -> None:
     for example in EXAMPLES[file]:
         if not example.live:
@@ -65,12 +63,8 @@ def test_the_examples_of_a_page_run_in_their_order(file: Path, reader: Reader) -
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("_live_calls")
-@pytest.mark.parametrize(
-    "file",
-    [file for file in PAGES if any(example.live for example in EXAMPLES[file])],
-    ids=lambda file: file.name,
-)
+@pytest.mark.needs(*PARTS)
+@pytest.mark.parametrize("file", LIVE, ids=lambda file: file.name)
 def test_the_live_examples_of_a_page_run_among_the_others(file: Path, reader: Reader) -> None:
     for example in EXAMPLES[file]:
         reader.follow(example)

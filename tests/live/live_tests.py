@@ -1,4 +1,4 @@
-"""What live tests share: a check for namespaces, a way to run as an unprivileged user, and repetition."""
+"""What live tests share: a way to run as an unprivileged user, functions inside a lab, and repetition."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from parts import cannot_tell
 from side_by_side import TURNS
 
-from rtclab.backend.live.namespaces import check_lab, run_in_lab
-from rtclab.errors import BackendUnavailable
+from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.trace import Trace
 
 ORDINARY_USER = 65534
@@ -36,15 +36,6 @@ exec setpriv --reuid="$user" --regid="$user" --clear-groups --inh-caps=-all -- "
 """
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _namespaces() -> None:
-    """Skips all tests if unprivileged users cannot create namespaces, or fails them if CI is set."""
-    try:
-        check_lab()
-    except BackendUnavailable as error:
-        cannot_tell(str(error))
-
-
 @pytest.fixture
 def in_lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Calls a function of the test's own file inside a lab."""
@@ -54,13 +45,6 @@ def in_lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
         return run_in_lab(f"{request.path.stem}:{function}", argument)
 
     return call
-
-
-def cannot_tell(reason: str) -> NoReturn:
-    """Ends a test that this machine cannot decide: skips it, or fails it if CI is set."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alone: bool = True) -> T:
@@ -74,7 +58,7 @@ def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alo
             result = measure()
         if not disturbed(result):
             return result
-    cannot_tell(f"this machine disturbed each of {TRIES} measurements; a quiet one is needed")
+    return cannot_tell(f"this machine disturbed each of {TRIES} measurements; a quiet one is needed")
 
 
 def was_late(trace: Trace) -> bool:

@@ -11,21 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import polars as pl
 import psutil
 import pytest
-from live_tests import cannot_tell
+from parts import CALL, check_part
 from side_by_side import TURNS
 from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend
-from rtclab.backend.live.cgroup import check_limits
-from rtclab.errors import CallFailed, UnsupportedScenario
+from rtclab.errors import CallFailed
 from rtclab.trace import NotConnected, Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 SECONDS, SECONDS_IN_A_ROW = 7, 10
 SECONDS_OF_MESH = 15
@@ -34,6 +34,20 @@ four browsers take seven."""
 CAROL = "[participants.carol]\n"
 TCP = "[traffic.download]\nsender = 'core'\nreceiver = 'bob'\nstart = '3 s'\n"
 LIMITED = "slow machines"
+PARTS = {
+    "relay": ["turnserver"],
+    "beside TCP": ["iperf3"],
+    "janus": ["janus"],
+    "str0m": ["rtclab-sfu"],
+    "whip": ["rtclab-sfu"],
+    "mixing MCU": ["aiortc"],
+    "nat": ["nft", "turnserver"],
+    "relay over TCP": ["nft", "turnserver"],
+    "with firefox": ["firefox"],
+    "firefox alone": ["firefox"],
+    LIMITED: ["control groups"],
+}
+"""What each kind needs besides the parts of a call of two Chromiums."""
 KINDS = {
     "two": "",
     "relay": "[[calls]]\nrelay = 'core'\n",
@@ -105,19 +119,15 @@ def call(text: str, out: Path, seconds: int = SECONDS) -> Trace:
     return backend.run(scenario, seed=1, repeat=0, out=out)
 
 
+def with_parts(kind: str) -> Any:
+    """The parameter of a test for a kind, with the parts that it needs."""
+    return pytest.param(kind, marks=pytest.mark.needs(*PARTS.get(kind, [])))
+
+
 def kinds() -> Iterator[str]:
     """The kinds of all calls, in turn, without those that this machine does not allow."""
-    allowed = [kind for kind in KINDS if kind != LIMITED or may_limit()]
+    allowed = [kind for kind in KINDS if all(check_part(name).ok for name in PARTS.get(kind, []))]
     return islice(cycle(allowed), int(os.environ.get("RTCLAB_CALLS", len(KINDS))))
-
-
-def may_limit() -> bool:
-    """Whether this user may limit the processor of a browser."""
-    try:
-        check_limits()
-    except UnsupportedScenario:
-        return False
-    return True
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +147,8 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
         yield left()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [with_parts(kind) for kind in KINDS])
 def test_everybody_receives_video_in_every_topology(kind: str, before: Left, tmp_path: Path) -> None:
-    if kind == LIMITED and not may_limit():
-        cannot_tell("this user may not make control groups")
     seconds = SECONDS_OF_MESH if kind.startswith("mesh") else SECONDS
     try:
         missing, shown, expected = seen(kind, tmp_path / "call", seconds)
@@ -177,7 +185,7 @@ def carries_video(trace: Trace, flow: str) -> bool:
     return kind != "star" or not root
 
 
-@pytest.mark.parametrize("kind", ["hub", "str0m"])
+@pytest.mark.parametrize("kind", [with_parts(kind) for kind in ("hub", "str0m")])
 def test_the_media_of_a_participant_who_leaves_end_for_everybody(kind: str, tmp_path: Path) -> None:
     leave_s = 4
     trace = call(KINDS[kind].replace(CAROL, f"{CAROL}leave = '{leave_s} s'\n"), tmp_path / "call")

@@ -16,6 +16,7 @@ import polars as pl
 import psutil
 import pytest
 from live_tests import undisturbed, was_late
+from parts import CALL
 
 from rtclab.backend import Watch, unwatched
 from rtclab.backend.live import LiveBackend, pages
@@ -27,7 +28,7 @@ from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 SECOND = 10**9
 START_S = 60

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from live_tests import undisturbed
+from parts import LAB
 
 from rtclab._native import Emulator
 from rtclab.backend.live.link import (
@@ -26,7 +27,7 @@ from rtclab.backend.live.link import (
 )
 from rtclab.backend.live.namespaces import LabError, create_nodes, listen_in_node, node_command, run_in_lab
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
 
 def delayed(delay_ms: float, **more: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from live_tests import undisturbed, was_late
+from parts import CALL
 
 from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend
@@ -26,7 +27,7 @@ from rtclab.trace import NS_PER_MS
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from known_metrics import said_to_be_known, with_values
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 CHANGES = ["duration=15 s", "link.up.loss=2 %"]
 PACKET = ["ssrc", "seq", "rtp_timestamp"]

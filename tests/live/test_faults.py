@@ -16,6 +16,7 @@ import polars as pl
 import psutil
 import pytest
 from live_tests import as_ordinary_user
+from parts import CALL
 from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend
@@ -25,7 +26,7 @@ from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.trace import Run
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 STARTS_S = 40
 RUN = """
@@ -79,11 +80,14 @@ def kill(program: str) -> None:
 @pytest.mark.parametrize(
     ("program", "text", "reason"),
     [
-        ("turnserver", "[[calls]]\nrelay = 'core'\n", r"the TURN server .* was killed by SIGKILL"),
-        ("janus", SFU.format(kind="janus"), r"the SFU \(Janus\) .* was killed by SIGKILL"),
-        ("rtclab-sfu", SFU.format(kind="str0m"), r"the SFU \(str0m\) .* was killed by SIGKILL"),
-        ("mixer", MIXING, r"the MCU \(aiortc\) .* was killed by SIGKILL"),
-        ("iperf3", "[traffic.web]\nsender = 'core'\nreceiver = 'bob'\n", r"iperf3 .* was killed by SIGKILL"),
+        pytest.param(program, text, reason, marks=pytest.mark.needs(part), id=program)
+        for program, part, text, reason in (
+            ("turnserver", "turnserver", "[[calls]]\nrelay = 'core'\n", r"the TURN server"),
+            ("janus", "janus", SFU.format(kind="janus"), r"the SFU \(Janus\)"),
+            ("rtclab-sfu", "rtclab-sfu", SFU.format(kind="str0m"), r"the SFU \(str0m\)"),
+            ("mixer", "aiortc", MIXING, r"the MCU \(aiortc\)"),
+            ("iperf3", "iperf3", "[traffic.web]\nsender = 'core'\nreceiver = 'bob'\n", r"iperf3"),
+        )
     ],
 )
 def test_a_killed_program_fails_the_repeat_and_is_named(
@@ -95,7 +99,7 @@ def test_a_killed_program_fails_the_repeat_and_is_named(
     killer.join()
     (repeat,) = run.repeats
     assert repeat.status == "failed"
-    assert re.search(reason, repeat.reason), repeat.reason
+    assert re.search(rf"{reason} .* was killed by SIGKILL", repeat.reason), repeat.reason
     assert psutil.Process().children(recursive=True) == before
 
 
@@ -121,6 +125,7 @@ def test_full_memory_for_files_fails_the_repeat_and_says_so(tmp_path: Path) -> N
     assert "the files of browsers and servers fill /run of the laboratory, 25% of this" in repeat.reason
 
 
+@pytest.mark.needs("nft", "turnserver")
 def test_one_pair_that_cannot_connect_leaves_the_figures_of_the_others(tmp_path: Path) -> None:
     # Two symmetric NATs cannot be punched, and there is no relay.
     nats = "".join(f"[participants.{name}]\nnat = 'symmetric'\n" for name in ("carol", "dave"))
@@ -133,6 +138,7 @@ def test_one_pair_that_cannot_connect_leaves_the_figures_of_the_others(tmp_path:
     assert min(received.values()) > 30  # several seconds of video
 
 
+@pytest.mark.needs("firefox")
 def test_a_browser_without_the_codec_fails_the_repeat_and_lists_its_codecs(tmp_path: Path) -> None:
     # The check before the run refuses this combination, so it is left out.
     asked = scenario(tmp_path, "[browser]\nname = 'firefox'\n").model_copy(deep=True)
@@ -170,6 +176,7 @@ def test_without_rights_to_limit_a_browser_the_scenario_is_refused_by_name() -> 
     assert "host.encoder_capacity" in done.stderr
 
 
+@pytest.mark.needs("turnserver", "iperf3")
 def test_no_program_of_a_call_has_a_socket_outside_the_namespaces(tmp_path: Path) -> None:
     outside: list[str] = []
     inside: set[str] = set()

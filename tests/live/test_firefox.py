@@ -11,14 +11,13 @@ from typing import Any
 import psutil
 import pytest
 from aiohttp import web
-from live_tests import cannot_tell
 
 from rtclab.backend.live.doctor import find_firefox
 from rtclab.backend.live.firefox import Firefox
 from rtclab.backend.live.media import prepare_movie
 from rtclab.backend.live.signalling import PAGE, isolate
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("python packages", "firefox")]
 
 TIMEOUT_S = 60
 """How long a test waits for what must happen, even on a busy machine."""
@@ -49,8 +48,7 @@ def in_firefox(
 ) -> None:
     """Runs Firefox with the page :data:`OPEN_CAMERA`; ``then`` gets it, what it says, and why it exited."""
     executable = find_firefox()
-    if executable is None:
-        cannot_tell("no firefox in PATH")
+    assert executable is not None
     movie = prepare_movie(320, 240, 15)
 
     async def run() -> None:

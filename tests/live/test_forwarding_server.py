@@ -9,12 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from live_tests import cannot_tell
 
-from rtclab.backend.live.str0m import ForwardingServer, find_server
+from rtclab.backend.live.str0m import ForwardingServer
 from rtclab.errors import CallFailed
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("rtclab-sfu")]
 
 ADDRESS = "127.0.0.1"
 WAIT_S = 30
@@ -24,8 +23,6 @@ class Spawned:
     """Remembers the processes, messages and exits of a server."""
 
     def __init__(self, address: str = ADDRESS) -> None:
-        if find_server() is None:
-            cannot_tell("rtclab-sfu is not built; `make setup-live` does it")
         self.processes: list[subprocess.Popen[bytes]] = []
         self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.exits: asyncio.Queue[str] = asyncio.Queue()

@@ -15,13 +15,12 @@ from typing import Any
 import polars as pl
 import psutil
 import pytest
-from live_tests import cannot_tell
+from parts import BROWSERS, LAB
 from small_internet import HTTP, MACHINE, NAME, STUN, UDP, WORLD, make_machine, resolved
 
 from rtclab import monitor
 from rtclab._native import Emulator
 from rtclab.backend.live import LiveBackend
-from rtclab.backend.live.doctor import what_is_missing
 from rtclab.backend.live.internet import (
     GATEWAY,
     PROGRAM,
@@ -35,7 +34,7 @@ from rtclab.backend.live.nat import put_behind_nat
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "nft", "slirp4netns")]
 
 UP_MS, DOWN_MS = 30, 20
 UP_BPS, DOWN_BPS = 2_000_000, 4_000_000
@@ -79,12 +78,6 @@ link.down.delay = "{DOWN_MS} ms"
 video = {{{{ width = 320, height = 240 }}}}
 participants.alice = {{{{ page = "{{page}}", browser.name = "{{browser}}" }}}}
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _program() -> None:
-    if missing := what_is_missing(internet=True):
-        cannot_tell("; ".join(f"{check.name}: {check.detail}" for check in missing))
 
 
 # --- run in the machine, and in its laboratory ----------------------------------------------------
@@ -315,7 +308,7 @@ def test_the_program_ends_when_its_caller_is_killed(in_lab) -> None:
     assert in_lab("kill_caller") == {"ran": [True, False]}
 
 
-@pytest.mark.parametrize("browser", ["chromium", "firefox"])
+@pytest.mark.parametrize("browser", BROWSERS)
 def test_a_page_from_outside_calls_a_server_outside(in_lab, tmp_path, browser) -> None:
     found = in_lab("call", folder=str(tmp_path), browser=browser)
     assert found["candidates"] == ["candidates:", "host", "srflx"]

@@ -35,6 +35,7 @@ from invited_calls import (
     visit_with_firefox,
     waiting_sockets,
 )
+from parts import CALL
 from small_call import small_call
 
 from rtclab.backend.live import invited
@@ -44,7 +45,7 @@ from rtclab.backend.live.servers import spawn
 from rtclab.lab import open_results
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL, "turnserver")]
 
 Json = dict[str, Any]
 SEAT = r"(https://\S+:(\d+)/\S+/)\n.*\n\s+([0-9A-F:]{95})"
@@ -337,6 +338,7 @@ def test_connections_that_ask_for_nothing_do_not_keep_others_from_the_page(
     assert seen["greedy"][1] == 200
 
 
+@pytest.mark.needs("firefox")
 def test_a_firefox_that_leaves_in_the_middle_fails_the_repeat_and_the_trace_is_kept(
     tmp_path: Path, in_lab: Callable[..., Json]
 ) -> None:

@@ -14,11 +14,12 @@ from uuid import uuid4
 
 import pytest
 from live_tests import as_ordinary_user
+from parts import LAB
 
 from rtclab.backend.live.link import CommandNotFound, run_link
 from rtclab.backend.live.namespaces import LabError, run_in_lab
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
 PATIENCE_S = 60
 """How long a test waits for what must happen, even on a busy machine."""

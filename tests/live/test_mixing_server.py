@@ -9,11 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from live_tests import cannot_tell
 
-from rtclab.backend.live.mcu import MixingServer, has_library
+from rtclab.backend.live.mcu import MixingServer
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("aiortc")]
 
 WAIT_S = 30
 VIDEO = {
@@ -30,8 +29,6 @@ class Spawned:
     """Remembers the processes, messages and exits of a server."""
 
     def __init__(self) -> None:
-        if not has_library():
-            cannot_tell("aiortc is not installed; `make setup-live` does it")
         self.processes: list[subprocess.Popen[bytes]] = []
         self.messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.exits: asyncio.Queue[str] = asyncio.Queue()

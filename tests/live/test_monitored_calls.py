@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from live_tests import as_ordinary_user, undisturbed, was_late
+from parts import CALL, LAB
 
 from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend
@@ -22,7 +22,7 @@ from rtclab.metrics import loss
 from rtclab.metrics.wire import stream_rates
 from rtclab.scenario import Scenario
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
 INBOUND, OUTBOUND = "1", "2"
 RTP_AT = 14 + 20 + 8
@@ -94,10 +94,10 @@ def streams_of_tshark(capture: Path) -> dict[tuple[str, int], dict[str, float]]:
     }
 
 
+@pytest.mark.needs("tshark")
 @pytest.mark.parametrize("direction", [INBOUND, OUTBOUND])
+@pytest.mark.needs(*CALL)
 def test_packets_losses_and_jitter_agree_with_tshark(call: Trace, tmp_path: Path, direction: str) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("no tshark")
     capture = one_way(capture_of(call), direction, tmp_path / "one-way.pcap")
     expected = streams_of_tshark(capture)
     streams = monitor.watch(capture)["streams"].to_dicts()
@@ -115,6 +115,7 @@ def test_packets_losses_and_jitter_agree_with_tshark(call: Trace, tmp_path: Path
             assert row["jitter_max_ms"] == pytest.approx(figures["jitter_max_ms"], rel=0.01), stream
 
 
+@pytest.mark.needs(*CALL)
 def test_delays_between_the_emulators_directions_agree_with_its_log(call: Trace) -> None:
     compared = monitor.compare(capture_of(call), packets=True)
     assert compared["clock"]["method"].to_list() == ["same clock"]
@@ -126,6 +127,7 @@ def test_delays_between_the_emulators_directions_agree_with_its_log(call: Trace)
     assert (both["seen_ns"] - both["logged_ns"]).abs().max() <= US
 
 
+@pytest.mark.needs(*CALL)
 def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> None:
     seen = monitor.compare(capture_of(call), packets=True)["packets"]
     # The capture continues for a moment after the run; packets in flight at the end are neither.
@@ -138,6 +140,7 @@ def test_losses_between_the_emulators_directions_are_its_drops(call: Trace) -> N
     assert 0.005 < dropped.height / log.height < 0.04  # 2 %; sd of 0.3 % in 2,500 packets
 
 
+@pytest.mark.needs(*CALL)
 def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: Trace) -> None:
     names = {"10.77.0.2": "alice", "10.77.0.3": "bob"}
     made = Trace.from_pcap(capture_of(call), names=names)
@@ -163,6 +166,7 @@ def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: 
         assert seen_ms.mean() == pytest.approx(delays_ms.mean(), abs=0.1 + moved_ms)
 
 
+@pytest.mark.needs(*CALL)
 def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> None:
     packets = call.table("packets")
     rtp = packets.filter(protocol="rtp")
@@ -173,6 +177,7 @@ def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> N
     assert late_ns.filter(late_ns < 0).is_empty()
 
 
+@pytest.mark.needs(*CALL)
 def test_wire_and_getstats_differ_by_the_headers_below_rtp(call: Trace) -> None:
     rates = stream_rates(call)
     assert [(row.flow, row.kind) for row in rates] == [("alice->bob", "video"), ("bob->alice", "video")]

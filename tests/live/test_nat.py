@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from parts import LAB
 from small_network import connect
 
 from rtclab.backend.live.namespaces import Node, call_in_node
 from rtclab.backend.live.nat import Behind, NatKind, put_behind_nat
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "nft")]
 
 INNER_PORT = 6000
 REPLY_TIMEOUT_S = 10.0

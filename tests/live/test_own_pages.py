@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from parts import CALL
 
 from rtclab.backend.live import LiveBackend
 from rtclab.errors import CallFailed
@@ -14,7 +15,7 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.layers import SHIPPED
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 SCRIPT = """
 import os
@@ -37,6 +38,7 @@ def run(out: Path, scenario: Scenario) -> Trace:
     return backend.run(scenario, seed=1, repeat=0, out=out)
 
 
+@pytest.mark.needs("firefox")
 def test_a_script_in_chromium_and_steps_in_firefox_join_a_call(tmp_path: Path) -> None:
     picture = tmp_path / "by-playwright.png"
     script = tmp_path / "drive.py"

@@ -9,13 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 from live_tests import undisturbed, was_late
+from parts import CALL
 
 from rtclab import monitor
 from rtclab.backend.live import LiveBackend
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 
 def call(out: Path, *changes: str, seconds: int = 8) -> Trace:
@@ -127,6 +128,7 @@ def simulcast_call(directory: Path, *changes: str) -> Trace:
     return undisturbed(run, was_late)
 
 
+@pytest.mark.needs("rtclab-sfu")
 def test_an_sfu_that_estimates_gives_a_slow_receiver_a_smaller_picture(tmp_path: Path) -> None:
     trace = simulcast_call(tmp_path)
     sent = trace.table("outbound_rtp").filter(pl.col("kind") == "video", pl.col("framesEncoded") > 0)
@@ -140,6 +142,7 @@ def test_an_sfu_that_estimates_gives_a_slow_receiver_a_smaller_picture(tmp_path:
     assert 50e3 < estimate["value"][-1] < 600e3
 
 
+@pytest.mark.needs("rtclab-sfu")
 def test_a_call_through_an_sfu_recovers_when_its_downlink_does(tmp_path: Path) -> None:
     steps = '{ steps = [["0 s", "300 kbit/s"], ["3 s", "80 kbit/s"], ["5 s", "300 kbit/s"]] }'
     trace = simulcast_call(tmp_path, f"participants.bob.link.down.capacity={steps}")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from parts import CALL
 from small_call import small_call
 
 from rtclab import Trace, monitor
 from rtclab.backend.live import LiveBackend
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 FLOWS = {"alice->bob", "bob->alice"}
 FEWEST = 200

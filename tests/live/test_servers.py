@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 from live_tests import as_ordinary_user
+from parts import LAB
 from small_network import connect
 
 from rtclab.backend.live.janus import JanusServer
@@ -27,7 +28,7 @@ from rtclab.backend.live.namespaces import (
 )
 from rtclab.backend.live.turn import TurnServer
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
 SERVER, CLIENT = "core", "alice"
 ADDRESS = "10.77.0.1"
@@ -220,22 +221,26 @@ def end_before_listening(argument: dict[str, Any], _emit: Any) -> dict[str, Any]
 
 # --- tests -------------------------------------------------------------------------------------------
 
-both_servers = pytest.mark.parametrize("which", ["turn", "janus"])
+TURN, JANUS = (pytest.param(which, marks=pytest.mark.needs(part)) for which, part in PROGRAMS.items())
+both_servers = pytest.mark.parametrize("which", [TURN, JANUS])
 
 
 @pytest.mark.parametrize("tcp", [False, True])
+@pytest.mark.needs("turnserver")
 def test_a_turn_client_exchanges_packets_over_its_relayed_addresses(in_lab, tcp) -> None:
     result = in_lab("allocate", right=True, tcp=tcp)
     assert result["status"] == 0
     assert "tot_send_msgs=12, tot_recv_msgs=12" in result["said"]
 
 
+@pytest.mark.needs("turnserver")
 def test_a_turn_client_with_a_wrong_password_gets_no_relayed_address(in_lab) -> None:
     result = in_lab("allocate", right=False, tcp=False)
     assert result["status"] != 0
     assert "Cannot complete Allocation" in result["said"]
 
 
+@pytest.mark.needs("janus")
 def test_a_participant_enters_the_room_and_nobody_creates_another_one(in_lab) -> None:
     result = in_lab("talk_to_janus", change={})
     assert result["info"]["version_string"].startswith("1.")
@@ -246,10 +251,12 @@ def test_a_participant_enters_the_room_and_nobody_creates_another_one(in_lab) ->
     assert "error" in result["create"]
 
 
+@pytest.mark.needs("janus")
 def test_the_room_is_closed_to_a_wrong_pin(in_lab) -> None:
     assert "error" in in_lab("talk_to_janus", change={"pin": "wrong"})["joined"]
 
 
+@pytest.mark.needs("janus")
 def test_janus_is_closed_to_a_wrong_secret(in_lab) -> None:
     assert in_lab("talk_to_janus", change={"apiSecret": "wrong"})["created"]["error"]["code"] == 403
 
@@ -257,8 +264,12 @@ def test_janus_is_closed_to_a_wrong_secret(in_lab) -> None:
 @pytest.mark.parametrize(
     ("which", "listening"),
     [
-        ("turn", [["tcp", f"{ADDRESS}:3478"], ["udp", f"{ADDRESS}:3478"]]),
-        ("janus", [["tcp", f"{ADDRESS}:8188"]]),
+        pytest.param(
+            "turn",
+            [["tcp", f"{ADDRESS}:3478"], ["udp", f"{ADDRESS}:3478"]],
+            marks=pytest.mark.needs("turnserver"),
+        ),
+        pytest.param("janus", [["tcp", f"{ADDRESS}:8188"]], marks=pytest.mark.needs("janus")),
     ],
 )
 def test_a_server_listens_in_its_node_only_and_leaves_nothing_outside_its_home(
@@ -290,6 +301,7 @@ def test_a_port_that_is_taken_is_named(in_lab, which, address) -> None:
 
 
 @pytest.mark.parametrize("after_s", [0, 0.3])
+@pytest.mark.needs("turnserver")
 def test_a_server_that_ends_before_it_listens_is_named_with_its_output(in_lab, after_s) -> None:
     with pytest.raises(LabError, match=r"the TURN server .* ended with .* 3;.*\n  bad configuration"):
         in_lab("end_before_listening", after_s=after_s)

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import polars as pl
 import psutil
 import pytest
+from parts import BROWSERS, CALL
 from side_by_side import TURNS
 from strange_call import log, page, strange_call
 
 from rtclab.trace import Repeat, Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 FORGED_SSRC = 4242
 BAD = Path(__file__).parent / "strangers" / "bad"
@@ -150,7 +151,7 @@ def test_a_page_that_crashes_fails_the_repeat_and_is_named(tmp_path: Path) -> No
     assert repeat.reason == "the page of crasher crashed"
 
 
-@pytest.mark.parametrize("browser", ["chromium", "firefox"])
+@pytest.mark.parametrize("browser", BROWSERS)
 def test_a_page_that_breaks_the_connection_with_its_browser_fails_the_repeat_and_is_named(
     tmp_path: Path, browser: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from parts import CALL
 from side_by_side import TURNS
 from strange_call import log, page, strange_call
 
@@ -19,7 +20,7 @@ from rtclab.backend.live.doctor import find_chromium
 from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 SECONDS = 13
 PEOPLE = ("alice", "bob")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from live_tests import cannot_tell
+from parts import CALL
 
 from rtclab.backend.live import LiveBackend
 from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 STRANGERS = Path(__file__).parent / "strangers"
 BUILT = Path(__file__).parents[2] / "target" / "strangers"
@@ -52,15 +52,13 @@ def forwards_everything(trace: Trace, server: str, people: tuple[str, ...]) -> N
     assert about.notes == ()
 
 
+@pytest.mark.needs("livekit-server", "livekit-client")
 def test_three_people_meet_over_livekit_from_the_scenario_alone(tmp_path: Path) -> None:
-    if not (BUILT / "livekit-server").is_file() or not (BUILT / "node_modules").is_dir():
-        cannot_tell("LiveKit is not built; `make setup-strangers` does it")
     forwards_everything(call(tmp_path, "livekit"), "livekit", ("alice", "bob", "carol"))
 
 
+@pytest.mark.needs("janus", "janus-demos")
 def test_two_people_meet_in_the_demo_of_janus_by_clicking_and_typing(tmp_path: Path) -> None:
-    if not DEMOS.is_dir():
-        cannot_tell("the demos of Janus are not installed; `make setup-strangers` does it")
     trace = call(tmp_path, "janus")
     forwards_everything(trace, "janus", ("alice", "bob"))
     assert (trace.path / "alice-room.png").read_bytes().startswith(PNG)

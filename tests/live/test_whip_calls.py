@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from aiortc import RTCPeerConnection, RTCSessionDescription, VideoStreamTrack
-from live_tests import cannot_tell
+from parts import CALL
 from small_call import SFU, TEXT, small_call
 from test_forwarding_server import ADDRESS, WAIT_S, Spawned
 
@@ -24,7 +24,7 @@ from rtclab.errors import CallFailed
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs("rtclab-sfu", "aiortc")]
 
 PION = Path(__file__).parents[2] / "target" / "strangers" / "whip-whep"
 
@@ -251,9 +251,8 @@ def made(scenario: Scenario, out: Path) -> Trace:
     return backend.run(scenario, seed=1, repeat=0, out=out)
 
 
+@pytest.mark.needs(*CALL, "whip-whep")
 def test_pages_talk_by_whip_and_whep_to_a_server_that_knows_nothing_of_rtclab(tmp_path: Path) -> None:
-    if not PION.exists():
-        cannot_tell("the server is not installed; `make setup-strangers` does it")
     text = TEXT.replace("[participants.bob]", "[participants.bob]\nvideo = false\naudio = false")
     (tmp_path / "call.toml").write_text(
         text.replace("[video]", '[video]\ncodec = "h264"').format(seconds=8) + STRANGER.format(command=PION)
@@ -294,6 +293,7 @@ await pc.setRemoteDescription({ type: "answer", sdp: await response.text() });
 """
 
 
+@pytest.mark.needs(*CALL)
 def test_a_page_of_somebody_else_plays_what_our_page_publishes_over_its_websocket(tmp_path: Path) -> None:
     (tmp_path / "player.html").write_text(PLAYER)
     text = SFU.format(kind="str0m") + "participants = ['alice', 'bob']\n"
@@ -318,6 +318,7 @@ server = "app"
 """
 
 
+@pytest.mark.needs(*CALL, "firefox", "plain HTTP")
 def test_pages_reach_a_node_whose_name_is_a_domain_that_browsers_open_with_tls_only(tmp_path: Path) -> None:
     scenario = small_call(tmp_path / "call.toml", OF_A_TOP_LEVEL_DOMAIN)
     trace = made(scenario, tmp_path / "out")
@@ -326,6 +327,7 @@ def test_pages_reach_a_node_whose_name_is_a_domain_that_browsers_open_with_tls_o
     assert set(received["flow"]) == {"alice->bob", "bob->alice"}
 
 
+@pytest.mark.needs(*CALL)
 def test_a_server_that_refuses_fails_the_call_with_address_and_status(tmp_path: Path) -> None:
     refusing = """
     [servers.closed]

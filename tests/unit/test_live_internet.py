@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def test_without_the_program_live_calls_with_hosts_outside_say_how_to_get_it(
     assert caught.value.hint == SEE_DOCTOR
 
 
-@pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"{PROGRAM} is not installed")
+@pytest.mark.needs(PROGRAM)
 def test_what_the_program_says_when_it_does_not_start_is_in_the_error() -> None:
     with (
         user_space_nat() as attach,

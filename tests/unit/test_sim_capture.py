@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
@@ -157,8 +155,6 @@ def test_without_capture_no_capture_is_made(tmp_path: Path) -> None:
 
 
 def tshark(capture: Path, *arguments: str) -> str:
-    if shutil.which("tshark") is None and not os.environ.get("CI"):
-        pytest.skip("no tshark")
     done = subprocess.run(
         ["tshark", "-n", "-r", capture, *arguments], check=True, capture_output=True, text=True
     )
@@ -170,6 +166,7 @@ def decoding(call: Call) -> Sequence[str]:
     return IN_CHANNELS if relayed else AS_RTP
 
 
+@pytest.mark.needs("tshark")
 def test_tshark_finds_nothing_malformed(call: Call) -> None:
     for options in (AS_RTP, IN_CHANNELS):
         malformed = tshark(
@@ -179,6 +176,7 @@ def test_tshark_finds_nothing_malformed(call: Call) -> None:
 
 
 @pytest.mark.parametrize(("direction", "number"), [("inbound", 1), ("outbound", 2)])
+@pytest.mark.needs("tshark")
 def test_tshark_counts_the_same_packets_of_every_stream(call: Call, direction: str, number: int) -> None:
     chosen = f"frame.packet_flags_direction == {number}"
     printed = tshark(call.capture, *decoding(call), "-2", "-R", chosen, "-q", "-z", "rtp,streams")
@@ -212,6 +210,7 @@ RTCP = {
         (["congestion_control.name=rrtcc-2013"], {"SR", "NACK", "REMB"}),
     ],
 )
+@pytest.mark.needs("tshark")
 def test_tshark_reads_the_same_rtcp(tmp_path: Path, changes: list[str], kinds: set[str]) -> None:
     call = captured(tmp_path, "lossy", "audio=false", *changes)
     expected = dict(call.seen["rtcp"].group_by("type").agg(pl.col("packets").sum()).iter_rows())
@@ -228,6 +227,7 @@ def test_tshark_reads_the_same_rtcp(tmp_path: Path, changes: list[str], kinds: s
     assert found == expected
 
 
+@pytest.mark.needs("tshark")
 def test_tshark_reads_ice_checks_and_requests_to_a_relay(tmp_path: Path) -> None:
     direct = captured(tmp_path, "lossy", text="")
     types = Counter(tshark(direct.capture, "-Y", "stun", "-T", "fields", "-e", "stun.type").split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from parts import CALL
 
 from rtclab.experiment import MAX_TRIES, Results
 from rtclab_papers.campaigns import RowFile
@@ -14,7 +15,7 @@ from rtclab_papers.reproduce.today.numbers import Numbers
 from rtclab_papers.reproduce.today.page import NOT_RUN, number_of
 from rtclab_papers.reproduce.today.run import LIVE, How, campaigns
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 CONDITIONS = """
 duration = "6 s"

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rtclab.backend.live.browser import POLICIES
@@ -52,31 +52,7 @@ class MachineCheck:
 
 def doctor() -> list[MachineCheck]:
     """Checks everything that live calls use. It starts a few short processes and changes nothing."""
-    return [
-        check_command("unshare", "util-linux"),
-        check_command("nsenter", "util-linux"),
-        check_user_namespaces(),
-        check_packet_sockets(),
-        check_chromium(),
-        check_plain_http(),
-        check_firefox(),
-        check_command(
-            "iperf3",
-            "iperf3",
-            only_for="cross traffic, `rtclab validate --tcp` and examples of `rtclab link`",
-        ),
-        check_turn(),
-        check_janus(),
-        check_forwarding_server(),
-        check_mixer(),
-        check_nft(),
-        check_internet(),
-        check_command("tshark", "tshark", only_for="the tests of rtclab"),
-        check_python_packages(),
-        check_clip(),
-        check_cores(),
-        check_memory(),
-    ]
+    return [check() for check in CHECKS.values()]
 
 
 def what_is_missing(
@@ -100,21 +76,17 @@ def what_is_missing(
         internet: browsers and servers reach hosts outside.
         firefox: participants use Firefox.
     """
-    checks = [
-        check_python_packages(),
-        check_command("unshare", "util-linux"),
-        check_command("nsenter", "util-linux"),
-        check_user_namespaces(),
-        check_chromium(),
-        *([check_turn()] if turn else []),
-        *([check_janus()] if janus else []),
-        *([check_forwarding_server()] if str0m else []),
-        *([check_mixer()] if mixer else []),
-        *([check_nft()] if nat or internet else []),
-        *([check_internet()] if internet else []),
-        *([check_firefox()] if firefox else []),
+    parts = [
+        *CALL_PARTS,
+        *(["turnserver"] if turn else []),
+        *(["janus"] if janus else []),
+        *([PROGRAM] if str0m else []),
+        *([LIBRARY] if mixer else []),
+        *(["nft"] if nat or internet else []),
+        *([NAT_PROGRAM] if internet else []),
+        *(["firefox"] if firefox else []),
     ]
-    return [check for check in checks if not check.ok]
+    return [check for part in parts if not (check := CHECKS[part]()).ok]
 
 
 def find_chromium() -> str | None:
@@ -196,6 +168,12 @@ def check_plain_http() -> MachineCheck:
     detail = f"{place}{'' if place.is_dir() else ' is no directory'} (only for {only_for})"
     hint = f"as root: mkdir -p {place}; or give the node another name"
     return MachineCheck("plain HTTP", place.is_dir(), detail, hint, required=False)
+
+
+def check_iperf3() -> MachineCheck:
+    """Whether the program that makes cross traffic is installed."""
+    only_for = "cross traffic, `rtclab validate --tcp` and examples of `rtclab link`"
+    return check_command("iperf3", "iperf3", only_for=only_for)
 
 
 def check_turn() -> MachineCheck:
@@ -289,3 +267,30 @@ def probe(command: list[str]) -> tuple[bool, str]:
         return False, str(error)
     lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
     return done.returncode == 0, lines[-1].strip() if lines else f"exit status {done.returncode}"
+
+
+CHECKS: dict[str, Callable[[], MachineCheck]] = {
+    "unshare": lambda: check_command("unshare", "util-linux"),
+    "nsenter": lambda: check_command("nsenter", "util-linux"),
+    "user namespaces": check_user_namespaces,
+    "packet sockets": check_packet_sockets,
+    "chromium": check_chromium,
+    "plain HTTP": check_plain_http,
+    "firefox": check_firefox,
+    "iperf3": check_iperf3,
+    "turnserver": check_turn,
+    "janus": check_janus,
+    PROGRAM: check_forwarding_server,
+    LIBRARY: check_mixer,
+    "nft": check_nft,
+    NAT_PROGRAM: check_internet,
+    "tshark": lambda: check_command("tshark", "tshark", only_for="the tests of rtclab"),
+    "python packages": check_python_packages,
+    "video clip": check_clip,
+    "cores": check_cores,
+    "memory": check_memory,
+}
+"""The check of each part by its name, in the order in which :func:`doctor` shows them."""
+
+CALL_PARTS = ("python packages", "unshare", "nsenter", "user namespaces", "chromium")
+"""The parts without which no live call begins."""

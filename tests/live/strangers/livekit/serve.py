@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 HERE = Path(__file__).parent
-CLIENT = HERE.parents[3] / "target/strangers/node_modules/livekit-client/dist/livekit-client.umd.js"
+CLIENT = HERE.parents[3] / "target/strangers/livekit-client/dist/livekit-client.umd.js"
 KEY, SECRET = "devkey", "secret"
 """What ``livekit-server --dev`` accepts."""
 VALID_S = 3600
