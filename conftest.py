@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from parts import PARTS, need, needed
+
 from side_by_side import TURNS
 
 ROOT = Path(__file__).parent
@@ -31,6 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Calls of this process may run beside others, as far as side_by_side allows. Set before rtclab is imported.
 LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
 os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name
+# Processes that tests start import the modules that tests share, too.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,14 +68,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     need(item)
 
 
-@pytest.fixture(autouse=True)
-def _turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs a live test when nobody measures."""
-    if request.node.get_closest_marker("live") is None:
-        yield
-        return
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[Any]:
+    """Runs a test, with its fixtures, when nobody measures."""
     with TURNS.beside_others():
-        yield
+        return (yield)
 
 
 def marker_of(part: str) -> str:

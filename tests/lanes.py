@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from side_by_side import TURNS
+
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "target" / "test"
 SECONDS = ROOT / "tests" / "seconds.json"
@@ -47,6 +49,8 @@ class Lane:
 
     name: str
     niceness: int
+    pauses: bool
+    """Whether it stands still while a test measures. Tests of pytest wait by themselves."""
     commands: list[list[str]]
     status: int = 0
     """The first exit status that was not 0."""
@@ -62,6 +66,7 @@ class Lane:
     """Seconds by file of tests."""
     running: dict[str, float] = field(default_factory=dict)
     """The tests that run, and when they began."""
+    _paused: bool = False
     _line: str = ""
     """The beginning of a line of the record whose end is not written yet."""
 
@@ -93,10 +98,13 @@ class Lane:
                 try:
                     while process.poll() is None:
                         self._read(record.read())
+                        if self.pauses:
+                            self._pause(process.pid)
                         yield
                 finally:
                     if process.poll() is None:
                         os.killpg(process.pid, signal.SIGTERM)
+                        os.killpg(process.pid, signal.SIGCONT)
                 self._read(record.read())
                 if process.returncode not in (0, NO_TESTS):
                     self.status = self.status or process.returncode
@@ -104,6 +112,12 @@ class Lane:
             self._count_of_cargo(log.read())
         self.took_s = time.monotonic() - begin
         self.running.clear()
+
+    def _pause(self, group: int) -> None:
+        measured = TURNS.somebody_measures()
+        if measured != self._paused:
+            os.killpg(group, signal.SIGSTOP if measured else signal.SIGCONT)
+        self._paused = measured
 
     def _read(self, new: str) -> None:
         *lines, self._line = (self._line + new).split("\n")
@@ -163,11 +177,11 @@ def lanes() -> list[Lane]:
     strangers = [*PYTEST, "-m", OF_STRANGERS]
     crates = ["--workspace", "--exclude", "rtclab-python", "--exclude", "rtclab-extension"]
     return [
-        Lane("live", 0, [live]),
+        Lane("live", 0, False, [live]),
         # Tests whose parts could not be built are skipped by name, or fail in CI.
-        Lane("strangers", 15, [["sh", "-c", "make --keep-going setup-strangers || true"], strangers]),
-        Lane("python", 10, [python]),
-        Lane("rust", 15, [[*CARGO_TEST, *crates]]),
+        Lane("strangers", 15, True, [["sh", "-c", "make --keep-going setup-strangers || true"], strangers]),
+        Lane("python", 10, False, [python]),
+        Lane("rust", 15, True, [[*CARGO_TEST, *crates]]),
     ]
 
 

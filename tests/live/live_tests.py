@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from parts import cannot_tell
-from side_by_side import TURNS
 
+from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.scenario import Scenario
 from rtclab.trace import Trace
+from side_by_side import TURNS
 
 ORDINARY_USER = 65534
 TRIES = 3
+RECORDED = ("duration=15 s", "link.up.loss=2 %")
+WATCHED = "watched.json"
 T = TypeVar("T")
 # The interpreter may be in a directory that only root can enter, such as a version manager's in /root. A
 # mount namespace shows the interpreter's directory, and nothing else of the closed one.
@@ -45,6 +52,41 @@ def in_lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
         return run_in_lab(f"{request.path.stem}:{function}", argument)
 
     return call
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A call that has ended, and what its backend said once a second while it went on."""
+
+    trace: Trace
+    watched: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """One undisturbed call for all tests that only read it, whichever process of pytest-xdist they run in.
+
+    It lasts 15 s, and its network is the one of ``first-call`` with a loss of 2 % on both uplinks.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "recorded"
+    if not (folder / WATCHED).exists():
+        with TURNS.alone():
+            if not (folder / WATCHED).exists():
+                undisturbed(lambda: record(folder), was_late)
+    return Recorded(Trace(folder), json.loads((folder / WATCHED).read_text()))
+
+
+def record(folder: Path) -> Trace:
+    """Makes the call that tests share."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    backend, scenario, watched = LiveBackend(), Scenario.load("first-call", list(RECORDED)), []
+    backend.check(scenario)
+    trace = backend.run(scenario, seed=1, repeat=0, out=folder, watch=watched.append)
+    if not was_late(trace):
+        (folder / WATCHED).write_text(json.dumps(watched))
+    return trace
 
 
 def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alone: bool = True) -> T:

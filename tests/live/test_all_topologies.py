@@ -18,7 +18,6 @@ import polars as pl
 import psutil
 import pytest
 from parts import CALL, check_part
-from side_by_side import TURNS
 from small_call import MIXING, SFU, small_call
 
 from rtclab.backend.live import LiveBackend
@@ -142,8 +141,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
         patch.setenv(name, value)
         patch.setenv("TMPDIR", temporary)
         patch.setattr(tempfile, "tempdir", None)
-        with TURNS.beside_others():
-            seen("two", first / "call")
+        seen("two", first / "call")
         yield left()
 
 

@@ -15,10 +15,9 @@ from typing import Any
 import polars as pl
 import psutil
 import pytest
-from live_tests import undisturbed, was_late
+from live_tests import Recorded, undisturbed, was_late
 from parts import CALL
 
-from rtclab.backend import Watch, unwatched
 from rtclab.backend.live import LiveBackend, pages
 from rtclab.backend.live.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
@@ -46,12 +45,12 @@ LiveBackend().run(Scenario.load("first-call"), seed=1, repeat=0, out=Path(sys.ar
 """
 
 
-def call(out: Path, *changes: str, scenario: str = "first-call", watch: Watch = unwatched) -> Trace:
+def call(out: Path, *changes: str, scenario: str = "first-call") -> Trace:
     """Runs a scenario with changes."""
     loaded = Scenario.load(scenario, list(changes))
     backend = LiveBackend()
     backend.check(loaded)
-    return backend.run(loaded, seed=1, repeat=0, out=out, watch=watch)
+    return backend.run(loaded, seed=1, repeat=0, out=out)
 
 
 def wait_for(condition: Callable[[], object], timeout_s: float) -> bool:
@@ -89,25 +88,15 @@ def renderers_of(browser: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.fixture(scope="module")
-def seen() -> list[dict[str, Any]]:
-    """What was new in ``one_megabit`` while it went on."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def one_megabit(tmp_path_factory: pytest.TempPathFactory, seen: list[dict[str, Any]]) -> Trace:
-    """A call of 15 s over the network of ``first-call``: 1 Mbit/s, and 50 ms one way."""
-
-    def once() -> Trace:
-        seen.clear()
-        return call(tmp_path_factory.mktemp("call"), "duration=15 s", watch=seen.append)
-
-    return undisturbed(once, was_late)
+def one_megabit(recorded: Recorded) -> Trace:
+    """A call of 15 s: 1 Mbit/s, and 50 ms one way."""
+    return recorded.trace
 
 
 def test_what_is_seen_of_a_call_once_a_second_is_what_its_trace_has(
-    one_megabit: Trace, seen: list[dict[str, Any]]
+    one_megabit: Trace, recorded: Recorded
 ) -> None:
+    seen = recorded.watched
     at_s = [new["at_s"] for new in seen]
     assert 14 <= len(at_s) <= 18
     assert at_s == sorted(at_s)

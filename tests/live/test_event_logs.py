@@ -11,11 +11,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from live_tests import undisturbed, was_late
+from live_tests import RECORDED
 from parts import CALL
 
 from rtclab import Trace, monitor
-from rtclab.backend.live import LiveBackend
 from rtclab.backend.sim import SimBackend
 from rtclab.importers.logs import open_logs
 from rtclab.importers.logs.event_log import EventLog, read_event_log
@@ -29,7 +28,6 @@ from known_metrics import said_to_be_known, with_values
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
-CHANGES = ["duration=15 s", "link.up.loss=2 %"]
 PACKET = ["ssrc", "seq", "rtp_timestamp"]
 FEWEST = 500
 """Minimum number of packets. The call has more than 1,000; a browser without enough CPU time sends fewer."""
@@ -38,19 +36,12 @@ CLOCKS_MS = 1.0
 
 
 @pytest.fixture(scope="module")
-def call(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def call(request: pytest.FixtureRequest) -> Trace:
     """Fifteen seconds of a call that loses packets."""
-    recorded = os.environ.get("RTCLAB_LIVE_TRACE")
-    if recorded:
-        return Trace(Path(recorded))
-    scenario = Scenario.load("first-call", CHANGES)
-    backend = LiveBackend()
-    backend.check(scenario)
-
-    def run() -> Trace:
-        return backend.run(scenario, seed=1, repeat=0, out=tmp_path_factory.mktemp("call"))
-
-    return undisturbed(run, was_late)
+    if kept := os.environ.get("RTCLAB_LIVE_TRACE"):
+        return Trace(Path(kept))
+    trace: Trace = request.getfixturevalue("recorded").trace
+    return trace
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +160,7 @@ HIDDEN_BY_RED = {
 def test_a_live_call_its_capture_and_its_logs_have_the_metrics_they_are_said_to_know(
     call: Trace,
 ) -> None:
-    simulated = SimBackend().simulate(Scenario.load("first-call", CHANGES), seed=1, repeat=0)
+    simulated = SimBackend().simulate(Scenario.load("first-call", list(RECORDED)), seed=1, repeat=0)
     # The call has neither audio nor TCP.
     possible = with_values([simulated]) | BROWSER
     logs = open_logs([call.path / log_name("->".join(end)) for end in ENDS])

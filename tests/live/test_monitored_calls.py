@@ -12,15 +12,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from live_tests import as_ordinary_user, undisturbed, was_late
+from live_tests import Recorded, as_ordinary_user
 from parts import CALL, LAB
 
 from rtclab import Trace, monitor
-from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.namespaces import NODE_INTERFACE
 from rtclab.metrics import loss
 from rtclab.metrics.wire import stream_rates
-from rtclab.scenario import Scenario
 
 pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
 
@@ -39,18 +37,10 @@ FEWEST = 500
 STREAM = ["ssrc", "seq", "rtp_timestamp"]
 
 
-@pytest.fixture(scope="module")
-def call(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Fifteen seconds of a call that loses and delays packets."""
-    changes = ["duration=15 s", "link.up.loss=2 %", "link.up.jitter=5 ms"]
-    scenario = Scenario.load("first-call", changes)
-    backend = LiveBackend()
-    backend.check(scenario)
-
-    def run() -> Trace:
-        return backend.run(scenario, seed=1, repeat=0, out=tmp_path_factory.mktemp("call"))
-
-    return undisturbed(run, was_late)
+@pytest.fixture
+def call(recorded: Recorded) -> Trace:
+    """Fifteen seconds of a call that loses packets."""
+    return recorded.trace
 
 
 def capture_of(trace: Trace) -> Path:

@@ -13,7 +13,6 @@ import polars as pl
 import psutil
 import pytest
 from parts import BROWSERS, CALL
-from side_by_side import TURNS
 from strange_call import log, page, strange_call
 
 from rtclab.trace import Repeat, Trace
@@ -67,7 +66,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         for one in interface
         if one.family is socket.AF_INET
     ]
-    with TURNS.beside_others(), listening(visits) as port:
+    with listening(visits) as port:
         places = [f"{host}:{port}" for host in (*machine, "core")] + ["patcher:9222", "app:3000"]
         pages = [
             page("forger", "bad/forger.html?me=alice"),

@@ -1,13 +1,13 @@
-"""Live tests run side by side, in the processes of pytest-xdist and of other checkouts on this machine.
+"""Tests run side by side, in the processes of pytest-xdist and of other checkouts on this machine.
 
-A test that measures times or rates has the browsers and emulators of all the others out of its way.
+A test that measures times or rates has all others out of its way. What `make test` runs beside pytest, such
+as compilers, stands still in the meantime (``lanes.py``).
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TextIO
 
-ROOM = Path(tempfile.gettempdir()) / f"live-tests-of-rtclab-{os.geteuid()}.lock"
-"""Whoever runs a live test shares this lock, and whoever measures has it alone."""
+ROOM = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rtclab" / "tests.lock"
+"""Whoever runs a test shares this lock, and whoever measures has it alone."""
 DOOR = ROOM.with_suffix(".door")
 """Held while waiting for the room. Without it, tests that share the room could keep a measurement waiting."""
 
 
 class Turns:
-    """The place of this process among those that run live tests."""
+    """The place of this process among those that run tests."""
 
     def __init__(self, room: Path = ROOM, door: Path = DOOR) -> None:
         self._paths = (room, door)
@@ -43,7 +43,7 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Waits until no other process runs a live test. Threads of this process may measure together."""
+        """Waits until no other process runs a test. Threads of this process may measure together."""
         with self._guard:
             if self._measurements == 0:
                 self._leave()
@@ -59,9 +59,19 @@ class Turns:
                     if self._shared:
                         self._enter(fcntl.LOCK_SH)
 
+    def somebody_measures(self) -> bool:
+        """Whether another process measures at this moment."""
+        try:
+            fcntl.flock(self._files[0], fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        self._leave()
+        return False
+
     @cached_property
     def _files(self) -> tuple[TextIO, TextIO]:
         room, door = self._paths
+        room.parent.mkdir(parents=True, exist_ok=True)
         return room.open("w"), door.open("w")
 
     def _enter(self, how: int) -> None:
