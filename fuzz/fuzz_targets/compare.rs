@@ -30,8 +30,11 @@ fn record(stream: u8, seq: u8, timestamp: u8, [unit, time @ ..]: [u8; 4]) -> Vec
 
 fuzz_target!(|input: &[u8]| {
     let mut captures = [HEADER.to_vec(), HEADER.to_vec()];
-    for [side, stream, seq, timestamp, time @ ..] in input.as_chunks::<8>().0 {
-        captures[usize::from(side & 1)].extend(record(stream & 7, *seq, *timestamp, *time));
+    let mut left = input;
+    while let Some((described, rest)) = left.split_first_chunk::<8>() {
+        let [side, stream, seq, timestamp, time @ ..] = *described;
+        captures[usize::from(side & 1)].extend(record(stream & 7, seq, timestamp, time));
+        left = rest;
     }
     let mut open = |side| CaptureReader::new(captures[usize::from(side == Side::B)].as_slice());
     let config = MonitorConfig { packets: true, ..MonitorConfig::default() };

@@ -1,4 +1,5 @@
 //! Speed of the path model and of the simulator.
+#![allow(missing_docs)] // criterion_group makes a public function
 
 #[path = "../tests/support/mod.rs"]
 mod support;

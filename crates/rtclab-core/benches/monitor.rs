@@ -1,4 +1,5 @@
 //! Packets per second of the monitor and of its parts.
+#![allow(missing_docs)] // criterion_group makes a public function
 
 #[path = "../tests/monitor_support/mod.rs"]
 mod monitor_support;

@@ -447,10 +447,10 @@ impl<P> Network<P> {
     fn update_timeout(&mut self, index: usize) {
         let path = &self.paths[index];
         let mut next = path.poll_timeout().unwrap_or(Time::MAX);
-        if let Some(Incoming { packet, .. }) = self.ingress[index].first()
-            && !path.leaves_later()
-        {
-            next = next.min(path.earliest_exit(packet.at, packet.packet.size));
+        if !path.leaves_later() {
+            if let Some(Incoming { packet, .. }) = self.ingress[index].first() {
+                next = next.min(path.earliest_exit(packet.at, packet.packet.size));
+            }
         }
         self.timeouts.set(index, Some(next));
     }
@@ -464,7 +464,7 @@ fn index_of<'a>(
     let mut index = HashMap::new();
     for (number, name) in (0..).zip(names) {
         let is_only = index.insert(name.as_str(), number).is_none();
-        let value = format_args!("`{name}` a second time");
+        let value = format!("`{name}` a second time");
         limits::require(is_only, field, value, "a name that no other has")?;
     }
     Ok(index)

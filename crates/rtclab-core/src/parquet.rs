@@ -195,8 +195,10 @@ impl Pages {
         let changes = values.windows(2).filter(|pair| pair[0] != pair[1]).count();
         let long_runs = 4 * changes < values.len();
         let bits = values.iter().map(|value| *value as u64);
-        if long_runs && let Some((list, indices)) = distinct(bits, changes + 1) {
-            return self.numbers(&list, &indices);
+        if long_runs {
+            if let Some((list, indices)) = distinct(bits, changes + 1) {
+                return self.numbers(&list, &indices);
+            }
         }
         differences(&mut self.values, values);
         Encoding::Differences

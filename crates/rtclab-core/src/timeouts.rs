@@ -54,7 +54,8 @@ impl<T: Due> Timeouts<T> {
         let mut below = Vec::new();
         while times.len() > BLOCK {
             times.resize(times.len().next_multiple_of(BLOCK), T::NEVER);
-            let blocks: Vec<[T; BLOCK]> = times.as_chunks().0.to_vec();
+            let blocks = times.chunks_exact(BLOCK).map(|block| block.try_into().expect("a block"));
+            let blocks: Vec<[T; BLOCK]> = blocks.collect();
             times = blocks.iter().map(|block| earliest_in(block).0).collect();
             below.push(blocks);
         }

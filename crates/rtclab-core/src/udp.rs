@@ -24,7 +24,7 @@ impl ConstantRate {
     pub(crate) fn check(&self) -> Checked {
         let (rate, size) = (self.rate_bps.0, self.packet_bytes.0);
         let fits = (IP_UDP_BYTES..=LARGEST_PACKET).contains(&size);
-        let expected = format_args!("{IP_UDP_BYTES} to {LARGEST_PACKET} B");
+        let expected = format!("{IP_UDP_BYTES} to {LARGEST_PACKET} B");
         limits::require(fits, "packet_bytes", format_args!("{size} B"), expected)?;
         let expected = "at most a packet per nanosecond";
         let is_slow = rate / 1_000_000_000 <= self.packet_bytes.bits();

@@ -125,7 +125,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
 }
 
 fn name_of_path(index: usize) -> String {
-    let direction = if index.is_multiple_of(2) { "up" } else { "down" };
+    let direction = if index % 2 == 0 { "up" } else { "down" };
     format!("p{}.{direction}", index / 2)
 }
 

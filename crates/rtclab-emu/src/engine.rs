@@ -137,14 +137,14 @@ impl<D: Device> Engine<D> {
                     config.interface, config.address
                 ));
             }
-            if config.gateway
-                && let Some(PortId(other)) = gateway.replace(PortId(index))
-            {
-                let other: &Port = &resolved[other];
-                return Err(format!(
-                    "ports `{}` and `{}` are both gateways; expected at most one",
-                    other.config.interface, config.interface
-                ));
+            if config.gateway {
+                if let Some(PortId(other)) = gateway.replace(PortId(index)) {
+                    let other: &Port = &resolved[other];
+                    return Err(format!(
+                        "ports `{}` and `{}` are both gateways; expected at most one",
+                        other.config.interface, config.interface
+                    ));
+                }
             }
             resolved.push(Port { node: NodeId(node as u32), config });
         }

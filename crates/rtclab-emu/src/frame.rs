@@ -200,8 +200,9 @@ mod tests {
 
     /// The checksum of a header (RFC 791), computed from all words but the checksum itself.
     fn checksum(header: &[u8]) -> u16 {
-        let words = header.as_chunks::<2>().0.iter().enumerate().filter(|(index, _)| *index != 5);
-        let mut sum: u32 = words.map(|(_, word)| u32::from(u16::from_be_bytes(*word))).sum();
+        let words = header.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
+        let words = words.enumerate().filter(|(index, _)| *index != 5);
+        let mut sum: u32 = words.map(|(_, word)| u32::from(word)).sum();
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
         }

@@ -88,10 +88,10 @@ impl Executor for Threads {
 
 /// This many threads, the calling one included; one if there can be no more.
 fn executor_of(threads: usize) -> Box<dyn Executor> {
-    if threads > 1
-        && let Ok(pool) = ThreadPoolBuilder::new().num_threads(threads - 1).build()
-    {
-        return Box::new(Threads(pool));
+    if threads > 1 {
+        if let Ok(pool) = ThreadPoolBuilder::new().num_threads(threads - 1).build() {
+            return Box::new(Threads(pool));
+        }
     }
     Box::new(Sequential)
 }

@@ -232,10 +232,10 @@ impl SfuServer {
 
     fn remove(&mut self, id: u64) {
         let Some(connection) = self.connections.remove(&id) else { return };
-        if let Some(publication) = connection.forwards
-            && let Some(subscriptions) = self.subscriptions.get_mut(&publication)
-        {
-            subscriptions.remove(&id);
+        if let Some(publication) = connection.forwards {
+            if let Some(subscriptions) = self.subscriptions.get_mut(&publication) {
+                subscriptions.remove(&id);
+            }
         }
         self.sources.forget(id);
         self.timeouts.set(id, None);

@@ -83,7 +83,7 @@ impl Sources {
 /// The user name fragment of the connection that a STUN message is for: what precedes the colon of its user name.
 fn name_in(datagram: &[u8]) -> Option<&str> {
     let user = Message::parse(datagram).ok()?.attribute(attribute::USERNAME).ok()??;
-    Some(str::from_utf8(user).ok()?.split_once(':')?.0)
+    Some(std::str::from_utf8(user).ok()?.split_once(':')?.0)
 }
 
 #[cfg(test)]

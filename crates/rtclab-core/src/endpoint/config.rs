@@ -29,8 +29,8 @@ const LARGEST_PAYLOAD: Bytes = Bytes(65_000);
 impl AudioConfig {
     pub(crate) fn check(&self) -> Checked {
         let (shortest, longest) = AUDIO_FRAME;
-        let expected = format_args!("{} to {} ns", shortest.0, longest.0);
-        let value = format_args!("{} ns", self.frame_ns.0);
+        let expected = format!("{} to {} ns", shortest.0, longest.0);
+        let value = format!("{} ns", self.frame_ns.0);
         limits::require(
             (shortest..=longest).contains(&self.frame_ns),
             "frame_ns",
@@ -38,8 +38,8 @@ impl AudioConfig {
             expected,
         )?;
         let (bytes, most) = (self.payload().0, LARGEST_PAYLOAD.0);
-        let value = format_args!("{} bit/s, or {bytes} B in a frame,", self.bitrate_bps.0);
-        let expected = format_args!("at most {most} B");
+        let value = format!("{} bit/s, or {bytes} B in a frame,", self.bitrate_bps.0);
+        let expected = format!("at most {most} B");
         limits::require(bytes <= most, "bitrate_bps", value, expected)
     }
 
@@ -184,7 +184,7 @@ pub struct Pause {
 impl Pause {
     pub(crate) fn check(&self) -> Checked {
         limits::time("end_ns", self.end_ns)?;
-        let (value, expected) = (self.end_ns.0, format_args!("later than {} ns", self.start_ns.0));
+        let (value, expected) = (self.end_ns.0, format!("later than {} ns", self.start_ns.0));
         limits::require(self.start_ns < self.end_ns, "end_ns", format_args!("{value} ns"), expected)
     }
 

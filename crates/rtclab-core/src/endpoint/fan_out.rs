@@ -111,10 +111,10 @@ impl FanOut {
         let packet = original(config, packet);
         let known = store.find(packet.header.seq).map(|stored| stored.at);
         let is_copy = known.is_some() && (repairs || packet.kind == Kind::Rtx);
-        if let RtpPayload::Video(part) = packet.payload
-            && !is_copy
-        {
-            store.insert(now, packet.header, part);
+        if !is_copy {
+            if let RtpPayload::Video(part) = packet.payload {
+                store.insert(now, packet.header, part);
+            }
         }
         let payload_bytes = packet.payload_bytes();
         Some(Forwarded { packet, payload_bytes, stream: index, known, repairs })

@@ -48,9 +48,7 @@ impl Allocating {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
-        if let Some((at, timeout)) = self.repeat
-            && at <= now
-        {
+        if let Some((_, timeout)) = self.repeat.filter(|(at, _)| *at <= now) {
             self.request(now, timeout * 2, outbox);
         }
     }

@@ -148,7 +148,7 @@ pub(super) mod writing {
     impl BitWriter {
         fn put(&mut self, value: u64, count: u32) {
             for bit in (0..count).rev() {
-                if self.used.is_multiple_of(8) {
+                if self.used % 8 == 0 {
                     self.bytes.push(0);
                 }
                 let last = self.bytes.len() - 1;

@@ -74,7 +74,7 @@ impl Figures {
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
-    bytes.as_chunks::<4>().0.iter().map(|word| u32::from_be_bytes(*word))
+    bytes.chunks_exact(4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
 }
 
 /// Counts a transport-wide report; a run of equal symbols takes one step.
@@ -82,7 +82,7 @@ fn transport_wide(body: &[u8]) -> Figures {
     let Some((header, chunks)) = body.split_first_chunk::<8>() else { return Figures::default() };
     let announced = u64::from(u16::from_be_bytes([header[2], header[3]]));
     let mut figures = Figures::default();
-    for chunk in chunks.as_chunks::<2>().0.iter().map(|chunk| u16::from_be_bytes(*chunk)) {
+    for chunk in chunks.chunks_exact(2).map(|chunk| u16::from_be_bytes([chunk[0], chunk[1]])) {
         let left = announced - figures.items;
         if left == 0 {
             break;
@@ -113,9 +113,9 @@ fn congestion_control(mut body: &[u8]) -> Figures {
     let mut figures = Figures::default();
     while let Some((header, rest)) = body.split_first_chunk::<8>() {
         let count = usize::from(u16::from_be_bytes([header[6], header[7]]));
-        let blocks = &rest.as_chunks::<2>().0[..count.min(rest.len() / 2)];
+        let blocks = rest.chunks_exact(2).take(count);
         figures.items += blocks.len() as u64;
-        figures.lost += blocks.iter().filter(|block| block[0] & 0x80 == 0).count() as u64;
+        figures.lost += blocks.filter(|block| block[0] & 0x80 == 0).count() as u64;
         body = rest.get(count.next_multiple_of(2) * 2..).unwrap_or_default();
     }
     figures

@@ -54,10 +54,10 @@ impl Fragments {
 
     fn packet(&mut self, key: (u32, FragmentOf)) -> &mut Packet {
         if !self.packets.contains_key(&key) {
-            if self.order.len() == MAX_PACKETS
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.packets.remove(&oldest);
+            if self.order.len() == MAX_PACKETS {
+                if let Some(oldest) = self.order.pop_front() {
+                    self.packets.remove(&oldest);
+                }
             }
             self.order.push_back(key);
         }

@@ -121,9 +121,7 @@ impl Monitor {
     ) -> Result<(), CaptureError> {
         while let Some(frame) = reader.next_frame()? {
             self.handle_frame(&frame);
-            if self.counts.frames.is_multiple_of(FRAMES_PER_PROGRESS)
-                && !progress(reader.bytes_read())
-            {
+            if self.counts.frames % FRAMES_PER_PROGRESS == 0 && !progress(reader.bytes_read()) {
                 break;
             }
         }
@@ -441,7 +439,8 @@ fn parse_cut_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, 
     let mut header_bytes = FIXED_BYTES + sources * 4;
     let mut elements = Elements::default();
     let rest = content.bytes.get(header_bytes..).unwrap_or_default();
-    if extended && let Some(([p0, p1, w0, w1], rest)) = rest.split_first_chunk::<4>() {
+    let extension = rest.split_first_chunk::<4>().filter(|_| extended);
+    if let Some(([p0, p1, w0, w1], rest)) = extension {
         let extension_bytes = usize::from(u16::from_be_bytes([*w0, *w1])) * 4;
         elements =
             Elements::new(u16::from_be_bytes([*p0, *p1]), &rest[..rest.len().min(extension_bytes)]);

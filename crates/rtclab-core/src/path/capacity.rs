@@ -46,7 +46,7 @@ impl Capacity {
                 limits::require(first.is_some(), "times", "an empty list", "at least one time")?;
                 limits::require(times.is_sorted(), "times", "a decreasing list", "times in order")?;
                 let last = last.copied().unwrap_or_default();
-                let expected = format_args!("at most the period of {} ns", period.0);
+                let expected = format!("at most the period of {} ns", period.0);
                 limits::require(last <= *period, "times", format_args!("{} ns", last.0), expected)
             }
         }

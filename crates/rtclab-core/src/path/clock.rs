@@ -34,7 +34,7 @@ impl Clock {
         limits::number("wander", self.wander, (0.0, MAX_WANDER))?;
         limits::duration("correlation_ns", self.correlation_ns)?;
         let (value, most) = (longest.0, LONGEST_MEASURED.0);
-        let expected = format_args!("a delay of at most {most} ns beside a clock");
+        let expected = format!("a delay of at most {most} ns beside a clock");
         let fits = longest <= LONGEST_MEASURED;
         limits::require(fits, "wander", format_args!("with a delay of {value} ns it"), expected)
     }

@@ -78,8 +78,8 @@ impl Delay {
             Delay::Steps { steps } => limits::increasing("steps", steps.iter().map(|step| step.0)),
             Delay::Ramp { shape, start_ns, end_ns, .. } => {
                 limits::time("end_ns", *end_ns)?;
-                let expected = format_args!("at least start_ns = {} ns", start_ns.0);
-                let value = format_args!("{} ns", end_ns.0);
+                let expected = format!("at least start_ns = {} ns", start_ns.0);
+                let value = format!("{} ns", end_ns.0);
                 limits::require(start_ns <= end_ns, "end_ns", value, expected)?;
                 let has_ratio = *shape == RampShape::Linear || self.smallest() > Time::ZERO;
                 let expected = "two positive delays for an exponential ramp";

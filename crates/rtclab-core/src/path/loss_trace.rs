@@ -40,8 +40,8 @@ impl LossTrace {
         let empty = self.runs.iter().skip(1).any(|run| *run == 0);
         limits::require(!empty, "runs", "a run of 0 packets after the first", "at least 1 packet")?;
         let packets = self.packets();
-        let value = format_args!("a period of {packets} packets");
-        let expected = format_args!("1 to {MAX_PACKETS} packets");
+        let value = format!("a period of {packets} packets");
+        let expected = format!("1 to {MAX_PACKETS} packets");
         limits::require((1..=MAX_PACKETS).contains(&packets), "runs", value, expected)
     }
 }

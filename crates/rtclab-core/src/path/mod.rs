@@ -331,9 +331,8 @@ impl<P> Path<P> {
     }
 
     fn step_loss(&mut self, now: Time) {
-        while let Some((from, loss)) = self.config.loss_steps.get(self.loss_step)
-            && *from <= now
-        {
+        let steps = &self.config.loss_steps;
+        while let Some((_, loss)) = steps.get(self.loss_step).filter(|(from, _)| *from <= now) {
             self.loss.set(Some(*loss));
             self.loss_step += 1;
         }

@@ -175,11 +175,11 @@ impl SimConfig {
         }
         for server in &self.forwarders {
             let has_media = server.video.is_some() || server.audio.is_some();
-            let value = format_args!("`{}` with media of its own", server.name);
+            let value = format!("`{}` with media of its own", server.name);
             limits::require(!has_media, "forwarders", value, "neither video nor audio")?;
         }
         let count = self.connections.len();
-        let expected = format_args!("at most {MOST_CONNECTIONS}");
+        let expected = format!("at most {MOST_CONNECTIONS}");
         limits::require(count <= MOST_CONNECTIONS, "connections", count, expected)?;
         for (index, connection) in self.connections.iter().enumerate() {
             let ConnectionConfig { start_ns, end_ns, .. } = *connection;
@@ -226,7 +226,7 @@ impl ParticipantConfig {
 impl TrafficConfig {
     fn check(&self) -> Checked {
         limits::require(!self.flows.is_empty(), "flows", "an empty list", "at least one name")?;
-        let expected = format_args!("1 to {MOST_CONNECTIONS}");
+        let expected = format!("1 to {MOST_CONNECTIONS}");
         let count = self.connections as usize;
         let fits = (1..=MOST_CONNECTIONS).contains(&count);
         limits::require(fits, "connections", count, expected)?;

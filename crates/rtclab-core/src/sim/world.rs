@@ -35,7 +35,7 @@ impl EndId {
 
     /// Whether this is the end of the side that offers.
     pub(super) fn offers(self) -> bool {
-        self.0.is_multiple_of(2)
+        self.0 % 2 == 0
     }
 }
 
@@ -74,19 +74,19 @@ pub(super) struct World {
 impl World {
     /// A datagram has reached its destination.
     pub(super) fn delivered(&mut self, at: Time, id: FlightId) {
-        if let Some(capture) = &mut self.capture
-            && let Some(flight) = self.links.flight(id)
-        {
-            capture.delivered(at, flight.passing());
+        if let Some(capture) = &mut self.capture {
+            if let Some(flight) = self.links.flight(id) {
+                capture.delivered(at, flight.passing());
+            }
         }
     }
 
     /// A datagram has reached a server or relay, which may pass it on.
     pub(super) fn passed(&mut self, at: Time, node: NodeId, id: FlightId) {
-        if let Some(capture) = &mut self.capture
-            && let Some(flight) = self.links.flight(id)
-        {
-            capture.passed(at, node, flight.passing());
+        if let Some(capture) = &mut self.capture {
+            if let Some(flight) = self.links.flight(id) {
+                capture.passed(at, node, flight.passing());
+            }
         }
     }
 
@@ -99,10 +99,10 @@ impl World {
 
     /// Passes a datagram on from a server or relay.
     pub(super) fn pass(&mut self, now: Time, node: NodeId, id: FlightId) {
-        if let Some(capture) = &mut self.capture
-            && let Some(flight) = self.links.flight(id)
-        {
-            capture.forwarded(now, node, flight.passing());
+        if let Some(capture) = &mut self.capture {
+            if let Some(flight) = self.links.flight(id) {
+                capture.forwarded(now, node, flight.passing());
+            }
         }
         self.links.pass(now, node, id);
     }

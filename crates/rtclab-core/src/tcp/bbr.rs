@@ -230,10 +230,10 @@ impl Bbr {
 
     fn update_min_rtt(&mut self, ack: &Ack, window: &mut Window) {
         let expired = self.min_rtt.is_some_and(|(_, at)| ack.now > at.saturating_add(MIN_RTT_LIFE));
-        if let Some(rtt) = ack.rtt
-            && (expired || self.min_rtt.is_none_or(|(min, _)| rtt < min))
-        {
-            self.min_rtt = Some((rtt, ack.now));
+        if let Some(rtt) = ack.rtt {
+            if expired || self.min_rtt.is_none_or(|(min, _)| rtt < min) {
+                self.min_rtt = Some((rtt, ack.now));
+            }
         }
         if expired && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;

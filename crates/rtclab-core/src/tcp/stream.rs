@@ -134,11 +134,10 @@ impl<M: Clone> Stream<M> {
     }
 
     fn receive(&mut self, now: Time, segment: &Segment, message: Option<&M>) {
-        if let Some(message) = message
-            && segment.seq >= self.receiver.next()
-            && self.receiver.is_in_window(segment.seq)
-        {
-            self.waiting.insert(segment.seq, message.clone());
+        if let Some(message) = message {
+            if segment.seq >= self.receiver.next() && self.receiver.is_in_window(segment.seq) {
+                self.waiting.insert(segment.seq, message.clone());
+            }
         }
         self.receiver.handle_segment(now, segment, Ecn::NotCapable);
         while let Some(first) = self.waiting.first_entry() {

@@ -33,7 +33,7 @@ pub struct ObjectsConfig {
 impl ObjectsConfig {
     pub(crate) fn check(&self) -> Checked {
         let (min, max) = (self.min_bytes, self.max_bytes);
-        let expected = format_args!("1 to max_bytes = {} B", max.0);
+        let expected = format!("1 to max_bytes = {} B", max.0);
         let in_order = Bytes::ZERO < min && min <= max;
         limits::require(in_order, "min_bytes", format_args!("{} B", min.0), expected)?;
         limits::size("max_bytes", max)?;

@@ -287,8 +287,9 @@ fn a_packet_that_a_queue_marks_leaves_with_ce_and_a_valid_checksum_unless_a_path
         for (_, frame) in &written {
             // The sum of a header's words is the same before and after.
             let sum = |frame: &[u8]| {
-                let words = frame[14..34].as_chunks::<2>().0.iter();
-                words.map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>() % 0xffff
+                let words = frame[14..34].chunks_exact(2);
+                let words = words.map(|word| u16::from_be_bytes([word[0], word[1]]));
+                words.map(u64::from).sum::<u64>() % 0xffff
             };
             assert_eq!(sum(frame), sum(&sent), "{ecn}");
         }

@@ -136,7 +136,7 @@ struct Link {
 impl Link {
     fn push(&mut self, now: Instant, bytes: Vec<u8>) {
         self.count += 1;
-        if self.loses_one_of.is_some_and(|period| self.count.is_multiple_of(period)) {
+        if self.loses_one_of.is_some_and(|period| self.count % period == 0) {
             return;
         }
         let start = self.free_at.unwrap_or(now).max(now);

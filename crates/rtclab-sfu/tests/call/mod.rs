@@ -184,8 +184,8 @@ impl Client {
         let pt = params.pt();
         let mut direct = self.rtc.direct_api();
         let stream = direct.stream_tx_by_mid(mid, rid.map(Rid::from)).expect("it was offered");
-        let write = RtpWrite::new(pt, seq.into(), time, Instant::now(), payload)
-            .marker(seq.is_multiple_of(2));
+        let write =
+            RtpWrite::new(pt, seq.into(), time, Instant::now(), payload).marker(seq % 2 == 0);
         stream.write_rtp(write.nackable(true));
         self.drain();
     }

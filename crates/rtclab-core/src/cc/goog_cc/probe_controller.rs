@@ -202,9 +202,7 @@ impl ProbeController {
             self.drop = Some((self.estimate, now));
         }
         self.estimate = bps;
-        if let State::Waiting(limit) = self.state
-            && bps > limit
-        {
+        if matches!(self.state, State::Waiting(limit) if bps > limit) {
             self.probe(now, &[scale(bps, self.config.further_scale)], true, out);
         }
     }

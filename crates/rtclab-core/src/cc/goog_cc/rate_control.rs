@@ -122,9 +122,7 @@ impl AimdRateControl {
 
     /// Follows the detector. Returns whether the estimate is valid.
     pub(super) fn update(&mut self, now: i64, usage: Usage, acknowledged: Option<i64>) -> bool {
-        if !self.is_valid
-            && let Some(bps) = acknowledged
-        {
+        if let Some(bps) = acknowledged.filter(|_| !self.is_valid) {
             let first = *self.first_acknowledged.get_or_insert(now);
             if now - first > INITIALISATION {
                 self.estimate = bps;
@@ -188,10 +186,10 @@ impl AimdRateControl {
         if rate > BELOW {
             rate -= BELOW;
         }
-        if rate > self.estimate
-            && let Some(capacity) = self.capacity.estimate()
-        {
-            rate = scale(capacity, self.beta);
+        if rate > self.estimate {
+            if let Some(capacity) = self.capacity.estimate() {
+                rate = scale(capacity, self.beta);
+            }
         }
         self.estimate = self.estimate.min(rate);
         if self.acknowledged < self.capacity.lower() {

@@ -209,11 +209,11 @@ impl Loop {
                 inputs.push(Input::Timeout(self.now));
             }
             inputs.push(Input::Sent(self.send(PACKET)));
-            if self.now >= self.next_feedback
-                && let Some(input) = self.feedback()
-            {
-                self.next_feedback = self.now + FEEDBACK;
-                inputs.push(input);
+            if self.now >= self.next_feedback {
+                if let Some(input) = self.feedback() {
+                    self.next_feedback = self.now + FEEDBACK;
+                    inputs.push(input);
+                }
             }
             if self.now >= self.next_receiver {
                 self.next_receiver += Time::from_secs(1);

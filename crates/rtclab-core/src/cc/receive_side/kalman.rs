@@ -243,7 +243,7 @@ mod tests {
     fn delays_that_follow_frame_sizes_give_a_slope_and_no_offset() {
         // 1 Mbit/s: 8e-3 ms per byte
         let mut filter = Filter::new(Some(KALMAN_2013));
-        let size = |i: usize| if i.is_multiple_of(2) { 1000.0 } else { -1000.0 };
+        let size = |i: usize| if i % 2 == 0 { 1000.0 } else { -1000.0 };
         feed(&mut filter, 300, |i| (size(i) * 8e-3, size(i)));
         assert!(filter.offset_ms().abs() < 0.05, "{}", filter.offset_ms());
         let Filter::TwoState(kalman) = filter else { panic!("the two-state filter") };

@@ -138,18 +138,18 @@ impl ReceivingHalf {
         if self.estimator.is_some() {
             self.estimate(&received(now, packet, datagram.size, datagram.ecn, audio.is_some()))?;
         }
-        if self.feedback == FeedbackKind::TransportWide
-            && let Some(seq) = packet.header.extensions.transport_sequence
-        {
-            self.arrivals.note(now, seq);
+        if self.feedback == FeedbackKind::TransportWide {
+            if let Some(seq) = packet.header.extensions.transport_sequence {
+                self.arrivals.note(now, seq);
+            }
         }
-        if self.feedback == FeedbackKind::Rfc8888
-            && let Some(marks) = self.marks(ssrc)
-        {
-            marks.count(datagram.ecn);
-            outbox.answer_ecn(datagram.ecn);
-            self.congestion.note(now, &packet.header, datagram.ecn);
-            self.report_congestion(now, outbox);
+        if self.feedback == FeedbackKind::Rfc8888 {
+            if let Some(marks) = self.marks(ssrc) {
+                marks.count(datagram.ecn);
+                outbox.answer_ecn(datagram.ecn);
+                self.congestion.note(now, &packet.header, datagram.ecn);
+                self.report_congestion(now, outbox);
+            }
         }
         if let Some(audio) = audio {
             self.audios[audio].on_packet(now, packet);
@@ -257,11 +257,11 @@ impl ReceivingHalf {
             }
         }
         self.report_congestion(now, outbox);
-        if let Some(estimator) = &mut self.estimator
-            && estimator.poll_timeout().is_some_and(|at| at <= now)
-        {
-            estimator.on_timeout(now)?;
-            self.calls.count(now, estimator.poll_timeout())?;
+        if let Some(estimator) = &mut self.estimator {
+            if estimator.poll_timeout().is_some_and(|at| at <= now) {
+                estimator.on_timeout(now)?;
+                self.calls.count(now, estimator.poll_timeout())?;
+            }
         }
         if let (Some(audio), Some(video)) = (self.audios.first_mut(), self.videos.first_mut()) {
             self.sync.handle_timeout(now, audio, video);

@@ -167,10 +167,10 @@ impl InboundVideo {
         let in_time = self.playout.on_packet(now, part, header.marker, ids, requested);
         let filled = matches!(arrival, NackArrival::Filled { .. });
         self.repaired += u64::from(in_time && repaired && filled);
-        if self.forgets
-            && let Some(settled) = self.playout.settled_seq()
-        {
-            self.nack.forget_before(settled);
+        if self.forgets {
+            if let Some(settled) = self.playout.settled_seq() {
+                self.nack.forget_before(settled);
+            }
         }
     }
 

@@ -40,24 +40,25 @@ impl SendingHalf {
             self.applied = None;
         }
         self.apply_decision(now)?;
-        if let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback
-            && expected > 0
-            && self.controller.passes_loss_on()
-        {
-            match self.stack.rtcp {
-                RtcpSchedule::PerMedia => {
-                    let (so_far, of) = self.unreported;
-                    self.unreported = (so_far + lost, of + expected);
-                    if self.unreported.1 >= MIN_REPORTED {
-                        let (lost, expected) = std::mem::take(&mut self.unreported);
-                        self.reported_loss = in_256ths(lost, expected);
-                        self.protect(now);
-                    }
-                }
-                RtcpSchedule::Joint | RtcpSchedule::PerStream => {
-                    self.reported_loss = f64::from(fraction) / 255.0;
+        let Feedback::ReceiverReport { lost, expected, fraction, .. } = feedback else {
+            return Ok(());
+        };
+        if expected == 0 || !self.controller.passes_loss_on() {
+            return Ok(());
+        }
+        match self.stack.rtcp {
+            RtcpSchedule::PerMedia => {
+                let (so_far, of) = self.unreported;
+                self.unreported = (so_far + lost, of + expected);
+                if self.unreported.1 >= MIN_REPORTED {
+                    let (lost, expected) = std::mem::take(&mut self.unreported);
+                    self.reported_loss = in_256ths(lost, expected);
                     self.protect(now);
                 }
+            }
+            RtcpSchedule::Joint | RtcpSchedule::PerStream => {
+                self.reported_loss = f64::from(fraction) / 255.0;
+                self.protect(now);
             }
         }
         Ok(())

@@ -124,12 +124,12 @@ impl SendingHalf {
         let stream = &mut self.streams[usize::from(packet.stream)];
         let (ssrc, repair_ssrc) = (stream.config.ssrc, stream.config.repair_ssrc);
         let repair = stream.config.repair;
-        if let MediaSource::Forwarded(source) = &mut stream.source
-            && packet.kind != Kind::Padding
-        {
-            let (past, mut rtp) = source.take(packet)?;
-            stream.stamp(&mut rtp, now, transport_seq);
-            return Some((past, rtp));
+        if packet.kind != Kind::Padding {
+            if let MediaSource::Forwarded(source) = &mut stream.source {
+                let (past, mut rtp) = source.take(packet)?;
+                stream.stamp(&mut rtp, now, transport_seq);
+                return Some((past, rtp));
+            }
         }
         let on_repair_stream = match packet.kind {
             Kind::Rtx => !repair.on_original_ssrc(),

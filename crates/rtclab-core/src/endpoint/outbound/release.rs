@@ -53,11 +53,10 @@ impl SendingHalf {
         if matches!(packet.kind, Kind::Video | Kind::Rtx | Kind::Fec) {
             self.padding_stream = index;
             // Media is retransmitted, FEC is not.
-            if packet.kind != Kind::Fec
-                && !is_padding
-                && let Some(video) = self.streams[index].video_mut()
-            {
-                video.store.on_sent(now, packet.seq, rtt);
+            if packet.kind != Kind::Fec && !is_padding {
+                if let Some(video) = self.streams[index].video_mut() {
+                    video.store.on_sent(now, packet.seq, rtt);
+                }
             }
         }
         let is_stored = matches!(packet.kind, Kind::Video | Kind::Rtx) && !is_padding;

@@ -86,9 +86,7 @@ impl BurstSetup {
         if self.next_check.is_some_and(|at| at <= now) {
             self.send_check(now, outbox);
         }
-        if let Some((at, timeout)) = self.next_flight
-            && at <= now
-        {
+        if let Some((_, timeout)) = self.next_flight.filter(|(at, _)| *at <= now) {
             self.send_flight(now, timeout * 2, outbox);
         }
     }

@@ -162,9 +162,7 @@ impl PageSetup {
         if let Some(reflexive) = &mut self.reflexive {
             reflexive.handle_timeout(now, outbox);
         }
-        if let Some(check) = self.checks.poll(now)
-            && self.reachable
-        {
+        if let Some(check) = self.checks.poll(now).filter(|_| self.reachable) {
             let nominates = self.calls == Some(true);
             let form = if nominates { StunForm::Nominating } else { StunForm::Full };
             outbox.send_stun(now, Stun { success: false, check, form });
@@ -357,11 +355,10 @@ impl PageSetup {
 
     /// Begins the handshake when a check was answered and the far end's fingerprint is known.
     fn secure(&mut self, now: Time) {
-        if let Some(handshake) = &mut self.handshake
-            && self.applied
-            && self.checks.is_answered()
-        {
-            handshake.begin(now, self.checks.rtt, &self.work);
+        if self.applied && self.checks.is_answered() {
+            if let Some(handshake) = &mut self.handshake {
+                handshake.begin(now, self.checks.rtt, &self.work);
+            }
         }
     }
 }

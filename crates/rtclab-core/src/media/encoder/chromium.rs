@@ -187,7 +187,7 @@ impl ChromiumEncoder {
     fn is_pushed_back(&mut self, interval: Option<u64>) -> bool {
         let Some(interval) = interval else { return false };
         self.since_push_back += 1;
-        (self.since_push_back - 1).is_multiple_of(interval)
+        (self.since_push_back - 1) % interval == 0
     }
 
     fn count(&mut self, captured: Time) {

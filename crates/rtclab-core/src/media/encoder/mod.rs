@@ -54,7 +54,7 @@ const FRAME_RATES: (f64, f64) = (0.1, 240.0);
 impl VideoConfig {
     pub(crate) fn check(&self) -> Checked {
         for (name, side) in [("width", self.width), ("height", self.height)] {
-            let expected = format_args!("1 to {LARGEST_SIDE}");
+            let expected = format!("1 to {LARGEST_SIDE}");
             limits::require((1..=LARGEST_SIDE).contains(&side), name, side, expected)?;
         }
         limits::number("frame_rate", self.frame_rate, FRAME_RATES)?;
@@ -63,7 +63,7 @@ impl VideoConfig {
         for (name, rate) in [("min_bps", min), ("start_bps", start)] {
             let in_order = min <= rate && rate <= max;
             let (value, expected) =
-                (format_args!("{} bit/s", rate.0), format_args!("{} to {}", min.0, max.0));
+                (format!("{} bit/s", rate.0), format!("{} to {}", min.0, max.0));
             limits::require(in_order, name, value, expected)?;
         }
         Ok(())

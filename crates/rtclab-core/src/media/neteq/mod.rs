@@ -173,10 +173,10 @@ impl NetEq {
         // The sound card's first call comes at any time within an interval; here in its middle.
         self.next.get_or_insert(now + Time(TICK.0 / 2));
         let now_ms = self.now_ms();
-        if self.end.is_some()
-            && let Some((delay_ms, reordered)) = self.arrivals.add(timestamp / PER_MS, now_ms)
-        {
-            self.delays.update(now_ms, delay_ms, reordered);
+        if self.end.is_some() {
+            if let Some((delay_ms, reordered)) = self.arrivals.add(timestamp / PER_MS, now_ms) {
+                self.delays.update(now_ms, delay_ms, reordered);
+            }
         }
         if self.buffer.len() >= MAX_PACKETS {
             self.buffer.clear();
@@ -375,9 +375,10 @@ impl NetEq {
             }
             self.play(OUTPUT, Mode::Normal);
         }
-        if self.left >= SCALING
-            && let Some(period) = self.scaled_by()
-        {
+        if self.left < SCALING {
+            return;
+        }
+        if let Some(period) = self.scaled_by() {
             self.mode = Mode::Scaled;
             self.left -= period;
             self.level = (self.level - period as f64).max(0.0);
@@ -400,11 +401,12 @@ impl NetEq {
     /// Decodes packets in order until there are `required` samples of them.
     fn extract(&mut self, required: i64) {
         let mut extracted = 0;
-        while extracted < required
-            && let Some(end) = self.end
-            && let Ok(place) = self.buffer.binary_search_by_key(&end, |waiting| waiting.timestamp)
-            && let Some(waiting) = self.buffer.remove(place)
-        {
+        while extracted < required {
+            let Some(end) = self.end else { break };
+            let place = self.buffer.binary_search_by_key(&end, |waiting| waiting.timestamp);
+            let Some(waiting) = place.ok().and_then(|place| self.buffer.remove(place)) else {
+                break;
+            };
             let sum_s = |ms: i64| ms as f64 * 1e-3 * self.frame as f64;
             let waited_ms = (self.ticks - waiting.since) as i64 * TICK_MS;
             let (minimum_ms, target_ms) = (self.delays.target_ms(), self.target_ms());

@@ -180,7 +180,7 @@ proptest! {
         let first = packets.iter().zip(0..).filter(|((_, arrives), _)| *arrives);
         let first_ms = first.map(|((delay_ms, _), n)| 20 * n + delay_ms).min();
         // The last packets may arrive after the end.
-        if let Some(first_ms) = first_ms && first_ms + 1_000 < 20 * end {
+        if let Some(first_ms) = first_ms.filter(|first_ms| first_ms + 1_000 < 20 * end) {
             let span_ms = neteq.next.map_or(0, |next| next.as_millis()) - first_ms - 5;
             prop_assert_eq!(stats.total_samples_received, 48 * span_ms);
         }

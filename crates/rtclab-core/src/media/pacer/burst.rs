@@ -389,10 +389,10 @@ impl BurstPacer {
 
     /// When the next packet may leave.
     fn next_send(&self, now: Time) -> Time {
-        if !self.probe_failed
-            && let Some(next) = self.prober.next(now)
-        {
-            return next;
+        if !self.probe_failed {
+            if let Some(next) = self.prober.next(now) {
+                return next;
+            }
         }
         if self.queue.has_audio() {
             return now;
@@ -439,13 +439,12 @@ impl BurstPacer {
     }
 
     fn account(&mut self, now: Time, release: &Release, size: Bytes) {
-        if let Release::Media(packet) = release
-            && packet.kind == Kind::Video
-            && self
-                .repeated
-                .is_none_or(|(large, _)| large.stream != packet.stream || large.yields_to(packet))
-        {
-            self.repeated = Some((*packet, size));
+        if let Release::Media(packet) = release {
+            let yields =
+                |large: MediaPacket| large.stream != packet.stream || large.yields_to(packet);
+            if packet.kind == Kind::Video && self.repeated.is_none_or(|(large, _)| yields(large)) {
+                self.repeated = Some((*packet, size));
+            }
         }
         self.last_sent = now;
         self.media_debt = (self.media_debt + size).min(self.rate.bytes_carried(MAX_DEBT));

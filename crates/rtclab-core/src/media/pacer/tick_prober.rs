@@ -44,11 +44,10 @@ impl TickProber {
 
     /// Starts the first probe if a packet of this size may start it.
     pub(super) fn on_packet(&mut self, now: Time, size: Bytes) {
-        if let Some(first) = self.clusters.front_mut()
-            && first.started.is_none()
-            && size.0 >= START_SIZE.min(burst(&first.probe))
-        {
-            first.started = Some(now);
+        if let Some(first) = self.clusters.front_mut() {
+            if first.started.is_none() && size.0 >= START_SIZE.min(burst(&first.probe)) {
+                first.started = Some(now);
+            }
         }
     }
 

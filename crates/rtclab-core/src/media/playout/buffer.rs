@@ -106,13 +106,11 @@ impl JitterBuffer {
     /// Index of the frame in the buffer; makes room for a new one.
     fn index_of(&mut self, now: Time, frame: i64, timestamp: i64) -> usize {
         let mut behind = self.frames.len();
-        while let Some(before) = behind.checked_sub(1).map(|i| self.frames[i].frame)
-            && before >= frame
-        {
-            if before == frame {
-                return behind - 1;
-            }
+        while behind > 0 && self.frames[behind - 1].frame >= frame {
             behind -= 1;
+            if self.frames[behind].frame == frame {
+                return behind;
+            }
         }
         let assembly = Assembly::new(now, frame, timestamp);
         match behind == self.frames.len() {

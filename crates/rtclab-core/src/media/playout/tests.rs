@@ -89,9 +89,8 @@ impl Call {
             let Some(now) = timers.into_iter().flatten().min().filter(|now| *now < end) else {
                 return;
             };
-            if arrival == Some(now)
-                && let Some((_, message)) = self.on_way.pop_first()
-            {
+            if arrival == Some(now) {
+                let (_, message) = self.on_way.pop_first().expect("it is the next to arrive");
                 self.receive(now, message);
             }
             let mut lost = Vec::new();

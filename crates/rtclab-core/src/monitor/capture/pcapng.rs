@@ -120,7 +120,7 @@ impl Pcapng {
             self.seen_section = true;
         }
         let (kind, len) = (self.order.u32(bytes, 0), self.order.u32(bytes, 4));
-        let plausible = len as usize >= FRAMING_BYTES && len.is_multiple_of(4);
+        let plausible = len as usize >= FRAMING_BYTES && len % 4 == 0;
         (self.seen_section && plausible).then_some((kind, len))
     }
 

@@ -125,9 +125,7 @@ impl Comparison {
                 None => self.without_direction += 1,
             }
             frames += 1;
-            if frames.is_multiple_of(FRAMES_PER_PROGRESS)
-                && !progress(read_before + reader.bytes_read())
-            {
+            if frames % FRAMES_PER_PROGRESS == 0 && !progress(read_before + reader.bytes_read()) {
                 break;
             }
         }
@@ -201,7 +199,7 @@ impl Comparison {
             frames += 1;
             let read =
                 || read_before + readers.iter().map(|(_, reader)| reader.bytes_read()).sum::<u64>();
-            if frames.is_multiple_of(FRAMES_PER_PROGRESS) && !progress(read()) {
+            if frames % FRAMES_PER_PROGRESS == 0 && !progress(read()) {
                 break;
             }
         }

@@ -158,9 +158,10 @@ impl Matcher {
     /// `read_ns` on the common clock.
     pub(super) fn expire(&mut self, read_ns: i64, fates: &mut dyn FnMut(Fate)) {
         for side in [Side::A, Side::B] {
-            while let Some((since_ns, key)) = self.order[side as usize].front().copied()
-                && read_ns.saturating_sub(since_ns) >= TIMEOUT_NS
-            {
+            while let Some((since_ns, key)) = self.order[side as usize].front().copied() {
+                if read_ns.saturating_sub(since_ns) < TIMEOUT_NS {
+                    break;
+                }
                 self.order[side as usize].pop_front();
                 self.give_up(side, since_ns, key, fates);
             }

@@ -126,12 +126,12 @@ impl Stream {
             self.stray = Some(*packet);
             return received;
         }
-        if order == Order::Restart
-            && let Some(stray) = self.stray.take()
-        {
-            let mut first = StreamUpdate::new(extended_seq - 1, Order::Newest);
-            self.count(&stray, &mut first, begin_ns);
-            received.before = Some(Box::new((stray, first)));
+        if order == Order::Restart {
+            if let Some(stray) = self.stray.take() {
+                let mut first = StreamUpdate::new(extended_seq - 1, Order::Newest);
+                self.count(&stray, &mut first, begin_ns);
+                received.before = Some(Box::new((stray, first)));
+            }
         }
         self.count(packet, &mut received, begin_ns);
         received

@@ -41,7 +41,7 @@ impl Codel {
         limits::duration("target_ns", self.target_ns)?;
         limits::duration("interval_ns", self.interval_ns)?;
         let (target, interval) = (self.target_ns, self.interval_ns);
-        let expected = format_args!("at most the interval of {} ns", interval.0);
+        let expected = format!("at most the interval of {} ns", interval.0);
         limits::require(
             target <= interval,
             "target_ns",

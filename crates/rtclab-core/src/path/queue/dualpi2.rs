@@ -71,7 +71,7 @@ impl DualPi2 {
         limits::time("step_min_ns", self.step_min_ns)?;
         limits::time("step_max_ns", self.step_max_ns)?;
         let (min, max) = (self.step_min_ns, self.step_max_ns);
-        let expected = format_args!("at least the minimum of {} ns", min.0);
+        let expected = format!("at least the minimum of {} ns", min.0);
         limits::require(min <= max, "step_max_ns", format_args!("{} ns", max.0), expected)?;
         limits::number("c_share", self.c_share, (0.0, 1.0))
     }

@@ -58,11 +58,11 @@ const LONGEST: Bytes = Bytes(65_535);
 impl FqCodel {
     pub(super) fn check(&self) -> Checked {
         let (flows, quantum) = (self.flows, self.quantum);
-        let expected = format_args!("1 to {MOST_FLOWS}");
+        let expected = format!("1 to {MOST_FLOWS}");
         limits::require((1..=MOST_FLOWS).contains(&flows), "flows", flows, expected)?;
         limits::size("quantum", quantum)?;
-        let expected = format_args!("at least {} B", LEAST_QUANTUM.0);
-        let value = format_args!("{} B", quantum.0);
+        let expected = format!("at least {} B", LEAST_QUANTUM.0);
+        let value = format!("{} B", quantum.0);
         limits::require(quantum >= LEAST_QUANTUM, "quantum", value, expected)?;
         limits::require(self.drop_batch > 0, "drop_batch", 0, "at least 1")?;
         self.codel().check()

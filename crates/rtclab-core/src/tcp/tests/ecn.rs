@@ -447,8 +447,10 @@ proptest! {
             pair.remark = random(p);
             let mut flags = flags.into_iter().cycle();
             pair.forge = Box::new(move |segment| {
-                if segment.kind == SegmentKind::Ack && let Some(bits) = flags.next() {
-                    segment.ecn = EcnFlags::from_bits(bits);
+                if segment.kind == SegmentKind::Ack {
+                    if let Some(bits) = flags.next() {
+                        segment.ecn = EcnFlags::from_bits(bits);
+                    }
                 }
             });
             while pair.now < Time::from_millis(1_250) && pair.step() {

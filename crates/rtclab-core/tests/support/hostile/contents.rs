@@ -381,11 +381,11 @@ pub(super) fn change(input: &mut Input<'_>, datagram: &mut Datagram) {
         if flags & 8 != 0 {
             rtp.payload = payload(input, &rtp.header).unwrap_or(rtp.payload.clone());
         }
-        if flags & 16 != 0
-            && let RtpPayload::Video(of) | RtpPayload::Rtx { part: of, .. } = &mut rtp.payload
-        {
-            let flags = input.u8();
-            (of.first, of.key) = (flags & 1 != 0, flags & 2 != 0);
+        if flags & 16 != 0 {
+            if let RtpPayload::Video(of) | RtpPayload::Rtx { part: of, .. } = &mut rtp.payload {
+                let flags = input.u8();
+                (of.first, of.key) = (flags & 1 != 0, flags & 2 != 0);
+            }
         }
         if flags & 32 != 0 {
             rtp.kind = Kind::ALL[input.below(Kind::ALL.len())];

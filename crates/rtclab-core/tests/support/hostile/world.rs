@@ -197,13 +197,13 @@ impl Choice {
             true => Negotiation::Page {
                 seed: u64::from(port),
                 pace: 1,
-                browser: self.browser && port.is_multiple_of(2),
+                browser: self.browser && port % 2 == 0,
                 described: Described::Both,
             },
         };
-        let behind_nat = self.nat.is_some() && port.is_multiple_of(2);
+        let behind_nat = self.nat.is_some() && port % 2 == 0;
         // The server offers what it forwards.
-        let offerer = port.is_multiple_of(2) != matches!(port & !1, TERMINATED | SWITCHED);
+        let offerer = (port % 2 == 0) != matches!(port & !1, TERMINATED | SWITCHED);
         Session { offerer, negotiation, behind_nat, start: Time::ZERO, end: END }
     }
 
@@ -220,8 +220,8 @@ impl Choice {
             session: self.session(port),
             ssrc: ssrc(port) + 9,
             forwards: None,
-            plays: composes || port.is_multiple_of(2),
-            encodes_slowly: self.with_host && port.is_multiple_of(2),
+            plays: composes || port % 2 == 0,
+            encodes_slowly: self.with_host && port % 2 == 0,
             composes,
             pause: None,
             observe: Observe::EachChange,
@@ -309,7 +309,7 @@ impl Choice {
 
     fn server(&self) -> Node {
         let pages = vec![address(PAGE)];
-        let page_of = (0..TCP).map(|port| port.is_multiple_of(2).then_some(0)).collect();
+        let page_of = (0..TCP).map(|port| (port % 2 == 0).then_some(0)).collect();
         let server = signalling::SignallingServerConfig { pages, page_of };
         let [first, second] = MIXED.map(|port| self.peer(port + 1, [Some(port + 1), Some(port)]));
         let ends = vec![
@@ -345,7 +345,7 @@ pub(super) fn ssrc(port: u32) -> u32 {
 }
 
 pub(super) fn address(port: u32) -> Address {
-    let node = if port.is_multiple_of(2) { PARTICIPANT } else { SERVER };
+    let node = if port % 2 == 0 { PARTICIPANT } else { SERVER };
     Address { node, port }
 }
 
@@ -399,9 +399,8 @@ impl World {
     }
 
     fn step(&mut self) {
-        if self.flights.front().is_some_and(|flight| flight.at <= self.now)
-            && let Some(flight) = self.flights.pop_front()
-        {
+        if self.flights.front().is_some_and(|flight| flight.at <= self.now) {
+            let flight = self.flights.pop_front().expect("it was there");
             return self.arrive(flight);
         }
         for node in [PARTICIPANT, SERVER] {

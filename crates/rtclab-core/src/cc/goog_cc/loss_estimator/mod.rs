@@ -388,10 +388,10 @@ impl LossEstimator {
     fn limit_increase(&self, before: i64, winner: i64) -> i64 {
         let config = &self.config;
         let mut rate = winner;
-        if let Some((start, limit)) = self.increase
-            && start + config.increase_window > self.observations.last()
-        {
-            rate = rate.min(limit);
+        if let Some((start, limit)) = self.increase {
+            if start + config.increase_window > self.observations.last() {
+                rate = rate.min(limit);
+            }
         }
         let Some(acked) = self.acked else { return rate };
         if !self.increases(before, rate) {

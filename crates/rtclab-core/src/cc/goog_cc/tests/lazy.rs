@@ -78,11 +78,11 @@ impl Controller for Both {
     fn on_feedback(&mut self, now: Time, feedback: Feedback<'_>) -> Result<(), ControlError> {
         self.advance(now);
         self.give(|control| control.on_feedback(now, feedback));
-        if matches!(feedback, Feedback::ReceiverReport { .. })
-            && let Some(rate) = self.rembs.first().copied()
-        {
-            self.rembs.rotate_left(1);
-            self.give(|control| control.on_feedback(now, Feedback::Remb(rate)));
+        if matches!(feedback, Feedback::ReceiverReport { .. }) {
+            if let Some(rate) = self.rembs.first().copied() {
+                self.rembs.rotate_left(1);
+                self.give(|control| control.on_feedback(now, Feedback::Remb(rate)));
+            }
         }
         Ok(())
     }

@@ -107,9 +107,10 @@ fn share(mbps: u64, base: Time, aqm: Aqm, flows: &[(Law, Ecn)], until: Time) -> 
                 told.push(Reverse((at + base, packet.flow, packet.payload, congested, lost)));
             }
         }
-        while let Some(Reverse((at, index, sent, congested, lost))) = told.peek().copied()
-            && at <= now
-        {
+        while let Some(Reverse((at, index, sent, congested, lost))) = told.peek().copied() {
+            if at > now {
+                break;
+            }
             told.pop();
             flows[index as usize].told(now, (now - sent).as_secs_f64(), congested, lost);
         }
