@@ -39,7 +39,8 @@ def test_a_path_is_found_from_every_source(seed: int, monkeypatch: pytest.Monkey
             assert row["capacity_error_percent"] < 5, source
             assert row["delay_error_ms"] < 5, source
             assert row["loss_error_points"] < 1, source
-    assert rows[CAPTURES]["rate_inside"] in (True, False)
+    # Calls over the path that was found have the rate of the call from which it was found.
+    assert rows[CAPTURES]["rate_inside"]
 
 
 def test_the_rows_are_of_all_paths_and_sources() -> None:

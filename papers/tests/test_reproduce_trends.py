@@ -22,7 +22,7 @@ from rtclab_papers.reproduce.score import scores
 from rtclab_papers.reproduce.trends import Trend
 
 PAPERS = ("singh2013", "abello2013", "jansen2017")
-REPEATS = 6
+REPEATS = 4
 # With few calls an interval is wide, so most checks are undecided here. These calls differ much from each
 # other, and a few of them may all be on the wrong side.
 MORE_REPEATS = dict.fromkeys(
@@ -49,7 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Measurements:
     names = [name for one in PAPERS for name in paper(one).scenarios]
     repeats = dict.fromkeys(names, REPEATS) | MORE_REPEATS
     results = simulate(
-        {name: condition_of(name, count, traces=count) for name, count in repeats.items()}, out
+        {name: condition_of(name, count) for name, count in repeats.items()}, out
     )
     assert {name: results.repeats_of(name) for name in repeats} == repeats
     return results

@@ -43,6 +43,8 @@ NOTHING: dict[str, list[Any]] = {
     name: []
     for name in ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "flow_seconds", "host", "events")
 }
+SOON_S = 8
+"""Longer than a busy machine takes to send a line, and shorter than a request waits for one."""
 ATTACK = "</script><script>document.title = 'taken over'</script>"
 
 
@@ -429,7 +431,7 @@ def test_a_page_gets_what_happens_when_it_happens(tmp_path: Path) -> None:
             watch_file.append(tmp_path, "points", condition="", repeat=0, **new)
             began_s = time.monotonic()
             assert events(answer, "points")[-1][1]["at_s"] == number
-            assert time.monotonic() - began_s < 2
+            assert time.monotonic() - began_s < SOON_S
         watch_file.append(tmp_path, "end", reason="")
         assert events(answer)
 

@@ -585,6 +585,8 @@ def _in_words(file: Path, error: sqlite3.DatabaseError) -> RtclabError:
             return BadInput(
                 f"{file}: another process has been writing for {BUSY_S:g} s", hint="wait until it has ended"
             )
+        case ["CANTOPEN", *_] if not file.exists():
+            return TraceError(f"{file.parent} has no results any more: its {STORE_FILE} was deleted or moved")
         case ["READONLY" | "CANTOPEN" | "PERM", *_]:
             return BadInput(
                 f"{file}: cannot be written: {error}", hint="copy the directory to a writable place"
