@@ -241,6 +241,7 @@ def main() -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that may have started this
         os.environ.pop(name, None)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the lanes
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rtclab-") as temporary:
         os.environ["TMPDIR"] = temporary
