@@ -32,6 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Calls of this process may run beside others, as far as side_by_side allows. Set before rtclab is imported.
 LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
 os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name
+# A crate of somebody else's, which tests build, need not be fast.
+os.environ |= {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "1", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
 # Processes that tests start import the modules that tests share, too.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
 
@@ -53,11 +55,17 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests with the parts that they need, and puts the longest files first.
 
-    So no worker begins with a long file when the others have nothing left to do.
+    So no worker begins with a long file when the others have nothing left to do. Tests that share a fixture
+    of their file stay in one worker.
     """
     for item in items:
         for name in needed(item):
             item.add_marker(marker_of(name))
+        fixtures = getattr(item, "fixturenames", ())
+        if "recorded" in fixtures:
+            item.add_marker("measures")
+        if any(scope_of(item, name) == "module" for name in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     seconds: dict[str, float] = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
     items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0))
 
@@ -73,6 +81,12 @@ def pytest_runtest_protocol() -> Iterator[Any]:
     """Runs a test, with its fixtures, when nobody measures."""
     with TURNS.beside_others():
         return (yield)
+
+
+def scope_of(item: pytest.Item, fixture: str) -> str:
+    """For how many tests a fixture is made: of a function, a module, or a session."""
+    found: Any = item.session._fixturemanager.getfixturedefs(fixture, item)
+    return found[-1].scope if found else ""
 
 
 def marker_of(part: str) -> str:

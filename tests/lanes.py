@@ -20,10 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from side_by_side import TURNS
-
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "target" / "test"
+GIVE_WAY = ROOT / "tests" / "give_way.sh"
 SECONDS = ROOT / "tests" / "seconds.json"
 RECORD = "RTCLAB_TEST_RECORD"
 SHOWN_EVERY_S = 20
@@ -34,11 +33,12 @@ NO_TESTS = 5
 """Exit status of pytest if no test was chosen."""
 CARGO_RESULT = re.compile(r"^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 CARGO_FAILED = re.compile(r"^test (\S+).* \.\.\. FAILED$", re.MULTILINE)
-# Linux shares processors between sessions first, and between the processes of a session then.
-GIVE_WAY = '{ echo "$0" > /proc/self/autogroup; } 2>/dev/null; exec nice -n "$0" "$@"'
 CORES = len(os.sched_getaffinity(0))
-PYTEST = [sys.executable, "-m", "pytest", "--dist=loadfile", "--no-loadscope-reorder"]
-CARGO_TEST = ["cargo", "test", "--quiet", "--locked", "--profile", "server", "--no-fail-fast"]
+PYTEST = [sys.executable, "-m", "pytest"]
+SIDE_BY_SIDE = [f"--numprocesses={max(2, CORES)}", "--no-loadscope-reorder"]
+LIVE = ["tests/live", "tests/browser", "tests/docs", "papers/tests/live"]
+"""Where live tests are. To collect all others takes a quarter of a minute."""
+CARGO_TEST = ["cargo", "test", "--quiet", "--locked", "--no-fail-fast"]
 OF_STRANGERS = "livekit-server or whip-whep or janus-demos"
 """Tests with servers and pages of others, which take minutes to build."""
 
@@ -49,11 +49,12 @@ class Lane:
 
     name: str
     niceness: int
-    pauses: bool
-    """Whether it stands still while a test measures. Tests of pytest wait by themselves."""
     commands: list[list[str]]
+    after: str = ""
+    """The lane that must have ended before this one begins."""
     status: int = 0
     """The first exit status that was not 0."""
+    began: float = 0
     took_s: float | None = None
     """None until the lane has ended."""
     tests: int = 0
@@ -66,7 +67,6 @@ class Lane:
     """Seconds by file of tests."""
     running: dict[str, float] = field(default_factory=dict)
     """The tests that run, and when they began."""
-    _paused: bool = False
     _line: str = ""
     """The beginning of a line of the record whose end is not written yet."""
 
@@ -82,12 +82,12 @@ class Lane:
 
     def run(self) -> Iterator[None]:
         """Runs the commands. Each step reads what is new."""
-        begin = time.monotonic()
+        self.began = time.monotonic()
         self.record.write_text("")
         with self.log.open("w+") as log, self.record.open() as record:
             for command in self.commands:
                 process = subprocess.Popen(
-                    ["sh", "-c", GIVE_WAY, str(self.niceness), *command],
+                    [GIVE_WAY, str(self.niceness), *command],
                     cwd=ROOT,
                     start_new_session=True,
                     env=os.environ | {RECORD: str(self.record)},
@@ -98,26 +98,17 @@ class Lane:
                 try:
                     while process.poll() is None:
                         self._read(record.read())
-                        if self.pauses:
-                            self._pause(process.pid)
                         yield
                 finally:
                     if process.poll() is None:
                         os.killpg(process.pid, signal.SIGTERM)
-                        os.killpg(process.pid, signal.SIGCONT)
                 self._read(record.read())
                 if process.returncode not in (0, NO_TESTS):
                     self.status = self.status or process.returncode
             log.seek(0)
             self._count_of_cargo(log.read())
-        self.took_s = time.monotonic() - begin
+        self.took_s = time.monotonic() - self.began
         self.running.clear()
-
-    def _pause(self, group: int) -> None:
-        measured = TURNS.somebody_measures()
-        if measured != self._paused:
-            os.killpg(group, signal.SIGSTOP if measured else signal.SIGCONT)
-        self._paused = measured
 
     def _read(self, new: str) -> None:
         *lines, self._line = (self._line + new).split("\n")
@@ -146,7 +137,9 @@ class Lane:
         """How far the lane is, for a line that all lanes share."""
         if self.took_s is not None:
             return f"{self.name} {'failed' if self.status else 'done'}"
-        count = f"{sum(self.done.values())}/{self.tests}" if self.tests else "builds"
+        count = (
+            f"{sum(self.done.values())}/{self.tests}" if self.tests else "builds" if self.began else "waits"
+        )
         failed = f", {len(self.failed)} failed" if self.failed else ""
         slow = min(self.running.items(), key=lambda test: test[1], default=None)
         now = f" ({short(slow[0])}, {time.time() - slow[1]:.0f} s)" if slow else ""
@@ -171,17 +164,26 @@ def clock(seconds: float) -> str:
 
 
 def lanes() -> list[Lane]:
-    """The lanes of all tests. Whatever computes is nicer than what runs in real time."""
-    python = [*PYTEST, f"--numprocesses={CORES}", "-m", "not live"]
-    live = [*PYTEST, f"--numprocesses={max(2, CORES)}", "-m", f"live and not ({OF_STRANGERS})"]
-    strangers = [*PYTEST, "-m", OF_STRANGERS]
-    crates = ["--workspace", "--exclude", "rtclab-python", "--exclude", "rtclab-extension"]
+    """The lanes of all tests, each with the lanes that must have ended before.
+
+    Tests that measure come first. Beside them run only compilers, which give way and do not disturb them.
+    """
+    own = ["-m", f"live and not measures and not ({OF_STRANGERS})"]
+    crates = ["--package", "rtclab-core", "--package", "rtclab-emu"]
+    server = ["--package", "rtclab-sfu", "--profile", "server"]
     return [
-        Lane("live", 0, False, [live]),
+        Lane("measuring", 0, [[*PYTEST, "-m", "measures", *LIVE]]),
         # Tests whose parts could not be built are skipped by name, or fail in CI.
-        Lane("strangers", 15, True, [["sh", "-c", "make --keep-going setup-strangers || true"], strangers]),
-        Lane("python", 10, False, [python]),
-        Lane("rust", 15, True, [[*CARGO_TEST, *crates]]),
+        Lane("rust", 15, [[*CARGO_TEST, *crates], [*CARGO_TEST, *server]]),
+        Lane(
+            "strangers",
+            15,
+            [["sh", "-c", "make --keep-going setup-strangers || true"], [*PYTEST, "-m", OF_STRANGERS, *LIVE]],
+        ),
+        Lane("live", 0, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadgroup", *own, *LIVE]], after="measuring"),
+        Lane(
+            "python", 10, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadfile", "-m", "not live"]], after="measuring"
+        ),
     ]
 
 
@@ -192,7 +194,7 @@ def run(chosen: list[Lane]) -> None:
     told: Counter[str] = Counter()
     while steps:
         for lane in chosen:
-            if lane.name in steps and next(steps[lane.name], steps) is steps:
+            if lane.name in steps and lane.after not in steps and next(steps[lane.name], steps) is steps:
                 del steps[lane.name]
             for test in lane.failed[told[lane.name] :]:
                 print(f"{clock(time.monotonic() - begin)}  FAILED in {lane.name}: {test}", flush=True)

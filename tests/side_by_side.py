@@ -1,7 +1,6 @@
 """Tests run side by side, in the processes of pytest-xdist and of other checkouts on this machine.
 
-A test that measures times or rates has all others out of its way. What `make test` runs beside pytest, such
-as compilers, stands still in the meantime (``lanes.py``).
+A test that measures times or rates has all others out of its way.
 """
 
 from __future__ import annotations
@@ -58,15 +57,6 @@ class Turns:
                     self._leave()
                     if self._shared:
                         self._enter(fcntl.LOCK_SH)
-
-    def somebody_measures(self) -> bool:
-        """Whether another process measures at this moment."""
-        try:
-            fcntl.flock(self._files[0], fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        self._leave()
-        return False
 
     @cached_property
     def _files(self) -> tuple[TextIO, TextIO]:

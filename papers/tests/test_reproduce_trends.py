@@ -48,9 +48,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Measurements:
     out: Path = tmp_path_factory.mktemp("reproduce")
     names = [name for one in PAPERS for name in paper(one).scenarios]
     repeats = dict.fromkeys(names, REPEATS) | MORE_REPEATS
-    results = simulate(
-        {name: condition_of(name, count) for name, count in repeats.items()}, out
-    )
+    results = simulate({name: condition_of(name, count) for name, count in repeats.items()}, out)
     assert {name: results.repeats_of(name) for name in repeats} == repeats
     return results
 

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -129,19 +130,22 @@ def kinds() -> Iterator[str]:
     return islice(cycle(allowed), int(os.environ.get("RTCLAB_CALLS", len(KINDS))))
 
 
-@pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
-    """What there was before the calls but after a first one, which starts the threads of libraries.
+@cache
+def begun() -> None:
+    """Makes a first call in this process, which starts the threads of libraries."""
+    with tempfile.TemporaryDirectory() as temporary:
+        seen("two", Path(temporary) / "call")
 
-    Temporary directories are made in one of their own, because other calls may run beside these.
-    """
+
+@pytest.fixture
+def before(monkeypatch: pytest.MonkeyPatch) -> Iterator[Left]:
+    """What there is before a test. Temporary files are in a directory of its own, as others run beside it."""
     name, _, value = MARK.partition("=")
-    first = tmp_path_factory.mktemp("first")  # before the change, because pytest's own directory must last
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as temporary:
-        patch.setenv(name, value)
-        patch.setenv("TMPDIR", temporary)
-        patch.setattr(tempfile, "tempdir", None)
-        seen("two", first / "call")
+    monkeypatch.setenv(name, value)
+    begun()
+    with tempfile.TemporaryDirectory() as temporary:
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setattr(tempfile, "tempdir", None)
         yield left()
 
 

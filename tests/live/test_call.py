@@ -171,6 +171,7 @@ def test_no_packet_is_delivered_earlier_than_the_paths_allow(one_megabit: Trace)
     assert one_megabit.manifest.emulator["no_route"] == 0
 
 
+@pytest.mark.measures
 def test_at_500_kbits_the_browsers_settle_between_300_and_500_kbits(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 from parts import LAB
-from side_by_side import TURNS
 
 from rtclab.backend.live.carried import Address, Claim, owner_by_claim
 from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.backend.live.tcp_rows import tcp_rows
 from rtclab.backend.live.traffic import FIRST_PORT
 from rtclab.monitor import watch
+from side_by_side import TURNS
 
-pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "iperf3")]
+pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB, "iperf3")]
 
 SECOND = 10**9
 UP_BPS = 2_000_000

@@ -26,7 +26,7 @@ from rtclab.trace import NS_PER_MS
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 from known_metrics import said_to_be_known, with_values
 
-pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
+pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*CALL)]
 
 PACKET = ["ssrc", "seq", "rtp_timestamp"]
 FEWEST = 500

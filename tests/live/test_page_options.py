@@ -48,6 +48,7 @@ def test_two_participants_may_send_different_codecs(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.measures
 def test_without_transport_wide_feedback_the_receivers_estimate_and_send_remb(tmp_path: Path) -> None:
     def run() -> Trace:
         number = len(list(tmp_path.iterdir()))
@@ -128,6 +129,7 @@ def simulcast_call(directory: Path, *changes: str) -> Trace:
     return undisturbed(run, was_late)
 
 
+@pytest.mark.measures
 @pytest.mark.needs("rtclab-sfu")
 def test_an_sfu_that_estimates_gives_a_slow_receiver_a_smaller_picture(tmp_path: Path) -> None:
     trace = simulcast_call(tmp_path)
@@ -142,6 +144,7 @@ def test_an_sfu_that_estimates_gives_a_slow_receiver_a_smaller_picture(tmp_path:
     assert 50e3 < estimate["value"][-1] < 600e3
 
 
+@pytest.mark.measures
 @pytest.mark.needs("rtclab-sfu")
 def test_a_call_through_an_sfu_recovers_when_its_downlink_does(tmp_path: Path) -> None:
     steps = '{ steps = [["0 s", "300 kbit/s"], ["3 s", "80 kbit/s"], ["5 s", "300 kbit/s"]] }'

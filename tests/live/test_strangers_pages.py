@@ -12,15 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 from parts import CALL
-from side_by_side import TURNS
 from strange_call import log, page, strange_call
 
 from rtclab.backend.live.clip import prepare_clip
 from rtclab.backend.live.doctor import find_chromium
 from rtclab.backend.live.namespaces import run_in_lab
 from rtclab.trace import Trace
+from side_by_side import TURNS
 
-pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
+pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*CALL)]
 
 SECONDS = 13
 PEOPLE = ("alice", "bob")

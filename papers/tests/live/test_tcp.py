@@ -11,7 +11,7 @@ from parts import LAB
 from rtclab.backend.live.tcp import kernel_congestion_controls
 from rtclab_papers.validate.tcp import BOUNDS_PERCENT, Condition, Figures, Lateness, of_kernel, simulated
 
-pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "iperf3")]
+pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB, "iperf3")]
 
 SECONDS = 20
 LATE_MS = 3.0
