@@ -122,7 +122,8 @@ class Recorder:
         """Says how a test ended; its set-up or tear-down may have failed as well."""
         self._seconds[report.nodeid] += report.duration
         if report.when == "call" or report.outcome != "passed":
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            skipped = isinstance(report.longrepr, tuple)
+            reason = report.longrepr[2] if skipped else report.longreprtext.rpartition("\n")[2]
             self._write(test=report.nodeid, outcome=report.outcome, reason=reason)
         if report.when == "teardown":
             self._write(ends=report.nodeid, seconds=self._seconds.pop(report.nodeid))

@@ -8,9 +8,8 @@ from pathlib import Path
 import live_tests
 import pytest
 from live_tests import TRIES, undisturbed
-from side_by_side import Turns
 
-pytestmark = pytest.mark.live
+from side_by_side import Turns
 
 
 @pytest.fixture(autouse=True)
