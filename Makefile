@@ -121,16 +121,17 @@ wheel-%-linux-gnu: $(PROFILE)
 wheel-%: $(PROFILE)
 	RUSTFLAGS="-Cprofile-use=$(PROFILE) $(PATHS)" $(BUILD_WHEEL) --strip --zig --target $* --out dist
 
-fuzz: fuzz-build                  ## every parser, and nodes, for FUZZ_SECONDS, as many at a time as there are cores
+fuzz: fuzz-build                  ## searches for inputs that fail, FUZZ_SECONDS a target; `make test` runs those that are kept
 	$(MAKE) --jobs=$$(nproc) --output-sync=target $(FUZZ_TARGETS:%=fuzz-%)
 
 fuzz-build:
 	cd fuzz && cargo build --quiet --locked --release --target $$(rustc --print host-tuple) --target-dir target
 
+# What it finds stays in fuzz/found, which Git ignores; libFuzzer writes to the first folder only.
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%: fuzz-build
-	mkdir -p fuzz/corpus/$* fuzz/regressions/$* fuzz/artifacts/$*
-	fuzz/target/*/release/$* fuzz/corpus/$* fuzz/regressions/$* -artifact_prefix=fuzz/artifacts/$*/ \
-	  -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS) -max_len=2048 -timeout=60 \
+	mkdir -p fuzz/found/$* fuzz/artifacts/$*
+	fuzz/target/*/release/$* fuzz/found/$* $(wildcard fuzz/corpus/$* fuzz/regressions/$*) -artifact_prefix=fuzz/artifacts/$*/ \
+	  -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=60 \
 	  $(patsubst %,-dict=%,$(wildcard fuzz/$*.dict))
 
 docs: $(VENV)/built-docs          ## the site in target/doc/site, the Rust documentation, and the JSON Schema of scenarios

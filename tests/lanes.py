@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from side_by_side import is_silence_wanted
+
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "target" / "test"
 GIVE_WAY = ROOT / "tests" / "give_way.sh"
@@ -50,6 +52,8 @@ class Lane:
     name: str
     niceness: int
     commands: list[list[str]]
+    pauses: bool = False
+    """Whether it stands still while a test wants silence. Nothing in it may depend on real time."""
     after: str = ""
     """The lane that must have ended before this one begins."""
     status: int = 0
@@ -96,12 +100,17 @@ class Lane:
                     stderr=subprocess.STDOUT,
                 )
                 try:
+                    stopped = False
                     while process.poll() is None:
                         self._read(record.read())
+                        if self.pauses and stopped != is_silence_wanted():
+                            stopped = not stopped
+                            os.killpg(process.pid, signal.SIGSTOP if stopped else signal.SIGCONT)
                         yield
                 finally:
                     if process.poll() is None:
-                        os.killpg(process.pid, signal.SIGTERM)
+                        for number in (signal.SIGTERM, signal.SIGCONT):
+                            os.killpg(process.pid, number)
                 self._read(record.read())
                 if process.returncode not in (0, NO_TESTS):
                     self.status = self.status or process.returncode
@@ -174,11 +183,12 @@ def lanes() -> list[Lane]:
     return [
         Lane("measuring", 0, [[*PYTEST, "-m", "measures", *LIVE]]),
         # Tests whose parts could not be built are skipped by name, or fail in CI.
-        Lane("rust", 15, [[*CARGO_TEST, *crates], [*CARGO_TEST, *server]]),
+        Lane("rust", 15, [[*CARGO_TEST, *crates], [*CARGO_TEST, *server]], pauses=True),
         Lane(
             "strangers",
             15,
             [["sh", "-c", "make --keep-going setup-strangers || true"], [*PYTEST, "-m", OF_STRANGERS, *LIVE]],
+            pauses=True,
         ),
         Lane("live", 0, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadgroup", *own, *LIVE]], after="measuring"),
         Lane(
@@ -247,6 +257,7 @@ def main() -> None:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rtclab-") as temporary:
         os.environ["TMPDIR"] = temporary
+        Path(temporary).chmod(0o1777)  # some tests are another user's
         run(chosen)
         left = left_in(Path(temporary))
     failed = [lane for lane in chosen if lane.status or lane.failed]

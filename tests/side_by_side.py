@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -18,6 +19,11 @@ ROOM = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rtcla
 """Whoever runs a test shares this lock, and whoever measures has it alone."""
 DOOR = ROOM.with_suffix(".door")
 """Held while waiting for the room. Without it, tests that share the room could keep a measurement waiting."""
+SILENCE = ROOM.with_suffix(".silence")
+"""Whoever measures what any load disturbs has this lock alone. Compilers beside tests then stand still."""
+
+STANDS_STILL_S = 0.5
+"""Longer than until ``lanes.py`` notices."""
 
 
 class Turns:
@@ -58,6 +64,14 @@ class Turns:
                     if self._shared:
                         self._enter(fcntl.LOCK_SH)
 
+    @contextmanager
+    def in_silence(self) -> Iterator[None]:
+        """Waits as :meth:`alone` does. Until the end, what `make test` runs beside tests stands still."""
+        with self.alone(), SILENCE.open("w") as silence:
+            fcntl.flock(silence, fcntl.LOCK_EX)
+            time.sleep(STANDS_STILL_S)
+            yield
+
     @cached_property
     def _files(self) -> tuple[TextIO, TextIO]:
         room, door = self._paths
@@ -74,6 +88,17 @@ class Turns:
 
     def _leave(self) -> None:
         fcntl.flock(self._files[0], fcntl.LOCK_UN)
+
+
+def is_silence_wanted() -> bool:
+    """Whether somebody measures what any load disturbs."""
+    SILENCE.parent.mkdir(parents=True, exist_ok=True)
+    with SILENCE.open("w") as silence:
+        try:
+            fcntl.flock(silence, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 TURNS = Turns()

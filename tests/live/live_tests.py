@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ TRIES = 3
 RECORDED = ("duration=15 s", "link.up.loss=2 %")
 WATCHED = "watched.json"
 T = TypeVar("T")
+Turn = Callable[[], AbstractContextManager[None]]
 # The interpreter may be in a directory that only root can enter, such as a version manager's in /root. A
 # mount namespace shows the interpreter's directory, and nothing else of the closed one.
 BECOME_ORDINARY = """
@@ -89,14 +90,14 @@ def record(folder: Path) -> Trace:
     return trace
 
 
-def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], *, alone: bool = True) -> T:
+def undisturbed(measure: Callable[[], T], disturbed: Callable[[T], bool], turn: Turn = TURNS.alone) -> T:
     """The first of up to ``TRIES`` measurements that the machine did not disturb.
 
-    No live test runs beside a measurement unless ``alone`` is false. If all were disturbed, the test is
-    skipped or fails, because it cannot be decided.
+    By default no other test runs beside a measurement. If all were disturbed, the test is skipped or fails,
+    because it cannot be decided.
     """
     for _ in range(TRIES):
-        with TURNS.alone() if alone else nullcontext():
+        with turn():
             result = measure()
         if not disturbed(result):
             return result

@@ -195,7 +195,7 @@ def test_the_kernels_cubic_with_ecn_fills_a_queue_that_marks_and_loses_nothing(t
     up = {**UP, "capacity": capacity, "queue": queue, "aqm": {"kind": "step", "threshold_ns": STEP_NS}}
     upload = {**UPLOAD, "ecn": True, "stop_ns": TIMES["start_ns"] + ECN_SECONDS * SECOND}
     pcap = tmp_path / "capture.pcapng"
-    with TURNS.alone():
+    with TURNS.in_silence():
         result = run([upload], pcap, network={**NETWORK, "paths": [up, DOWN]})
     assert result["failed"] is None
     seen = tcp_headers(pcap, FIRST_PORT)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -64,7 +65,7 @@ def call(monkeypatch: pytest.MonkeyPatch):
 
     def call_in_lab(function: str, **argument: Any) -> dict[str, Any]:
         name = f"{Path(__file__).stem}:{function}"
-        return undisturbed(lambda: run_in_lab(name, argument), stood_still, alone=False)
+        return undisturbed(lambda: run_in_lab(name, argument), stood_still, nullcontext)
 
     return call_in_lab
 

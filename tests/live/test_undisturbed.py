@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import nullcontext
 
-import live_tests
 import pytest
 from live_tests import TRIES, undisturbed
-
-from side_by_side import Turns
-
-
-@pytest.fixture(autouse=True)
-def _own_turns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Measures nothing, so it waits for nobody."""
-    monkeypatch.setattr(live_tests, "TURNS", Turns(tmp_path / "room", tmp_path / "door"))
 
 
 def measurements() -> Iterator[int]:
@@ -24,7 +15,7 @@ def measurements() -> Iterator[int]:
 
 def test_the_first_undisturbed_measurement_is_used() -> None:
     each = measurements()
-    assert undisturbed(lambda: next(each), lambda number: number < TRIES) == TRIES
+    assert undisturbed(lambda: next(each), lambda number: number < TRIES, nullcontext) == TRIES
     assert list(each) == []
 
 
@@ -35,5 +26,5 @@ def test_if_all_measurements_are_disturbed_the_test_is_skipped_or_fails_in_ci(
     monkeypatch.setenv("CI", ci)
     each = measurements()
     with pytest.raises(outcome, match=f"disturbed each of {TRIES} measurements"):
-        undisturbed(lambda: next(each), lambda number: True)
+        undisturbed(lambda: next(each), lambda number: True, nullcontext)
     assert list(each) == []

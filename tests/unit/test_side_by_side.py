@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
+
+import side_by_side
 from side_by_side import Turns
 
 LONG_S = 30.0
@@ -73,3 +75,14 @@ def test_threads_of_one_process_measure_together(processes: tuple[Turns, Turns])
         began, thread = begins(processes[1], alone=False)
         assert not began.wait(SHORT_S)
     thread.join()
+
+
+def test_compilers_stand_still_only_while_somebody_wants_silence(
+    processes: tuple[Turns, Turns], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "SILENCE", tmp_path / "silence")
+    with processes[0].alone():
+        assert not side_by_side.is_silence_wanted()
+    with processes[0].in_silence():
+        assert side_by_side.is_silence_wanted()
+    assert not side_by_side.is_silence_wanted()

@@ -3,12 +3,23 @@
 use peak_alloc::PeakAlloc;
 use proptest::prelude::*;
 use rtclab_core::units::Time;
+use std::sync::{Mutex, PoisonError};
 
 #[path = "support/hostile/mod.rs"]
 mod hostile;
+#[path = "support/inputs.rs"]
+mod inputs;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// One input at a time, because what other tests allocate would be counted too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn run(input: &[u8]) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    hostile::run(input, &|| ALLOCATOR.current_usage());
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
@@ -17,20 +28,17 @@ proptest! {
     fn whatever_arrives_a_node_goes_on_and_stays_small(
         input in prop::collection::vec(any::<u8>(), 0..1_000)
     ) {
-        hostile::run(&input, &|| ALLOCATOR.current_usage());
+        run(&input);
     }
 }
 
-/// Inputs with which fuzzing ended or filled a node.
+/// Inputs with which fuzzing ended or filled a node once, and those that reach most of its code.
 #[test]
-fn what_ended_a_node_once_does_not_end_it_again() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions/node");
-    let inputs = std::fs::read_dir(folder).expect("the folder");
-    let inputs: Vec<Vec<u8>> = inputs
-        .map(|entry| std::fs::read(entry.expect("a file").path()).expect("an input"))
-        .collect();
-    assert!(inputs.len() >= 6, "{}", inputs.len());
-    inputs.iter().for_each(|input| hostile::run(input, &|| ALLOCATOR.current_usage()));
+fn every_input_that_was_kept_passes() {
+    let inputs = inputs::of_target("node", 20);
+    assert!(inputs.iter().filter(|(path, _)| path.starts_with("regressions")).count() >= 6);
+    let failing = inputs::failing(&inputs, &run);
+    assert!(failing.is_empty(), "{failing:#?}");
 }
 
 /// Otherwise an input would try little but the set-up.
@@ -44,6 +52,7 @@ fn undisturbed_calls_are_connected_and_media_arrives_at_all_their_ends() {
             // Video and audio; with and without a relay, signalling by a page, a browser's work, and a host.
             for flags in [0, 3, 4, 8, 8 + 16, 4 + 8, 32] {
                 let choice = [stack, nat, flags, stack, 0, 0, 0];
+                let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
                 let ports = hostile::media_arrives_at(&choice, Time::from_secs(2));
                 let known: Vec<u32> = ports.iter().copied().filter(|port| *port < 20).collect();
                 assert_eq!(known, expected[usize::from(nat) - 1], "{choice:?}");

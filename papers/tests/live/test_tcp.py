@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 from live_tests import undisturbed
@@ -10,6 +11,7 @@ from parts import LAB
 
 from rtclab.backend.live.tcp import kernel_congestion_controls
 from rtclab_papers.validate.tcp import BOUNDS_PERCENT, Condition, Figures, Lateness, of_kernel, simulated
+from side_by_side import TURNS
 
 pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB, "iperf3")]
 
@@ -40,7 +42,7 @@ def kernel() -> Kernel:
 
     def measured(condition: Condition) -> Figures | BaseException:
         try:
-            figures, _ = undisturbed(lambda: of_kernel(condition, SECONDS), disturbed)
+            figures, _ = undisturbed(lambda: of_kernel(condition, SECONDS), disturbed, nullcontext)
         except (pytest.skip.Exception, pytest.fail.Exception) as undecided:
             return undecided
         return figures
@@ -50,7 +52,7 @@ def kernel() -> Kernel:
         for name, own in CONDITIONS.items()
         if own.congestion_control in kernel_congestion_controls()
     }
-    with ThreadPoolExecutor(len(known)) as pool:
+    with TURNS.in_silence(), ThreadPoolExecutor(len(known)) as pool:
         return dict(zip(known, pool.map(measured, known.values()), strict=True))
 
 
