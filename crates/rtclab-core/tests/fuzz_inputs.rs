@@ -75,7 +75,7 @@ prop_compose! {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 1_000, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default()
+        cases: 5_000, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default()
     })]
 
     #[test]
