@@ -13,8 +13,8 @@ GIVE_WAY := $(if $(CI),setsid --wait tests/give_way.sh 15)
 # A cargo that does not look for the job slots of make, which only a make below this one could use.
 CARGO := env -u MAKEFLAGS cargo
 NATIVE := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
-LIVE_PACKAGES := chromium firefox-esr coturn janus nftables slirp4netns iperf3 iputils-ping iproute2 util-linux
-TEST_PACKAGES := $(LIVE_PACKAGES) chromium-driver tshark janus-demos
+LIVE_PACKAGES := chromium chromium-driver firefox-esr coturn janus nftables slirp4netns iperf3 tshark iputils-ping iproute2 util-linux
+TEST_PACKAGES := $(LIVE_PACKAGES) janus-demos
 STRANGERS := target/strangers
 LIVEKIT_SERVER := github.com/livekit/livekit-server/cmd/server@v1.13.5
 LIVEKIT_CLIENT := livekit-client@2.23.0

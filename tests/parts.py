@@ -29,11 +29,23 @@ BROWSERS = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("chro
 """The parameters of a test that runs in each browser."""
 STRANGERS = Path(__file__).parents[1] / "target" / "strangers"
 """Where ``make setup-strangers`` puts servers and pages of others."""
+DEMOS = Path("/usr/share/janus/demos")
 
 
-def check_built(name: str, path: Path) -> MachineCheck:
-    """Whether ``make setup-strangers`` has made a file or directory."""
-    return MachineCheck(name, path.exists(), str(path), "`make setup-strangers` (it needs Go and npm)")
+def check_built(name: str) -> MachineCheck:
+    """Whether ``make setup-strangers`` has made a server or page of others."""
+    found = (STRANGERS / name).exists()
+    return MachineCheck(
+        name, found, "built" if found else "not built", "`make setup-strangers` (it needs Go and npm)"
+    )
+
+
+def check_demos() -> MachineCheck:
+    """Whether the pages that come with Janus are installed."""
+    found = DEMOS.exists()
+    return MachineCheck(
+        "janus-demos", found, str(DEMOS) if found else f"no {DEMOS}", "apt-get install janus-demos"
+    )
 
 
 def check_control_groups() -> MachineCheck:
@@ -49,10 +61,10 @@ PARTS: dict[str, Callable[[], MachineCheck]] = {
     **CHECKS,
     "chromedriver": lambda: check_command("chromedriver", "chromium-driver", only_for="the tests of rtclab"),
     "control groups": check_control_groups,
-    "whip-whep": lambda: check_built("whip-whep", STRANGERS / "whip-whep"),
-    "livekit-server": lambda: check_built("livekit-server", STRANGERS / "livekit-server"),
-    "livekit-client": lambda: check_built("livekit-client", STRANGERS / "livekit-client"),
-    "janus-demos": lambda: check_built("janus-demos", Path("/usr/share/janus/demos")),
+    "whip-whep": lambda: check_built("whip-whep"),
+    "livekit-server": lambda: check_built("livekit-server"),
+    "livekit-client": lambda: check_built("livekit-client"),
+    "janus-demos": check_demos,
 }
 """The check of each part that a test may need."""
 
