@@ -17,8 +17,6 @@ from rtclab.trace import Trace
 pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 STRANGERS = Path(__file__).parent / "strangers"
-BUILT = Path(__file__).parents[2] / "target" / "strangers"
-DEMOS = Path("/usr/share/janus/demos")
 PNG = b"\x89PNG\r\n"
 
 
