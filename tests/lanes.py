@@ -146,13 +146,18 @@ class Lane:
         """How far the lane is, for a line that all lanes share."""
         if self.took_s is not None:
             return f"{self.name} {'failed' if self.status else 'done'}"
-        count = (
-            f"{sum(self.done.values())}/{self.tests}" if self.tests else "builds" if self.began else "waits"
-        )
+        count = f"{sum(self.done.values())}/{self.tests}" if self.tests else self._without_count()
         failed = f", {len(self.failed)} failed" if self.failed else ""
         slow = min(self.running.items(), key=lambda test: test[1], default=None)
         now = f" ({short(slow[0])}, {time.time() - slow[1]:.0f} s)" if slow else ""
         return f"{self.name} {count}{failed}{now}"
+
+    def _without_count(self) -> str:
+        """How far a lane without tests of pytest is. Cargo counts the tests of a crate at their end."""
+        if not self.began:
+            return "waits"
+        passed = sum(int(found[0]) for found in CARGO_RESULT.findall(self.log.read_text(errors="replace")))
+        return f"{passed} passed" if passed else "builds"
 
     def summary(self) -> str:
         """What became of the tests."""
@@ -164,7 +169,7 @@ class Lane:
 def short(test: str) -> str:
     """The file of a test without its directory, and its name without parameters."""
     file, _, name = test.partition("::")
-    return f"{Path(file).name}: {name.partition('[')[0].removeprefix('test_')[:50]}"
+    return f"{Path(file).name}: {re.split(r'[[@]', name)[0].removeprefix('test_')[:50]}"
 
 
 def clock(seconds: float) -> str:

@@ -28,7 +28,7 @@ from rtclab.backend.live.link import (
 )
 from rtclab.backend.live.namespaces import LabError, create_nodes, listen_in_node, node_command, run_in_lab
 
-pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB)]
+pytestmark = [pytest.mark.live, pytest.mark.measures, pytest.mark.needs(*LAB)]
 
 
 def delayed(delay_ms: float, **more: Any) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def late_both_ways_ms(result: dict[str, Any]) -> float:
 def call(monkeypatch: pytest.MonkeyPatch):
     """Calls a function of this file inside a lab, and again if the machine disturbed it.
 
-    What the tests expect allows for the lateness that the emulator measured, so others may run beside them.
+    What the tests expect allows for the lateness that the emulator measured.
     """
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
 
