@@ -32,8 +32,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Calls of this process may run beside others, as far as side_by_side allows. Set before rtclab is imported.
 LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
 os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name
-# A crate of somebody else's, which tests build, need not be fast.
-os.environ |= {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "1", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
 # Processes that tests start import the modules that tests share, too.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
 

@@ -169,7 +169,8 @@ class Lane:
 def short(test: str) -> str:
     """The file of a test without its directory, and its name without parameters."""
     file, _, name = test.partition("::")
-    return f"{Path(file).name}: {re.split(r'[[@]', name)[0].removeprefix('test_')[:50]}"
+    name = re.split(r"[@\[]", name)[0].removeprefix("test_")
+    return f"{Path(file).name}: {name[:50]}"
 
 
 def clock(seconds: float) -> str:
