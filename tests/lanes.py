@@ -181,7 +181,7 @@ def clock(seconds: float) -> str:
 def lanes() -> list[Lane]:
     """The lanes of all tests, each with the lanes that must have ended before.
 
-    Tests that measure come first. Beside them run only compilers, which give way and do not disturb them.
+    Tests that measure come first, other live tests then. Beside both run compilers, which give way.
     """
     own = ["-m", f"live and not measures and not ({OF_STRANGERS})"]
     crates = ["--package", "rtclab-core", "--package", "rtclab-emu"]
@@ -197,9 +197,7 @@ def lanes() -> list[Lane]:
             pauses=True,
         ),
         Lane("live", 0, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadgroup", *own, *LIVE]], after="measuring"),
-        Lane(
-            "python", 10, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadfile", "-m", "not live"]], after="measuring"
-        ),
+        Lane("python", 10, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadfile", "-m", "not live"]], after="live"),
     ]
 
 
