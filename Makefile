@@ -59,7 +59,7 @@ setup-dev: $(VENV)/built-dev      ## .venv with everything that test and check n
 
 setup-strangers: $(STRANGERS)/whip-whep $(STRANGERS)/livekit-server $(STRANGERS)/livekit-client ## servers and pages of others, for tests (Go, npm): 3 minutes
 
-test: packages $(VENV)/built-dev  ## installs what is missing, and runs all tests; those that lack a part are skipped, or fail with CI set
+test: packages $(VENV)/built-dev $(SFU) ## installs what is missing, and runs all tests; those that lack a part are skipped, or fail with CI set
 	$(CLIP)
 	$(BIN)/python tests/lanes.py $(LANES)
 
@@ -160,7 +160,7 @@ $(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src 
 
 # Calls of three people need no optimised server, whose build takes twice as long.
 $(STRANGERS)/livekit-server:
-	GOBIN=$(CURDIR)/$(@D) go install -ldflags=-s -gcflags='all=-N -l' $(LIVEKIT_SERVER)
+	GOBIN=$(CURDIR)/$(@D) go install -ldflags=-s -gcflags='all=-N -l -dwarf=false' $(LIVEKIT_SERVER)
 	mv $(@D)/server $@
 
 $(STRANGERS)/livekit-client:
@@ -169,7 +169,7 @@ $(STRANGERS)/livekit-client:
 	mv $@.part/node_modules/livekit-client $@
 
 $(STRANGERS)/whip-whep:
-	GOBIN=$(CURDIR)/$(@D) go install -ldflags=-s -gcflags='all=-N -l' $(WHIP_WHEP)
+	GOBIN=$(CURDIR)/$(@D) go install -ldflags=-s -gcflags='all=-N -l -dwarf=false' $(WHIP_WHEP)
 
 $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
 	$(MATURIN) --extras live
@@ -184,10 +184,10 @@ target/wheelhouse/complete: $(BIN)/maturin pyproject.toml papers/pyproject.toml
 	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(@D) --requirement $(@D)/requirements.txt
 	touch $@
 
-$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) $(SFU) papers/pyproject.toml target/wheelhouse/complete
+$(VENV)/built-dev: $(BIN)/maturin $(NATIVE) papers/pyproject.toml target/wheelhouse/complete
 	$(MATURIN) --extras dev,docs,live
 	$(PAPERS)
-	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-live $(VENV)/built-papers $@
+	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-papers $@
 
 $(VENV)/built-dist: $(VENV)/built-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check auditwheel cargo-zigbuild ziglang

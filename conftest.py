@@ -32,6 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Calls of this process may run beside others, as far as side_by_side allows. Set before rtclab is imported.
 LOCKS = tempfile.TemporaryDirectory(prefix="rtclab-test-locks-")
 os.environ["RTCLAB_LOCK_DIR"] = LOCKS.name
+# Dask never deletes its directory.
+os.environ["DASK_TEMPORARY_DIRECTORY"] = LOCKS.name
 # Processes that tests start import the modules that tests share, too.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
 

@@ -181,7 +181,8 @@ def clock(seconds: float) -> str:
 def lanes() -> list[Lane]:
     """The lanes of all tests, each with the lanes that must have ended before.
 
-    Tests that measure come first, other live tests then. Beside both run compilers, which give way.
+    Tests that measure come first, with compilers beside them, which give way. Then come other live tests,
+    with those beside them that compute.
     """
     own = ["-m", f"live and not measures and not ({OF_STRANGERS})"]
     crates = ["--package", "rtclab-core", "--package", "rtclab-emu"]
@@ -197,7 +198,9 @@ def lanes() -> list[Lane]:
             pauses=True,
         ),
         Lane("live", 0, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadgroup", *own, *LIVE]], after="measuring"),
-        Lane("python", 10, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadfile", "-m", "not live"]], after="live"),
+        Lane(
+            "python", 10, [[*PYTEST, *SIDE_BY_SIDE, "--dist=loadfile", "-m", "not live"]], after="measuring"
+        ),
     ]
 
 
@@ -255,8 +258,12 @@ def main() -> None:
     asked = parser.parse_args()
     chosen = [known[name] for name in asked.names] or list(known.values())
     LOGS.mkdir(parents=True, exist_ok=True)
-    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that may have started this
+    # The variables of the make that may have started this, and one that makes each of a thousand processes
+    # compile its modules again.
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTHONDONTWRITEBYTECODE"):
         os.environ.pop(name, None)
+    if "CI" in os.environ:
+        os.environ["CARGO_INCREMENTAL"] = "0"  # nothing is built twice there
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the lanes
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rtclab-") as temporary:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -49,11 +51,15 @@ def browser(address: str) -> Iterator[Any]:
         "--use-fake-device-for-media-stream",
     ):
         options.add_argument(argument)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    driver.set_script_timeout(60)
-    driver.get(address + "codecs.js")
-    yield driver
-    driver.quit()
+    # A driver that ends leaves files of Chromium behind. Paths of its sockets must be short.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        environment = os.environ | {"TMPDIR": temporary}
+        service = webdriver.ChromeService(shutil.which("chromedriver"), env=environment)
+        driver = webdriver.Chrome(options=options, service=service)
+        driver.set_script_timeout(60)
+        driver.get(address + "codecs.js")
+        yield driver
+        driver.quit()
 
 
 def result(browser: Any, module: str, body: str) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,9 +40,13 @@ def browser() -> Iterator[Any]:
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:9"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    # A driver that ends leaves files of Chromium behind. Paths of its sockets must be short.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        environment = os.environ | {"TMPDIR": temporary}
+        service = webdriver.ChromeService(shutil.which("chromedriver"), env=environment)
+        driver = webdriver.Chrome(options=options, service=service)
+        yield driver
+        driver.quit()
 
 
 @pytest.fixture(scope="module")

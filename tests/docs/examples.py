@@ -29,8 +29,8 @@ STAYS = re.compile(r"(cd|export) ")
 """A command that changes the directory or the environment of those after it."""
 ADDED_TO = f'name = "example"\nextends = "{SHIPPED / "first-call"}"'
 """What an example that is only a part of a scenario is added to."""
-LATE = re.compile(r"^.*: The emulator was late in .*\n", re.MULTILINE)
-"""What a run says if the machine was too busy for it, which no page shows."""
+BUSY = re.compile(r"^(.*: The emulator was late in .*|waiting for process .*)\n", re.MULTILINE)
+"""What a run says if the machine is too busy for it, or runs another, which no page shows."""
 ANY_LINES = r"(?:[^\n]*\n)*"
 
 
@@ -153,7 +153,7 @@ def matches(shown: str, printed: str) -> bool:
     That the machine was busy need not be shown.
     """
     wanted = [ANY_LINES if line == "…" else re.escape(f"{line}\n") for line in _without_figures(shown)]
-    output = "".join(f"{line}\n" for line in _without_figures(LATE.sub("", printed)))
+    output = "".join(f"{line}\n" for line in _without_figures(BUSY.sub("", printed)))
     return not wanted or re.fullmatch("".join(wanted), output) is not None
 
 

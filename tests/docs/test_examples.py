@@ -43,7 +43,8 @@ def reader(
     monkeypatch.setenv("RTCLAB", str(ROOT))
     # What cargo builds for a page stays for the next time.
     monkeypatch.setenv("CARGO_BUILD_BUILD_DIR", str(ROOT / "target" / "rust-control"))
-    monkeypatch.setenv("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+    monkeypatch.setenv("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+    monkeypatch.setenv("CARGO_PROFILE_RELEASE_DEBUG", "false")
     monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
     for name in ("CARGO_TARGET_DIR", "RTCLAB_NATIVE"):
         monkeypatch.delenv(name, raising=False)

@@ -31,7 +31,7 @@ server = "mcu"
 """
 
 
-def small_call(file: Path, more: str = "", *, seconds: int = 8) -> Scenario:
+def small_call(file: Path, more: str = "", *, seconds: float = 8) -> Scenario:
     """A call of alice and bob, with ``more`` in its text, which is written to ``file``."""
     file.write_text(TEXT.format(seconds=seconds) + more)
     return Scenario.load(file)

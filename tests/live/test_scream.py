@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 FLOWS = {"alice->bob", "bob->alice"}
 FEWEST = 200
-"""Minimum number of RTP packets of a flow. Audio alone has 50 a second, for some 7 s."""
+"""Minimum number of RTP packets of a flow. Audio alone has 50 a second, for some 5 s."""
 
 
 def called(out: Path, table: str) -> Trace:
-    """Eight seconds of a call with this table of a congestion control."""
-    scenario = small_call(out / "call.toml", f"[congestion_control]\n{table}\n")
+    """A short call with this table of a congestion control."""
+    scenario = small_call(out / "call.toml", f"[congestion_control]\n{table}\n", seconds=5.5)
     backend = LiveBackend()
     backend.check(scenario)
     return backend.run(scenario, seed=1, repeat=0, out=out)

@@ -23,7 +23,9 @@ def program() -> Path:
     """The program of the crate, built like any crate outside of the workspace."""
     target = ROOT / "target" / "own-control"
     command = ["cargo", "build", "--quiet", "--locked", "--target-dir", str(target)]
-    subprocess.run(command, cwd=CRATE, check=True, env=os.environ | {"RUSTFLAGS": ""})
+    subprocess.run(
+        command, cwd=CRATE, check=True, env=os.environ | {"RUSTFLAGS": "", "CARGO_PROFILE_DEV_DEBUG": "false"}
+    )
     return target / "debug" / "own-control"
 
 

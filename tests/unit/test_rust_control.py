@@ -35,7 +35,11 @@ print(*means, code_digest(), sep="\\n")
 
 def quick_build() -> dict[str, str]:
     """Variables with which cargo builds the template where its page does, and does not make it fast."""
-    return {"CARGO_BUILD_BUILD_DIR": str(TARGET), "CARGO_PROFILE_RELEASE_OPT_LEVEL": "1"}
+    return {
+        "CARGO_BUILD_BUILD_DIR": str(TARGET),
+        "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
+        "CARGO_PROFILE_RELEASE_DEBUG": "false",
+    }
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -166,9 +167,14 @@ class BrowserProcess:
         """Directory in which Chromium keeps one RTC event log per connection. Firefox has no such logs."""
         return self._home / "event-logs"
 
+    def open_logs(self) -> list[Path]:
+        """The event logs to which the browser writes. It closes the log of a connection that ends."""
+        files = [Path(path) for process in self.processes() for path in open_files(process)]
+        return [file for file in files if file.parent == self.event_logs]
+
     async def stop(self) -> None:
-        """Asks the browser to exit, and kills it after a grace."""
-        await self._process.stop()
+        """Kills the browser. Nothing that it would save as it exits is wanted."""
+        await self._process.stop(signal.SIGKILL)
 
     def processes(self) -> list[psutil.Process]:
         """All processes of the browser."""
@@ -177,6 +183,14 @@ class BrowserProcess:
     def last_words(self) -> str:
         """The last lines that the browser wrote, to append to a reason."""
         return self._process.last_words()
+
+
+def open_files(process: psutil.Process) -> list[str]:
+    """Paths of the files that a process has open; none if it has ended."""
+    try:
+        return [file.path for file in process.open_files()]
+    except psutil.Error:
+        return []
 
 
 class LoadMeter:

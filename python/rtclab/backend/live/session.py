@@ -378,7 +378,8 @@ class Session:
     async def _logs_written(self) -> None:
         """Waits, while the calls go on, until the browsers have written their event logs up to now."""
         ended_s, deadline_s = time.time(), time.time() + LOG_INTERVAL_S + LOG_GRACE_S
-        logs = [log for seat in self._seats.values() for log in seat.browser.event_logs.glob("*.log")]
+        browsers = [one.browser for one in self._seats.values() if isinstance(one.browser, BrowserProcess)]
+        logs = [log for browser in browsers for log in browser.open_logs()]
         while any(log.stat().st_mtime < ended_s for log in logs) and time.time() < deadline_s:
             await asyncio.sleep(0.1)
 
