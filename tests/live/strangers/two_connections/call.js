@@ -114,7 +114,7 @@ class Call {
       if (!["inbound-rtp", "outbound-rtp", "data-channel"].includes(entry.type)) continue;
       rows.push(
         Object.fromEntries(
-          ["type", "kind", "ssrc", "mid", "bytesSent", "bytesReceived", "packetsSent", "packetsReceived",
+          ["type", "timestamp", "kind", "ssrc", "mid", "bytesSent", "bytesReceived", "packetsSent", "packetsReceived",
            "packetsLost", "framesEncoded", "framesDecoded", "frameWidth", "messagesReceived"]
             .filter((name) => name in entry)
             .map((name) => [name, entry[name]]),
