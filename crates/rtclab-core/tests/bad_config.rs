@@ -1,11 +1,9 @@
 //! Configurations that came past the checks in Python: each is refused with the field, and none hangs or wraps.
 
+use crate::support::{LINK, call};
 use rtclab_core::path::PathConfig;
 use rtclab_core::sim::{SimConfig, simulate};
 use serde_json::{Value, json};
-use support::{LINK, call};
-
-mod support;
 
 /// A call with everything that a configuration can have.
 fn full() -> Value {

@@ -1,15 +1,12 @@
 //! Each congestion control alone on a constant link: it converges, does not collapse, and queues no
 //! more than its design allows.
 
+use crate::support::call;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::path::{Capacity, Loss};
 use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimConfig, simulate};
 use rtclab_core::units::{Bitrate, Time};
-use support::call;
-
-// `LINK` is not used here.
-mod support;
 
 /// Length of a call in seconds; figures are from the second half. The slowest growth, 4 % a second at a round
 /// trip of 300 ms, takes 47 s from 300 kbit/s to 2 Mbit/s.

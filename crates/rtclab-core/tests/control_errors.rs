@@ -1,5 +1,6 @@
 //! A caller's congestion control that fails.
 
+use crate::support::{LINK, call, with_own};
 use rtclab_core::catalogue::{Algorithm, Catalogue};
 use rtclab_core::cc::{
     ControlError, Controller, Decision, Estimator, Feedback, Halves, Observation, Probe,
@@ -9,9 +10,6 @@ use rtclab_core::record::Column;
 use rtclab_core::sim::{SimConfig, SimError, Simulation, simulate, simulate_with};
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Bytes, Time};
-use support::{LINK, call, with_own};
-
-mod support;
 
 /// When it fails.
 const END: Time = Time::from_millis(2_500);

@@ -1,5 +1,6 @@
 //! Two participants over one link each: the whole simulator, from bytes to pictures.
 
+use crate::support::{LINK, call, with_own};
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{
     ControlError, Controller, Decision, Feedback, Observation, Probe, RateBounds, SenderState,
@@ -10,9 +11,6 @@ use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimResult, simulate, simulate_with};
 use rtclab_core::units::Time;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{LINK, call, with_own};
-
-mod support;
 
 fn table<'a>(result: &'a SimResult, name: &str) -> &'a Table {
     result.tables.iter().find(|t| t.name == name).expect("the table")

@@ -1,12 +1,10 @@
 //! Short runs whose tables have the same bytes on every machine.
 
+use crate::support::{LINK, call};
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::record::Column;
 use rtclab_core::sim::{SimResult, simulate};
 use rtclab_core::stack::PROFILES;
-use support::{LINK, call};
-
-mod support;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/digests.txt");
 const RENEW: &str = "RTCLAB_RENEW_DIGESTS";
@@ -99,7 +97,7 @@ fn a_short_run_of_each_stack_has_the_same_bytes_on_every_machine() {
     assert!(
         found == expected,
         "results differ from {FILE}\nexpected:\n{expected}found:\n{found}\
-         hint: after a change that is meant to change results, run `{RENEW}=1 cargo test -p rtclab-core --test \
+         hint: after a change that is meant to change results, run `{RENEW}=1 cargo test -p rtclab-core --test all \
          golden` and say in the commit why they change. Without such a change, results depend on the machine or \
          the compiler."
     );

@@ -1,12 +1,10 @@
 //! Networks that leave a call little or nothing: the run ends, with figures that say so.
 
+use crate::support::{LINK, call};
 use rtclab_core::endpoint::AudioConfig;
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{SimConfig, simulate};
 use rtclab_core::units::{Bitrate, Time};
-use support::{LINK, call};
-
-mod support;
 
 fn run(config: &SimConfig) -> Vec<Table> {
     simulate(config).expect("a run").tables

@@ -1,13 +1,10 @@
 //! What is lost on the wire, and what is still missing after repair.
 
+use crate::support::call;
 use rtclab_core::media::repair::Repair;
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::simulate;
 use rtclab_core::units::Bitrate;
-use support::call;
-
-// `LINK` is not used here.
-mod support;
 
 /// Length of a call in seconds.
 const SECONDS: u64 = 120;

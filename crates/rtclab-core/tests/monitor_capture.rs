@@ -1,8 +1,6 @@
 //! Capture files of every format, intact and damaged; pcapng compared with an independent reader.
 
-mod monitor_support;
-
-use monitor_support::{BEGIN_NS, Pcap, Rtp, ethernet, ipv4_udp, watch};
+use crate::monitor_support::{BEGIN_NS, Pcap, Rtp, ethernet, ipv4_udp, watch};
 use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le};
 use proptest::prelude::*;
 use rtclab_core::monitor::{CaptureError, CaptureReader, Direction, Interface, MonitorConfig};

@@ -1,13 +1,11 @@
 //! Calls of participants behind NATs: who connects, when, and what a failure looks like.
 
+use crate::support::{LINK, call};
 use proptest::prelude::*;
 use rtclab_core::nat::NatKind::{self, PortRestricted, Symmetric, UdpBlocked};
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{SimConfig, SimResult, simulate, simulate_captured};
 use rtclab_core::units::{Bitrate, Time};
-use support::{LINK, call};
-
-mod support;
 
 type Nat = Option<NatKind>;
 

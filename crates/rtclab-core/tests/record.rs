@@ -1,11 +1,9 @@
 //! The tables of a run agree with each other.
 
+use crate::support::{LINK, call};
 use rtclab_core::record::{Column, Detail, NO_INT, Table};
 use rtclab_core::sim::{SimConfig, SimResult, simulate};
 use rtclab_core::units::Time;
-use support::{LINK, call};
-
-mod support;
 
 fn column<'a>(result: &'a SimResult, table: &str, name: &str) -> &'a Column {
     let named = |t: &&Table| t.name == table;

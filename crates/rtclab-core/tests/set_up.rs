@@ -1,12 +1,10 @@
 //! Set-up of calls over whole networks, as a page does it: what it takes, and that it always ends.
 
+use crate::support::{LINK, call};
 use rtclab_core::network::NodeId;
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{SimConfig, SimResult, simulate};
 use rtclab_core::units::Time;
-use support::{LINK, call};
-
-mod support;
 
 fn column<'a>(table: &'a Table, name: &str) -> &'a Column {
     &table.columns.iter().find(|c| c.0 == name).expect("the column").1

@@ -1,6 +1,7 @@
 //! A simulated call as a capture agrees with the tables, in bytes that other programs can read.
 
-use monitor_support::watch;
+use crate::monitor_support::watch;
+use crate::support::{LINK, call};
 use pcap_parser::pcapng::{Block, parse_block_le};
 use rtclab_core::media::repair::Repair;
 use rtclab_core::monitor::{CaptureReader, Direction, MonitorConfig, Sdp};
@@ -10,10 +11,6 @@ use rtclab_core::rtp::RtcpPacket;
 use rtclab_core::rtp::rtcp::parse_compound;
 use rtclab_core::sim::{SimConfig, simulate, simulate_captured};
 use std::collections::HashMap;
-use support::{LINK, call};
-
-mod monitor_support;
-mod support;
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;

@@ -1,6 +1,7 @@
 //! Whole runs of small random scenarios: what goes in comes out once, later, or is dropped; and a run has the same bytes
 //! however it is run.
 
+use crate::support::Two;
 use proptest::prelude::*;
 use rtclab_core::catalogue::Catalogue;
 use rtclab_core::monitor::{CaptureReader, Direction};
@@ -14,9 +15,6 @@ use rtclab_core::sim::{
 use rtclab_core::units::{Bitrate, Bytes, Time};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use support::Two;
-
-mod support;
 
 /// Calls and cross traffic last for so long.
 const ACTIVE: Time = Time::from_secs(3);

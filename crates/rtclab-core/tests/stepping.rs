@@ -1,5 +1,6 @@
 //! Runs that are stepped, changed in the middle, and decided from outside.
 
+use crate::support::{LINK, Two, call, with_own};
 use proptest::prelude::*;
 use rtclab_core::catalogue::{Algorithm, Catalogue};
 use rtclab_core::cc::{Decision, External, Fixed};
@@ -11,9 +12,6 @@ use rtclab_core::sim::{
 };
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Time};
-use support::{LINK, Two, call, with_own};
-
-mod support;
 
 /// NaN differs from itself, so printed tables are compared.
 fn printed(result: &SimResult) -> String {

@@ -1,12 +1,10 @@
 //! TCP cross traffic in a simulated run.
 
+use crate::support::{LINK, call};
 use rtclab_core::path::{Capacity, Delay};
 use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimConfig, simulate};
 use rtclab_core::units::{Bitrate, Time};
-use support::{LINK, call};
-
-mod support;
 
 /// TCP from alice to bob for the whole run, beside their call if `beside` is set.
 fn with_traffic(traffic: &str, link: &str, seconds: u64, beside: bool) -> SimConfig {

@@ -1,11 +1,9 @@
 //! UDP cross traffic in a simulated run.
 
+use crate::support::{LINK, call};
 use rtclab_core::path::Delay;
 use rtclab_core::record::{Column, Detail, Table};
 use rtclab_core::sim::{SimConfig, simulate};
-use support::{LINK, call};
-
-mod support;
 
 const SECONDS: u64 = 100;
 

@@ -1,0 +1,30 @@
+//! All integration tests but `node_inputs`, which has an allocator of its own. One program is linked sooner than thirty.
+
+mod bad_config;
+mod capture_writing;
+mod cc_closed_loop;
+mod cc_documented;
+mod circles;
+mod control_errors;
+mod first_call;
+mod fuzz_inputs;
+mod golden;
+mod hard_networks;
+mod loss_repair;
+mod monitor_capture;
+mod monitor_compare;
+mod monitor_streams;
+mod monitor_support;
+mod nat;
+mod path_properties;
+mod published_queues;
+mod record;
+mod rtp_differential;
+mod rtp_properties;
+mod set_up;
+mod sim_capture;
+mod simulation_properties;
+mod stepping;
+mod support;
+mod tcp_traffic;
+mod udp_traffic;
