@@ -167,6 +167,8 @@ def browser(
     executable = find_chromium()
     assert executable is not None
     command = [
+        "env",
+        "TMPDIR=/run",  # ends with the lab
         executable,
         *(flag for flag in CHROMIUM_FLAGS if flag not in without),
         f"--user-data-dir={home}",

@@ -176,6 +176,7 @@ def drop_tail(arrivals_ns: list[int]) -> tuple[list[int], int]:
 # --- tests -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.needs("ping")
 def test_a_ping_through_25_and_25_ms_takes_50_to_53_ms(call) -> None:
     result = call("ping_in_lab", up=delayed(25), down=delayed(25), options=["-c", "20", "-i", "0.05"])
     times = reply_times_ms(result["output"])
@@ -184,6 +185,7 @@ def test_a_ping_through_25_and_25_ms_takes_50_to_53_ms(call) -> None:
     assert median(times) <= 53 + late_both_ways_ms(result)
 
 
+@pytest.mark.needs("ping")
 def test_the_log_has_every_packet_with_its_logical_times(call) -> None:
     result = call("ping_in_lab", up=delayed(25), down=delayed(10), options=["-c", "5", "-i", "0.02"])
     packets, nodes = result["packets"], result["names"]["nodes"]
@@ -197,6 +199,7 @@ def test_the_log_has_every_packet_with_its_logical_times(call) -> None:
     assert {result["names"]["protocols"][code] for code in packets["protocol"]} == {"other"}
 
 
+@pytest.mark.needs("ping")
 def test_an_interface_that_goes_down_is_named_and_used_again_when_it_is_up(call) -> None:
     result = call("ping_while_the_server_is_down_and_up_again")
     assert result["replies"] == [3, 0, 3]
@@ -206,6 +209,7 @@ def test_an_interface_that_goes_down_is_named_and_used_again_when_it_is_up(call)
     assert result["packets"] == 15
 
 
+@pytest.mark.needs("ping")
 def test_pings_without_reply_are_the_recorded_drops(call) -> None:
     lossy = {"loss": {"p": 0.0, "r": 1.0, "h": 0.8, "k": 0.8}}
     options = ["-c", "200", "-i", "0.002", "-W", "1"]
@@ -219,6 +223,7 @@ def test_pings_without_reply_are_the_recorded_drops(call) -> None:
     assert 45 <= len(causes) <= 99
 
 
+@pytest.mark.needs("ping")
 def test_a_path_can_change_while_it_runs(call) -> None:
     result = call("ping_before_and_after_a_change")
     late_ms = late_both_ways_ms(result)

@@ -34,7 +34,7 @@ from rtclab.backend.live.nat import put_behind_nat
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
-pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "nft", "slirp4netns")]
+pytestmark = [pytest.mark.live, pytest.mark.needs(*LAB, "nft", "slirp4netns", "ping")]
 
 UP_MS, DOWN_MS = 30, 20
 UP_BPS, DOWN_BPS = 2_000_000, 4_000_000

@@ -65,6 +65,7 @@ def wait_for(condition) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.needs("ping")
 def test_an_ordinary_user_pings_through_the_link() -> None:
     done = finish(as_ordinary_user(link("sh", "-c", "ping -c 3 -i 0.1 $RTCLAB_SERVER")), cwd="/")
     assert done.returncode == 0, done.stderr
@@ -74,6 +75,7 @@ def test_an_ordinary_user_pings_through_the_link() -> None:
     assert f"rtclab link: down: {told}" in done.stderr
 
 
+@pytest.mark.needs("ping")
 def test_pings_are_lost_where_the_trace_says() -> None:
     # There, three of five arrive. On the way back the fourth and fifth of those are lost, and the ninth.
     path = {"name": "", "loss_trace": {"runs": [3, 2], "start": "beginning"}}
@@ -94,6 +96,7 @@ def test_standard_input_and_output_pass_through() -> None:
     assert lateness == "rtclab link: the emulator forwarded nothing"
 
 
+@pytest.mark.needs("ping")
 def test_the_summary_as_json_has_standard_output_to_itself() -> None:
     path = ["--up", "delay 25 ms", "--down", "delay 25 ms"]
     ping = ["sh", "-c", "ping -c 3 -i 0.1 $RTCLAB_SERVER; exit 7"]
@@ -152,6 +155,7 @@ def test_a_capture_that_cannot_be_written_is_named() -> None:
         run_link(PATH, PATH, ["true"], pcap=Path("/proc/x/link.pcapng"))
 
 
+@pytest.mark.needs("ping")
 def test_a_full_disk_ends_the_link_and_names_the_file() -> None:
     # A capture of a few hundred packets fills the writer's buffer.
     done = finish(link("ping", "-c", "2000", "-i", "0.002", "10.77.0.1", pcap="/dev/full"))
@@ -159,6 +163,7 @@ def test_a_full_disk_ends_the_link_and_names_the_file() -> None:
     assert "capture file /dev/full: No space left on device" in done.stderr
 
 
+@pytest.mark.needs("ping", "tshark")
 def test_the_capture_has_the_packets_of_both_ends(tmp_path: Path) -> None:
     file = tmp_path / "link.pcapng"
     finish(link("ping", "-c", "3", "-i", "0.1", "10.77.0.1", pcap=str(file)))

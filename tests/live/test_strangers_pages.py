@@ -123,7 +123,7 @@ def test_what_rtclab_records_is_what_the_page_sees_itself(observed: tuple[Path, 
         if row["type"] == "outbound-rtp"
     ]
     assert {ssrc for ssrc, _, _ in ours} == {ssrc for ssrc, _, _ in pages}
-    # Both count the same bytes if one begin of the run, in ms since 1970, explains which of two counts is later.
+    # Both count the same bytes if one begin of the run, in ms since 1970, explains which count is later.
     earliest, latest = 0.0, float("inf")
     for ssrc, at, count in ours:
         others = [(then, other) for page, then, other in pages if page == ssrc]

@@ -447,7 +447,7 @@ class Store:
         # A reader rolls back a transaction that a killed process has half written, so it opens the file for
         # writing. SQLite opens a read-only file for reading all the same.
         uri = f"{self.file.resolve().as_uri()}?mode=rw"
-        with _errors(self.file), closing(sqlite3.connect(uri, BUSY_S, uri=True)) as database:
+        with _errors(self.file), closing(sqlite3.connect(uri, timeout=BUSY_S, uri=True)) as database:
             yield database
 
     @contextmanager

@@ -7,6 +7,8 @@ to the servers, ``down`` is the path back.
 from __future__ import annotations
 
 import json
+import os
+import select
 import shlex
 import shutil
 import signal
@@ -94,22 +96,25 @@ def run_link(
         "output_to_stderr": output_to_stderr,
     }
     in_main_thread = threading.current_thread() is threading.main_thread()
-    begun = threading.Event()
+    # The lab writes into this pipe before the command begins. An event of the lab could be read too late.
+    begun, begins = os.pipe()
 
     def ctrl_c(*_: object) -> None:
         # Ctrl-C reaches all foreground processes. The command handles it, and everything else ends with it.
-        if not begun.is_set():
+        if not select.select([begun], [], [], 0)[0]:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, ctrl_c) if in_main_thread else None
     try:
         session = "rtclab.backend.live.link:link_session"
-        return run_in_lab(session, argument, on_event=lambda _: begun.set(), foreground=True)
+        return run_in_lab(session, argument | {"begins": begins}, foreground=True, descriptors=[begins])
     except KeyboardInterrupt:
         return {"status": INTERRUPTED_STATUS}
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
+        os.close(begun)
+        os.close(begins)
 
 
 def _server_words(command: str) -> list[str]:
@@ -188,7 +193,7 @@ def _lateness_in_words(late: Json) -> str:
 # --- inside the lab ----------------------------------------------------------------------------------
 
 
-def link_session(argument: Json, emit: Emit) -> Json:
+def link_session(argument: Json, _emit: Emit) -> Json:
     """Runs the command and returns its status and the summary. :func:`run_link` runs this in the lab."""
     # A handler, because the command would inherit SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
@@ -200,7 +205,7 @@ def link_session(argument: Json, emit: Emit) -> Json:
         # In a separate session, Ctrl-C reaches only the command. Standard output is for the command too.
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
         wait_until_listening(server, shlex.join(argument["server"]))
-    emit({"begun": True})
+    os.write(argument["begins"], b"!")
     output = 2 if argument["output_to_stderr"] else None
     process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]), stdout=output)
     status = None
