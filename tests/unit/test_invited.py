@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -453,7 +454,7 @@ def test_a_page_answers_for_its_clock_and_reports_until_it_goes() -> None:
 
 @pytest.mark.parametrize(
     ("body", "reason"),
-    [("[" + "1," * MAX_BODY_BYTES + "1]", "Request Entity Too Large"), (b"\xff", "utf-8")],
+    [("[" + "1," * MAX_BODY_BYTES + "1]", HTTPStatus.REQUEST_ENTITY_TOO_LARGE.phrase), (b"\xff", "utf-8")],
     ids=["large", "no text"],
 )
 def test_what_is_no_list_of_messages_is_refused(body: str | bytes, reason: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from pathlib import Path
-from statistics import median, stdev
+from statistics import fmean, median, stdev
 
 import polars as pl
 
@@ -309,7 +309,7 @@ def _agreement(value: compared.Compared, simulated: compared.Values, live: compa
             one = _known(live, case.name, control, value.name)
             if len(many) < 2 or not one:
                 continue
-            mean, called = sum(many) / len(many), sum(one) / len(one)
+            mean, called = fmean(many), fmean(one)
             differences.append(abs(called - mean))
             wide = t_quantile(len(many) - 1) * stdev(many) * sqrt(1 + 1 / len(many))
             inside += abs(called - mean) <= max(wide, value.grain)
