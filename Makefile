@@ -31,7 +31,8 @@ PROFILE := $(DIST)/profile.profdata
 PATHS := --remap-path-prefix=$(HOME)=. --remap-path-prefix=$(CURDIR)=.
 LLVM := $$(rustc --print target-libdir)/../bin
 FIND_ZIG := PATH=$(CURDIR)/$(BIN):$$PATH
-BUILD_WHEEL := RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin build --release --locked --target-dir $(DIST)/cargo
+BUILD_WHEEL := CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
+  RUSTC_WRAPPER=$(CURDIR)/packaging/rustc.sh $(FIND_ZIG) maturin build --release --locked --target-dir $(DIST)/cargo
 FUZZ_SECONDS ?= 60
 
 # Another .venv than one whose Python runs and is new enough is made again.
