@@ -27,8 +27,8 @@ RTP_AT = 14 + 20 + 8
 MOTION_JPEG = 26  # a static payload type with a clock of 90 kHz, RFC 3551: tshark knows no other clocks
 # Begin, end, addresses and ports, SSRC, payload, packets, lost (%), three values of delta, three of jitter.
 TSHARK_ROW = re.compile(
-    r"^ *[\d.]+ +[\d.]+ +(?P<source>\S+) +\d+ +\S+ +\d+ +(?P<ssrc>0x\w+) .*? (?P<packets>\d+) +"
-    r"(?P<lost>-?\d+) \(\S+%\)(?: +\S+){3} +\S+ +(?P<mean>\S+) +(?P<max>\S+)",
+    r"^ *(?P<first>[\d.]+) +(?P<last>[\d.]+) +(?P<source>\S+) +\d+ +\S+ +\d+ +(?P<ssrc>0x\w+) .*? "
+    r"(?P<packets>\d+) +(?P<lost>-?\d+) \(\S+%\) +\S+ +(?P<delta>\S+) +\S+ +\S+ +(?P<mean>\S+) +(?P<max>\S+)",
     re.MULTILINE,
 )
 US = 1_000
@@ -79,6 +79,8 @@ def streams_of_tshark(capture: Path) -> dict[tuple[str, int], dict[str, float]]:
             "lost": int(row["lost"]),
             "jitter_mean_ms": float(row["mean"]),
             "jitter_max_ms": float(row["max"]),
+            "span_ms": (float(row["last"]) - float(row["first"])) * 1e3,
+            "counted_ms": (int(row["packets"]) - 1) * float(row["delta"]),
         }
         for row in TSHARK_ROW.finditer(printed)
     }
@@ -100,7 +102,8 @@ def test_packets_losses_and_jitter_agree_with_tshark(call: Trace, tmp_path: Path
     for stream, figures in expected.items():
         row = seen[stream]
         assert (row["packets"], row["lost"]) == (figures["packets"], figures["lost"]), stream
-        if stream[1] in media:
+        # tshark 4.4 leaves packets after a jump in time out of its jitter, which then is another one; 4.0 does not.
+        if stream[1] in media and figures["counted_ms"] == pytest.approx(figures["span_ms"], rel=1e-3):
             assert row["jitter_mean_ms"] == pytest.approx(figures["jitter_mean_ms"], rel=0.01), stream
             assert row["jitter_max_ms"] == pytest.approx(figures["jitter_max_ms"], rel=0.01), stream
 
