@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import pytest
@@ -21,27 +22,13 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 from side_by_side import TURNS
 
+ROOT = Path(__file__).parents[2]
 ORDINARY_USER = 65534
 TRIES = 3
 RECORDED = ("duration=15 s", "link.up.loss=2 %")
 WATCHED = "watched.json"
 T = TypeVar("T")
 Turn = Callable[[], AbstractContextManager[None]]
-# The interpreter may be in a directory that only root can enter, such as a version manager's in /root. A
-# mount namespace shows the interpreter's directory, and nothing else of the closed one.
-BECOME_ORDINARY = """
-set -e
-closed=$1 interpreter=$2 user=$3; shift 3
-if [ -n "$closed" ]; then
-    mount -t tmpfs -o mode=755 tmpfs /mnt
-    mkdir /mnt/interpreter
-    mount --bind "$interpreter" /mnt/interpreter
-    mount -t tmpfs -o mode=755 tmpfs "$closed"
-    mkdir -p "$interpreter"
-    mount --bind /mnt/interpreter "$interpreter"
-fi
-exec setpriv --reuid="$user" --regid="$user" --clear-groups --inh-caps=-all -- "$@"
-"""
 
 
 @pytest.fixture
@@ -110,10 +97,27 @@ def was_late(trace: Trace) -> bool:
 
 
 def as_ordinary_user(command: list[str]) -> list[str]:
-    """The command line that runs ``command`` without privileges."""
+    """The command line that runs ``command`` without privileges.
+
+    Where the interpreter or this repository is in a directory that is closed to others, such as the home
+    directory of root, that directory has nothing else in it.
+    """
     if os.geteuid() != 0:
         return command
-    interpreter = Path(sys.base_prefix).resolve()
-    closed = [path for path in reversed(interpreter.parents) if not path.stat().st_mode & 0o001]
-    arguments = [str(closed[0]) if closed else "", str(interpreter), str(ORDINARY_USER)]
-    return ["unshare", "--mount", "sh", "-c", BECOME_ORDINARY, "sh", *arguments, *command]
+    closed = {
+        str(tree): top for tree in (Path(sys.base_prefix).resolve(), ROOT) if (top := closed_above(tree))
+    }
+    kept = {quote(tree): f"/mnt/{number}" for number, tree in enumerate(closed)}
+    tmpfs = "mount -t tmpfs -o mode=755 tmpfs"
+    steps = ["set -e", f"{tmpfs} /mnt"]
+    steps += [f"mkdir {place}; mount --bind {tree} {place}" for tree, place in kept.items()]
+    steps += [f"{tmpfs} {quote(top)}" for top in set(closed.values())]
+    steps += [f"mkdir -p {tree}; mount --bind {place} {tree}" for tree, place in kept.items()]
+    become = f"exec setpriv --reuid={ORDINARY_USER} --regid={ORDINARY_USER} --clear-groups --inh-caps=-all"
+    return ["unshare", "--mount", "sh", "-c", "\n".join([*steps, f'{become} -- "$@"']), "sh", *command]
+
+
+def closed_above(tree: Path) -> str | None:
+    """The highest directory above ``tree`` that others cannot enter."""
+    closed = (path for path in reversed(tree.parents) if not path.stat().st_mode & 0o001)
+    return str(next(closed, "")) or None
