@@ -34,7 +34,7 @@
       const on = (event, listener) => pc.addEventListener(event, listener);
       on("signalingstatechange", () => this.signallingChanged());
       on("iceconnectionstatechange", () => this.iceChanged());
-      on("connectionstatechange", () => pc.connectionState === "connected" && this.once("dtls_connected"));
+      on("connectionstatechange", () => this.connectionChanged());
       on("track", ({ track }) => this.trackCame(track));
       say("connection", { number });
     }
@@ -60,6 +60,13 @@
       const state = this.pc.iceConnectionState;
       if (state === "connected" || state === "completed") this.once("ice_connected");
       if (state === "failed") this.event("ice_failed");
+    }
+
+    // On a busy machine the browser may say a few milliseconds later that ICE has connected.
+    connectionChanged() {
+      if (this.pc.connectionState !== "connected") return;
+      this.once("ice_connected");
+      this.once("dtls_connected");
     }
 
     trackCame(track) {

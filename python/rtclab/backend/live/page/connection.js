@@ -22,7 +22,7 @@ export class Connection {
     this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: servers, iceTransportPolicy: policy });
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
     this.pc.oniceconnectionstatechange = () => this.iceChanged();
-    this.pc.onconnectionstatechange = () => this.pc.connectionState === "connected" && this.once("dtls_connected");
+    this.pc.onconnectionstatechange = () => this.connectionChanged();
     this.pc.ontrack = ({ track, streams }) => this.receiveTrack(track, streams[0] ?? new MediaStream([track]));
     report("connection", { number: about.number });
   }
@@ -37,6 +37,13 @@ export class Connection {
     const state = this.pc.iceConnectionState;
     if (state === "connected" || state === "completed") this.once("ice_connected");
     if (state === "failed") report("event", { event: "failed", number: this.about.number, detail: "ICE failed" });
+  }
+
+  // On a busy machine the browser may say a few milliseconds later that ICE has connected.
+  connectionChanged() {
+    if (this.pc.connectionState !== "connected") return;
+    this.once("ice_connected");
+    this.once("dtls_connected");
   }
 
   // Resolves with the received media once there is a track of each kind that the other end sends.
