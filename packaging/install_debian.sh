@@ -21,6 +21,11 @@ install() {
   $SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends "$@" >/dev/null
 }
 
+# Finishes an installation that was interrupted, with what its packages still lack.
+finish_interrupted() {
+  [ -z "$(dpkg --audit)" ] || $SUDO dpkg --configure -a >/dev/null 2>&1 || install --fix-broken --no-remove
+}
+
 command -v dpkg-query >/dev/null || {
   echo "this is no Debian; not installed: $*" >&2
   exit 1
@@ -34,8 +39,8 @@ if ! $SUDO true; then
   exit 1
 fi
 mask_services $wanted
-# An installation that was interrupted is finished first.
-$SUDO dpkg --configure -a && $SUDO apt-get update -qq
+$SUDO apt-get update -qq
+finish_interrupted
 # Where one package does not exist or cannot be installed, the others still are.
 install $wanted || for package in $wanted; do install "$package"; done
 still=$(missing $wanted)
