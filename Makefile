@@ -3,13 +3,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ONLINE := packaging/online.sh
 # Pip would print a line for every package of an extra that is not wanted.
-MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
+MATURIN := $(ONLINE) env VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
 PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 CLIP := $(BIN)/python -c 'from rtclab.backend.live.clip import prepare_clip; prepare_clip(640, 480, 30)'
-# After what downloads. The program that failed says why in many lines.
-OR_LATER := || { echo 'hint: if the network was missing, the same command goes on when it is there' >&2; exit 1; }
 # In CI, what checks gives way to the tests beside it.
 GIVE_WAY := $(if $(CI),setsid --wait tests/give_way.sh 15)
 # A cargo that does not look for the job slots of make, which only a make below this one could use.
@@ -150,15 +149,15 @@ machine:
 
 $(BIN)/maturin: $(if $(VENV_RUNS),,FORCE) | machine
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2' $(OR_LATER)
+	$(ONLINE) $(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
 
 $(VENV)/built: $(BIN)/maturin $(NATIVE)
-	$(MATURIN) $(OR_LATER)
+	$(MATURIN)
 	touch $@
 
 $(SFU): $(BIN)/maturin Cargo.toml Cargo.lock $(shell find crates/rtclab-sfu/src crates/rtclab-core/src/forwarding -name '*.rs') \
 		crates/rtclab-sfu/Cargo.toml
-	cargo build --quiet --locked --profile server -p rtclab-sfu $(OR_LATER)
+	$(ONLINE) cargo build --quiet --locked --profile server -p rtclab-sfu
 	install target/server/rtclab-sfu $@
 
 # Calls of three people need no optimised server, whose build takes twice as long.
@@ -175,7 +174,7 @@ $(STRANGERS)/whip-whep:
 	GOBIN=$(CURDIR)/$(@D) go install -ldflags=-s -gcflags='all=-N -l -dwarf=false' $(WHIP_WHEP)
 
 $(VENV)/built-live: $(BIN)/maturin $(NATIVE) $(SFU)
-	$(MATURIN) --extras live $(OR_LATER)
+	$(MATURIN) --extras live
 	touch $(VENV)/built $@
 
 # What rtclab depends on, for the test that installs its wheel without a network.
@@ -184,11 +183,11 @@ target/wheelhouse/complete: $(BIN)/maturin pyproject.toml papers/pyproject.toml
 	$(BIN)/python -c 'import tomllib as t; \
 	  projects = [t.load(open(f"{d}/pyproject.toml", "rb")) for d in (".", "papers")]; \
 	  print(*projects[0]["project"]["dependencies"], *projects[1]["build-system"]["requires"], sep="\n")' > $(@D)/requirements.txt
-	$(BIN)/pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(@D) --requirement $(@D)/requirements.txt $(OR_LATER)
+	$(ONLINE) $(BIN)/pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(@D) --requirement $(@D)/requirements.txt
 	touch $@
 
 $(VENV)/built-dev: $(BIN)/maturin $(NATIVE) papers/pyproject.toml target/wheelhouse/complete
-	$(MATURIN) --extras dev,docs,live $(OR_LATER)
+	$(MATURIN) --extras dev,docs,live
 	$(PAPERS)
 	touch $(VENV)/built $(VENV)/built-docs $(VENV)/built-papers $@
 
@@ -199,7 +198,7 @@ $(VENV)/built-dist: $(VENV)/built-dev
 	touch $@
 
 $(VENV)/built-docs: $(BIN)/maturin $(NATIVE) papers/pyproject.toml
-	$(MATURIN) --extras docs $(OR_LATER)
+	$(MATURIN) --extras docs
 	$(PAPERS)
 	touch $(VENV)/built $(VENV)/built-papers $@
 
