@@ -52,8 +52,10 @@ def check_control_groups() -> MachineCheck:
     """Whether this user may limit the processor of a browser."""
     try:
         check_limits()
-    except UnsupportedScenario as error:
-        return MachineCheck("control groups", False, str(error), "run the tests as root")
+    except UnsupportedScenario:
+        return MachineCheck(
+            "control groups", False, "this user cannot limit a browser", "run the tests as root"
+        )
     return MachineCheck("control groups", True, "usable")
 
 
