@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ONLINE := packaging/online.sh
 # Pip would print a line for every package of an extra that is not wanted.
 MATURIN := $(ONLINE) env VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 $(BIN)/maturin develop --release
-PAPERS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
+PAPERS := $(ONLINE) $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable papers
 SFU := $(BIN)/rtclab-sfu
 CLIP := $(BIN)/python -c 'from rtclab.backend.live.clip import prepare_clip; prepare_clip(640, 480, 30)'
 # In CI, what checks gives way to the tests beside it.

@@ -28,7 +28,7 @@ from rtclab.trace import Trace
 pytestmark = [pytest.mark.live, pytest.mark.needs(*CALL)]
 
 SECONDS, SECONDS_OF_MESH, SECONDS_IN_A_ROW = 5.5, 10.5, 10
-"""Chromium writes its event logs every 5 s, first after some 6 s. A call waits for that at its end."""
+"""Chromium writes its event logs after some 1.2 s and then every 5 s. A call waits for that at its end."""
 SECONDS_AGAIN = 20.5
 """Beside other tests on two cores, three browsers take four seconds until everybody sees everybody, and
 four browsers take seven. Where more is going on, a call is made again, and longer."""

@@ -61,6 +61,8 @@ def test_without_chromium_each_test_that_needs_it_is_skipped_with_the_reason_or_
         part = named.fullmatch(reason.removeprefix("Skipped: "))
         assert part, reason
         missing[part[1]] += count
+        if part[1] == "chromium":
+            assert "not found in PATH; apt-get install chromium, or `make setup-live`" in reason
     assert missing["chromium"] > FEWEST
 
 
