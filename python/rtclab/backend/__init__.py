@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import polars as pl
 
 import rtclab
+from rtclab.backend.promises import promised_media
 from rtclab.backend.taking_turns import turn
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, need_linux
 from rtclab.scenario import Scenario
@@ -144,11 +145,14 @@ def planned_calls(scenario: Scenario) -> tuple[CallInfo, ...]:
 def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
     """Every flow of calls and traffic, from the planned start of its connection to the planned end."""
     spans: dict[str, tuple[int, int]] = {}
+    forwarded: set[str] = set()
     joined = connections(scenario)
     for connection, names in zip(joined, flow_names(joined), strict=True):
+        forwarded |= {names[0]} if connection.forwards is not None else set()
         for name in names:
             start_ns, end_ns = spans.get(name, (connection.start_ns, 0))
             spans[name] = min(start_ns, connection.start_ns), max(end_ns, connection.end_ns)
+    promised = promised_media(scenario)
     flows = {
         flow.name: FlowInfo(
             sender=flow.sender,
@@ -157,6 +161,8 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
             call=flow.call,
             begin_ns=spans[flow.name][0],
             end_ns=spans[flow.name][1],
+            forwarded=flow.name in forwarded,
+            promised=promised.get(flow.name, {}),
         )
         for flow in scenario.flows()
     }
@@ -170,7 +176,12 @@ def planned_flows(scenario: Scenario) -> dict[str, FlowInfo]:
             for key, ends, data in ways[: 1 if traffic.protocol == "udp" else 2]:
                 sender, receiver = ends
                 flows[key] = FlowInfo(
-                    sender=sender, receiver=receiver, route=route(scenario, *ends), acknowledges=data, **span
+                    sender=sender,
+                    receiver=receiver,
+                    route=route(scenario, *ends),
+                    acknowledges=data,
+                    promised={},
+                    **span,
                 )
     return flows
 

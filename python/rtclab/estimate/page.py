@@ -135,6 +135,7 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
     # Counters of a part go on from those before it, so it is measured in the whole call.
     known = metrics_of(_run(CALL, call.whole), call.window)
     again = metrics_of(_run(SIMULATED, *simulated))
+    measured_s: float = again["measured_s"][0]
     found: dict[str, list[Beside]] = {}
     for flow in call.trace.flows:
         for name in SHOWN:
@@ -142,7 +143,8 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
             own, others = known.filter(*mine)["value"], again.filter(*mine)["value"].to_list()
             if own.is_empty() or not others:
                 continue
-            ends = prediction_interval(others, METRICS[name].bounds)
+            bounds = METRICS[name].bounds_in(measured_s)
+            ends = prediction_interval(others, bounds)
             low, high = (None if isnan(end) else end for end in ends)
             found.setdefault(flow, []).append(Beside(METRICS[name], own[0], fmean(others), low, high))
     return found

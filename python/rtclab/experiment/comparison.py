@@ -196,8 +196,9 @@ def _compared(
         return _Compared(label, metric, flow, share, other, ShareDifference(share, other))
     both = [number for number in pairs if number in a and number in b]
     before, after = ([of[number] for number in both or of] for of in (a, b))
-    first, second = summarise(before, metric.bounds), summarise(after, metric.bounds)
-    difference = paired(before, after, metric.bounds) if both else welch(first, second)
+    bounds = metric.compared_bounds
+    first, second = summarise(before, bounds), summarise(after, bounds)
+    difference = paired(before, after, bounds) if both else welch(first, second)
     return _Compared(label, metric, flow, first, second, difference)
 
 

@@ -25,7 +25,7 @@ from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
 from rtclab.experiment.store import Number, Result, Store, build, repeat_of
-from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
+from rtclab.experiment.summary import VALUES, marginal_of, measured_s, of_metrics, summary_of
 from rtclab.metrics import METRICS, essentials
 from rtclab.metrics.series import Window
 from rtclab.scenario.table import closest
@@ -355,8 +355,9 @@ class Results:
         Columns: ``condition``; for each varied field its value as given and, if all its values are numbers,
         the value in a base unit (``link.up.capacity_bps``); ``repeat``, ``metric``, ``unit``, ``better``,
         ``flow``, ``value``, and ``deviation``, the standard deviation of the metric's one-second samples
-        within the repeat, null if it has none. ``flow`` is empty for a metric of the whole repeat. A metric
-        that could not be measured has no row. A repeat whose call failed has one row, ``call_failures``.
+        within the repeat, null if it has none; and ``measured_s``, the time in s that was measured.
+        ``flow`` is empty for a metric of the whole repeat. A metric that could not be measured has no row. A
+        repeat whose call failed has one row, ``call_failures``.
 
         Args:
             begin: measure from this time on; by default from the beginning.
@@ -378,11 +379,7 @@ class Results:
             self._labelled(rows)
             .join(of_metrics(), on="metric", how="left")
             .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
-            .select(
-                "condition",
-                *self._field_columns,
-                *("repeat", "metric", "unit", "better", "flow", "value", "deviation"),
-            )
+            .select("condition", *self._field_columns, *VALUES)
         )
 
     def summary(
@@ -510,7 +507,18 @@ class Results:
         return outcomes.filter(pl.col("number").is_in(self._table["number"].implode()))
 
     def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
-        """The values by condition (number), repeat, metric and flow, from the store or else from traces."""
+        """The values by condition (number), repeat, metric and flow, from the store or else from traces.
+
+        The column ``measured_s`` is the time that was measured.
+        """
+        rows, window = self._values(begin, end, metrics), self.window(begin, end)
+        lasts_s = pl.Series([measured_s(run, window) for run in self.runs], dtype=pl.Float64)
+        lasts = pl.DataFrame({"number": self._table["number"], "measured_s": lasts_s})
+        return rows.join(lasts, on="number", how="left", maintain_order="left")
+
+    def _values(
+        self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None
+    ) -> pl.DataFrame:
         about, window = self._store.about, self.window(begin, end)
         check_names(metrics or (), self._store.measured() if about.measure else METRICS)
         if about.measure and window is not None:

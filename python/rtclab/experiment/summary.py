@@ -13,22 +13,35 @@ from rtclab.experiment.measure import rows_of
 from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import Proportion, t_quantile
-from rtclab.trace import Run
+from rtclab.scenario import Duration
+from rtclab.trace import NS_PER_S, Run
 
 OF_METRIC = ("metric", "flow")
+VALUES = ("repeat", "metric", "unit", "better", "flow", "value", "deviation", "measured_s")
+"""The columns of values, beside the columns of their condition."""
 
 
 def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
     """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
     label = str(run.scenario.get("name") or run.name)
-    table = rows_of(run, METRICS.values(), window).with_columns(condition=pl.lit(label))
+    constant = {"condition": pl.lit(label), "measured_s": pl.lit(measured_s(run, window))}
+    table = rows_of(run, METRICS.values(), window).with_columns(**constant)
     about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
-    return about.select("condition", "repeat", "metric", "unit", "better", "flow", "value", "deviation")
+    return about.select("condition", *VALUES)
 
 
 def summary_of_run(run: Run, window: Window | None = None) -> pl.DataFrame:
     """Statistics over a run's repeats from their traces, with the columns of :meth:`Results.summary`."""
     return summary_of(metrics_of(run, window), ["condition"])
+
+
+def measured_s(run: Run, window: Window | None) -> float:
+    """The time in s that is measured in a repeat: the window, or the duration of the run."""
+    if window is not None:
+        return window[1] - window[0]
+    if "duration" in run.scenario:
+        return Duration.parse(run.scenario["duration"]).s
+    return max((trace.manifest.duration_ns / NS_PER_S for trace in run.traces), default=0.0)
 
 
 def marginal_of(
@@ -51,7 +64,9 @@ def marginal_of(
         parts.append(part)
     balanced = pl.concat(parts) if parts else rows
     keys = [*fields, "repeat", *OF_METRIC]
-    averages = balanced.group_by(keys, maintain_order=True).agg(pl.col("value", "deviation").mean())
+    averages = balanced.group_by(keys, maintain_order=True).agg(
+        pl.col("value", "deviation").mean(), pl.col("measured_s").max()
+    )
     return summary_of(averages, fields), averaged
 
 
@@ -94,7 +109,7 @@ def summary_of(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Mean, standard deviation and 95 % interval per condition, metric and flow; see ``metrics.statistics``.
 
     ``keys`` are the columns that tell conditions apart. The other columns of ``rows`` are ``repeat``,
-    ``metric``, ``flow``, ``value`` and ``deviation``.
+    ``metric``, ``flow``, ``value``, ``deviation`` and ``measured_s``, the time that was measured.
     """
     value = pl.col("value")
     groups = (
@@ -107,6 +122,7 @@ def summary_of(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
             pl.when(value.max() == value.min()).then(value.std() * 0).otherwise(value.std()).alias("sd"),
             pl.col("deviation").mean().alias("within_run_sd"),
             value.len().cast(pl.Int64).alias("repeats"),
+            pl.col("measured_s").max(),
         )
         .collect()
     )
@@ -150,7 +166,9 @@ def _interval(repeats: pl.Series) -> list[pl.Expr]:
     quantile = count.replace_strict(quantiles, default=None, return_dtype=pl.Float64)
     half = quantile * sd / count.sqrt()
     lowest = _of_metric({name: metric.bounds[0] for name, metric in METRICS.items()}, -inf)
+    of_time = pl.col("metric").is_in([name for name, metric in METRICS.items() if metric.of_time])
     highest = _of_metric({name: metric.bounds[1] for name, metric in METRICS.items()}, inf)
+    highest = pl.when(of_time).then("measured_s").otherwise(highest)
     low = pl.max_horizontal(mean - half, pl.min_horizontal(lowest, mean))
     high = pl.min_horizontal(mean + half, pl.max_horizontal(highest, mean))
     return [pl.when(sd > 0).then(low).alias("ci95_low"), pl.when(sd > 0).then(high).alias("ci95_high")]

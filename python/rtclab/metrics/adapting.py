@@ -123,7 +123,7 @@ def _level(rates: Samples, begin_s: float, end_s: float) -> float:
     return rates.chosen(half).mean()
 
 
-@metric(unit="s", better="lower", source="RFC 8868, section 3", known=OF_MODEL)
+@metric(unit="s", better="lower", source="RFC 8868, section 3", of_time=True, known=OF_MODEL)
 def convergence_time(trace: Trace, flow: str, window: Window | None = None) -> float:
     """The longest time (s) that the sending rate took to converge after a change.
 

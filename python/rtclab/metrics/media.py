@@ -1,20 +1,23 @@
-"""What the viewer sees: frame rate, resolution and freezes."""
+"""What the viewer sees: frame rate, resolution, and times without a new picture."""
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 import polars as pl
 
+from rtclab.metrics.promises import NO_SPANS, inside_ns, promised, union
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
+    Array,
     IntegerArray,
     Samples,
     Window,
     before_end,
     counter,
+    from_begin,
     gauge,
     increase,
     once,
@@ -31,6 +34,9 @@ FREEZE_WINDOW = 30
 FREEZE_MIN_INTERVALS = 5
 """With fewer intervals there is no freeze (libwebrtc, video/video_quality_observer2.cc)."""
 FREEZE_MARGIN_S = 0.150
+LONGEST_STILL_NS = NS_PER_S
+"""A picture that is older is frozen, however slowly pictures came before."""
+NO_MOMENTS: IntegerArray = np.empty(0, np.int64)
 
 
 @once
@@ -67,36 +73,91 @@ def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float
     return gauge(trace, "inbound_rtp", flow, "frameHeight", window).mean()
 
 
-@metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount", total=True, known=OF_REPORTS)
-def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Number of video freezes while the flow was active; in a window, of those that are partly in it.
+_NO_PICTURE = "time without a picture, and W3C webrtc-stats, "
 
-    A frame freezes if it is shown for at least max(3 x mean, mean + 150 ms), with the mean of the last 30
-    frame intervals. Video that is frozen by this rule when the flow ends counts too. In a window the rule
-    is applied to the frames that were shown. Without them, as in dumps, the receiver's counters tell how many
-    freezes ended in the window.
+
+@metric(unit="", better="lower", source=_NO_PICTURE + "freezeCount", total=True, known=OF_REPORTS)
+def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Number of times for which the receiver saw no new picture; see freeze_duration.
+
+    A time that is partly in a window counts. No picture at all is one freeze.
+    """
+    frozen = trace.cached(_frozen, flow)
+    return nan if frozen is None else float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow, window))))
+
+
+@metric(
+    unit="s",
+    better="lower",
+    source=_NO_PICTURE + "totalFreezesDuration",
+    total=True,
+    of_time=True,
+    known=OF_REPORTS,
+)
+def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Time (s) for which the receiver should have seen new pictures and saw none.
+
+    A picture is promised from the end of set-up, when both ends are connected, until the flow ends, except
+    while the sender pauses. Promised time counts if no picture appears for more than 1 s, so that a black
+    screen and a picture every few seconds are frozen, or if W3C's rule counts it (see freeze_count_w3c). Of a
+    freeze that is partly in a window, the part in the window counts. There is no value if no picture is
+    promised: the sender sends no video, or the ends never connected.
+
+    In dumps, which have no times of pictures, it is the time between reports in which packets arrived and no
+    picture was decoded, and the freezes that the receiver counted.
+    """
+    frozen = trace.cached(_frozen, flow)
+    return nan if frozen is None else _seconds_inside(frozen, span_ns(trace, flow, window))
+
+
+@metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount", total=True, known=OF_REPORTS)
+def freeze_count_w3c(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Number of freezes by the rule of W3C, for comparisons with browsers' counters; see freeze_count.
+
+    A picture freezes if it is shown for at least max(3 x mean, mean + 150 ms), with the mean of the last 30
+    intervals between pictures. So a receiver who sees nothing has none. Video that is frozen by this rule
+    when the flow ends counts too. In a window, freezes that are partly in it count, and the rule is applied
+    to the pictures that were shown. Without them, as in dumps, the receiver's counters tell how many freezes
+    ended in the window.
     """
     if window is not None and flow in trace.cached(_shown):
         frozen = trace.cached(_freezes, flow)
-        return float(np.count_nonzero(_inside_ns(frozen, span_ns(trace, flow, window))))
+        return float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow, window))))
     counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), window)
     return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
 
 
 @metric(
-    unit="s", better="lower", source="W3C webrtc-stats, totalFreezesDuration", total=True, known=OF_REPORTS
+    unit="s",
+    better="lower",
+    source="W3C webrtc-stats, totalFreezesDuration",
+    total=True,
+    of_time=True,
+    known=OF_REPORTS,
 )
-def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Total time (s) for which video was frozen: the sum over all freezes (see freeze_count).
+def freeze_duration_w3c(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Total time (s) of the freezes by the rule of W3C; see freeze_count_w3c.
 
     A freeze that is still open when the flow ends counts until then. Of a freeze that begins before a window
-    or ends after it, the part in the window counts; without frames, as in dumps, freezes count when they end.
+    or ends after it, the part in the window counts; without pictures, as in dumps, freezes count when they
+    end.
     """
     if window is not None and flow in trace.cached(_shown):
-        frozen = trace.cached(_freezes, flow)
-        return float(_inside_ns(frozen, span_ns(trace, flow, window)).sum() / NS_PER_S)
+        return _seconds_inside(trace.cached(_freezes, flow), span_ns(trace, flow, window))
     counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), window)
     return _plus(counted, _open_freeze_s(trace, flow, window))
+
+
+def saw_nothing(trace: Trace, flow: str, window: Window | None = None) -> bool:
+    """Whether a picture was promised to the flow's receiver, and it saw not one."""
+    span = span_ns(trace, flow, window)
+    video = trace.cached(promised, flow, "video")
+    if video is None or not inside_ns(video, span).any():
+        return False
+    shown = trace.cached(_shown).get(flow)
+    if shown is not None:
+        return not shown["rendered_ns"].is_between(*span, closed="left").any()
+    return not increase(counter(trace, "inbound_rtp", flow, "framesDecoded"), window) > 0
 
 
 def jitter_buffer_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
@@ -197,28 +258,63 @@ def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
     frozen = trace.cached(_freezes, flow)
     if not frozen.size or frozen[-1, 1] < end_ns:
         return 0.0
-    return float(_inside_ns(frozen[-1:], span_ns(trace, flow, window)).sum() / NS_PER_S)
+    return _seconds_inside(frozen[-1:], span_ns(trace, flow, window))
 
 
-def _inside_ns(frozen: IntegerArray, span: tuple[int, int]) -> IntegerArray:
-    """For each freeze, its time within a span in ns."""
-    begin_ns, end_ns = span
-    inside_ns: IntegerArray = np.minimum(frozen[:, 1], end_ns) - np.maximum(frozen[:, 0], begin_ns)
-    return inside_ns.clip(min=0)
+def _seconds_inside(spans: IntegerArray, span: tuple[int, int]) -> float:
+    return float(inside_ns(spans, span).sum() / NS_PER_S)
+
+
+def _frozen(trace: Trace, flow: str) -> IntegerArray | None:
+    """Begin and end in ns of the times for which :func:`freeze_duration` counts, in order and apart.
+
+    None if no picture is promised.
+    """
+    video = trace.cached(promised, flow, "video")
+    if video is None:
+        return None
+    if flow not in trace.cached(_shown) and _decoded_ns(trace, flow).size:
+        return union(np.concatenate([_still_between_reports(trace, flow, video), _counted(trace, flow)]))
+    still = [_without_picture(trace, flow, span) for span in video]
+    return union(np.concatenate([*still, trace.cached(_freezes, flow)]))
+
+
+def _without_picture(trace: Trace, flow: str, span: IntegerArray) -> IntegerArray:
+    """The times within a span for which no picture appeared for too long, of shape (times, 2)."""
+    shown = trace.cached(_shown).get(flow)
+    shown_ns = NO_MOMENTS if shown is None else np.sort(shown["rendered_ns"].to_numpy())
+    between = shown_ns[(shown_ns >= span[0]) & (shown_ns < span[1])]
+    moments = np.concatenate([span[:1], between, span[1:]])
+    still = np.diff(moments) > LONGEST_STILL_NS
+    return np.column_stack([moments[:-1][still], moments[1:][still]])
 
 
 def _freezes(trace: Trace, flow: str) -> IntegerArray:
-    """Begin and end in ns of the freezes of a flow, in order, of shape (freezes, 2).
+    """Begin and end in ns of the freezes of a flow by the rule of W3C, in order, of shape (freezes, 2).
 
-    Those of a flow with several streams, such as two cameras, follow each other stream by stream. The last
-    interval lasts from the last frame of any of them to the end of the flow.
+    Each promised time is taken for itself, so a pause is not frozen. Freezes of a flow with several streams,
+    such as two cameras, follow each other stream by stream. The last interval lasts from the last frame of
+    any of them to the end of the promised time.
     """
-    shown = trace.cached(_shown)[flow].sort("rendered_ns")
-    shown_ns, ssrc = (shown[column].to_numpy() for column in ("rendered_ns", "ssrc"))
+    shown, video = trace.cached(_shown).get(flow), trace.cached(promised, flow, "video")
+    if shown is None:
+        return NO_SPANS
+    rows = shown.sort("rendered_ns")
+    shown_ns, ssrc = (rows[column].to_numpy() for column in ("rendered_ns", "ssrc"))
+    spans = np.array([span_ns(trace, flow)]) if video is None else video
+    found = [NO_SPANS]
+    for begin_ns, end_ns in spans.tolist():
+        inside = slice(*np.searchsorted(shown_ns, (begin_ns, end_ns)))
+        found += _freezes_of_streams(shown_ns[inside], ssrc[inside], end_ns)
+    return np.concatenate(found)
+
+
+def _freezes_of_streams(shown_ns: IntegerArray, ssrc: IntegerArray, end_ns: int) -> list[IntegerArray]:
+    """The freezes of each stream, from the times and streams of frames; one of them lasts until the end."""
     streams = [shown_ns[ssrc == one] for one in dict.fromkeys(ssrc.tolist())]
-    latest = [np.append(one, span_ns(trace, flow)[1]) for one in streams if one[-1] == shown_ns[-1]]
+    latest = [np.append(one, end_ns) for one in streams if one[-1] == shown_ns[-1]]
     earlier = [one for one in streams if one[-1] != shown_ns[-1]]
-    return np.concatenate([_frozen(one) for one in (*earlier, *latest[:1])])
+    return [_by_rule(one) for one in (*earlier, *latest[:1])]
 
 
 def _shown(trace: Trace) -> dict[str, pl.DataFrame]:
@@ -227,7 +323,7 @@ def _shown(trace: Trace) -> dict[str, pl.DataFrame]:
     return rows_by(frames.filter(before_end(trace, "rendered_ns")), "flow")
 
 
-def _frozen(moments_ns: IntegerArray) -> IntegerArray:
+def _by_rule(moments_ns: IntegerArray) -> IntegerArray:
     """The freezes between moments at which frames were shown, of shape (freezes, 2)."""
     intervals_s = np.diff(moments_ns) / NS_PER_S
     elapsed_s = np.append(0.0, np.cumsum(intervals_s))
@@ -238,3 +334,38 @@ def _frozen(moments_ns: IntegerArray) -> IntegerArray:
         intervals_s >= np.maximum(3 * mean_s, mean_s + FREEZE_MARGIN_S)
     )
     return np.column_stack([moments_ns[:-1][frozen], moments_ns[1:][frozen]])
+
+
+def _decoded_ns(trace: Trace, flow: str) -> IntegerArray:
+    """When the receiver reported that it had decoded more frames than before, in ns."""
+    decoded = counter(trace, "inbound_rtp", flow, "framesDecoded")
+    return _ns(decoded.at_s)[np.diff(decoded.values, prepend=0.0) > 0]
+
+
+def _still_between_reports(trace: Trace, flow: str, video: IntegerArray) -> IntegerArray:
+    """The times between reports in which pictures were promised and none was decoded, of shape (times, 2).
+
+    Pictures before and after them are up to one interval between reports away, so that much may be missing.
+    """
+    decoded = from_begin(trace, flow, counter(trace, "inbound_rtp", flow, "framesDecoded"))
+    at_ns = _ns(decoded.at_s)
+    between = np.column_stack([at_ns[:-1], at_ns[1:]])
+    none = np.diff(decoded.values) == 0
+    still = union(between[none])
+    usual_ns = np.median(np.diff(at_ns)) if none.size else 0
+    long = still[still[:, 1] - still[:, 0] + usual_ns > LONGEST_STILL_NS]
+    pieces = [long.clip(*span) for span in video.tolist()]
+    inside = np.concatenate([NO_SPANS, *pieces])
+    return inside[inside[:, 0] < inside[:, 1]]
+
+
+def _counted(trace: Trace, flow: str) -> IntegerArray:
+    """The freezes that the receiver counted, each as if it had ended when it was reported."""
+    counted = counter(trace, "inbound_rtp", flow, "totalFreezesDuration")
+    lasted_ns = _ns(np.diff(counted.values, prepend=0.0))
+    end_ns = _ns(counted.at_s)
+    return np.column_stack([end_ns - lasted_ns, end_ns])[lasted_ns > 0]
+
+
+def _ns(seconds: Array) -> IntegerArray:
+    return np.rint(seconds * NS_PER_S).astype(np.int64)

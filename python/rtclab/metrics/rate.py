@@ -169,6 +169,7 @@ def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> flo
     unit="%",
     better="higher",
     source="receiving_rate and `paths`; RFC 8868, section 3, divides the sending rate instead",
+    bounds=(0, 100),
     known=OF_MODEL,
 )
 def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
@@ -226,7 +227,13 @@ def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
     }
 
 
-@metric(unit="s", better="lower", source="Jansen et al. 2017, sections 4.1 and 4.2", known=OF_PACKETS)
+@metric(
+    unit="s",
+    better="lower",
+    source="Jansen et al. 2017, sections 4.1 and 4.2",
+    of_time=True,
+    known=OF_PACKETS,
+)
 def time_to_full_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Time (s) until the receiving rate is full: at least 90 % of its mean over the second half of the flow.
 

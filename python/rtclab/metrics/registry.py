@@ -72,7 +72,9 @@ OF_REPORTS = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, EXACT)
 OF_BROWSERS = sources(UNKNOWN, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of processes, which only live calls have."""
 
-ACRONYMS = {name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp", "fec", "ce", "aqm")} | {
+ACRONYMS = {
+    name: name.upper() for name in ("rtt", "cpu", "ice", "dtls", "tcp", "fec", "ce", "aqm", "w3c")
+} | {
     "nacks": "NACKs",
     "p50": "p50",
     "p95": "p95",
@@ -87,7 +89,8 @@ class Metric:
     ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or a repeat that may have failed ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
     confidence intervals. ``total`` says that the value grows with the measured time. ``share`` says that the
-    mean over repeats is a share of them in %. ``known`` says how well each source knows the metric.
+    mean over repeats is a share of them in %. ``of_time`` says that the value, in s, is a part of the
+    measured time. ``known`` says how well each source knows the metric.
     """
 
     name: str
@@ -100,7 +103,17 @@ class Metric:
     bounds: Bounds
     total: bool
     share: bool
+    of_time: bool
     known: Sources | None
+
+    def bounds_in(self, measured_s: float) -> Bounds:
+        """The smallest and the largest possible value in a measured time in s."""
+        return (self.bounds[0], measured_s) if self.of_time else self.bounds
+
+    @property
+    def compared_bounds(self) -> Bounds:
+        """The bounds in comparisons, in which totals are divided by the minutes that were measured."""
+        return self.bounds_in(60.0) if self.total else self.bounds
 
     @property
     def compared_unit(self) -> str:
@@ -179,6 +192,7 @@ def metric(
     bounds: Bounds = NOT_NEGATIVE,
     total: bool = False,
     share: bool = False,
+    of_time: bool = False,
     known: Sources | None = None,
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
@@ -194,7 +208,7 @@ def metric(
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
         METRICS[name] = Metric(
-            name, unit, better, source, scope, function, samples, bounds, total, share, known
+            name, unit, better, source, scope, function, samples, bounds, total, share, of_time, known
         )
         return function
 

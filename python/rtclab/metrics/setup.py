@@ -6,8 +6,7 @@ contains the steps that end in it.
 
 from __future__ import annotations
 
-import polars as pl
-
+from rtclab.metrics.promises import first_ns
 from rtclab.metrics.registry import OF_MODEL, exact, metric
 from rtclab.metrics.series import Window, window_ns
 from rtclab.trace import NS_PER_MS, Run, Trace
@@ -95,24 +94,11 @@ def _event_ns(trace: Trace, flow: str, event: str) -> int | None:
     if about is None:
         return None
     if event != "joined":
-        return _first_ns(trace, flow, event, about.receiver)
-    joined_ns = [_first_ns(trace, flow, event, end) for end in (about.sender, about.receiver)]
+        return first_ns(trace, flow, event, about.receiver)
+    joined_ns = [first_ns(trace, flow, event, end) for end in (about.sender, about.receiver)]
     known_ns = [at_ns for at_ns in joined_ns if at_ns is not None]
     if len(known_ns) < len(joined_ns):
         return None
     # A participant in several calls joins only once; the later calls begin at their own start.
     start_ns = 0 if about.call is None else trace.manifest.calls[about.call].start_ns
     return max(*known_ns, start_ns)
-
-
-def _first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
-    """When the event first happened to a participant, for this flow or without a flow."""
-    firsts = trace.cached(_firsts)
-    found = [firsts.get((event, participant, of)) for of in (flow, None)]
-    return min((at_ns for at_ns in found if at_ns is not None), default=None)
-
-
-def _firsts(trace: Trace) -> dict[tuple[str, str, str | None], int]:
-    key = ["event", "participant", "flow"]
-    firsts = trace.table("events").group_by(key).agg(pl.col("at_ns").min())
-    return {(event, participant, flow): at_ns for event, participant, flow, at_ns in firsts.iter_rows()}

@@ -12,7 +12,7 @@ from rtclab.errors import OtherSchema, TraceError
 from rtclab.trace.files import read_json
 from rtclab.trace.times import NS_PER_S
 
-SCHEMA: Literal[7] = 7
+SCHEMA: Literal[8] = 8
 """Version of the trace contract. Every change of manifests, tables or columns increases it."""
 
 Ns = Annotated[int, Field(ge=0)]
@@ -52,7 +52,8 @@ class FlowInfo(_Entry):
     ``route`` names the paths that it crosses, in order. ``call`` is the index of its call, None for cross
     traffic and for captures. ``begin_ns`` is when its first packet was sent, or when its connection began if
     no packet was sent. ``end_ns`` is when its connection ended. For a flow of acknowledgements,
-    ``acknowledges`` names the flow of the data; it is None for all others.
+    ``acknowledges`` names the flow of the data; it is None for all others. ``promised`` has the times in
+    which the sender should be seen or heard at the receiver, by kind of media; None if that is not known.
     """
 
     sender: str
@@ -69,6 +70,12 @@ class FlowInfo(_Entry):
     """When its connection ended."""
     acknowledges: str | None = None
     """Flow whose acknowledgements these are; null for flows of data."""
+    forwarded: bool = False
+    """Whether a server or participant forwards the media, so that they begin at the sender, and all other
+    packets of the flow at the forwarder."""
+    promised: dict[Literal["audio", "video"], tuple[tuple[Ns, Ns], ...]] | None = None
+    """Begin and end of the times in which the receiver should hear or see the sender, by kind of media: the
+    connection is planned, the sender sends this kind and does not pause. Null if that is not known."""
 
     @model_validator(mode="after")
     def _ends_after_it_began(self) -> Self:
@@ -181,7 +188,7 @@ class _Manifest(_Entry):
     )
     what: ClassVar[str]
 
-    schema_number: Literal[7] = Field(SCHEMA, alias="schema")
+    schema_number: Literal[8] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
     """`sim`, `live`, `capture` or `log`."""

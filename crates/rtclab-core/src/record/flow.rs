@@ -1,6 +1,6 @@
 //! Counts per flow: when it existed, packets per second, and histograms of delays.
 
-use super::{Fate, Nothing, PacketHandle};
+use super::{Fate, FlowConfig, Nothing, PacketHandle};
 use crate::ecn::Ecn;
 use crate::packet::Kind;
 use crate::path::DropCause;
@@ -143,8 +143,8 @@ struct Second {
     marked: u64,
     /// Packets dropped because a queue signalled congestion.
     aqm_dropped: u64,
-    /// Smallest and largest delay, and the sum of all delays in ns.
-    delay: Option<(Time, Time, u64)>,
+    /// Smallest and largest delay, the sum of all delays in ns, and their number.
+    delay: Option<(Time, Time, u64, u64)>,
 }
 
 impl Second {
@@ -158,7 +158,6 @@ impl Second {
 
     fn row(&self) -> SecondCounts {
         let ms = |ns: f64| ns / 1e6;
-        let mean = |sum: u64| ms(sum as f64 / self.delivered.0 as f64);
         SecondCounts {
             sent_packets: self.sent.0,
             sent_bytes: self.sent.1,
@@ -173,9 +172,9 @@ impl Second {
             ect_delivered: self.ect.1,
             marked: self.marked,
             aqm_dropped: self.aqm_dropped,
-            delay_min_ms: self.delay.map(|(min, _, _)| ms(min.0 as f64)),
-            delay_mean_ms: self.delay.map(|(_, _, sum)| mean(sum)),
-            delay_max_ms: self.delay.map(|(_, max, _)| ms(max.0 as f64)),
+            delay_min_ms: self.delay.map(|(min, ..)| ms(min.0 as f64)),
+            delay_mean_ms: self.delay.map(|(_, _, sum, count)| ms(sum as f64 / count as f64)),
+            delay_max_ms: self.delay.map(|(_, max, ..)| ms(max.0 as f64)),
         }
     }
 }
@@ -187,15 +186,18 @@ pub(super) struct Flow {
     begin: Option<Time>,
     /// When the connection ends. Packets that arrive later are received by nobody.
     end: Time,
+    /// See [`FlowConfig::forwarded`].
+    forwarded: bool,
     seconds: Vec<Second>,
     delays: Histogram,
     queuing_delays: Histogram,
 }
 
 impl Flow {
-    pub(super) fn new(text: Text, end: Time) -> Self {
+    pub(super) fn new(text: Text, config: &FlowConfig) -> Self {
+        let &FlowConfig { end, forwarded, .. } = config;
         let (delays, queuing_delays) = (Histogram::default(), Histogram::default());
-        Flow { text, begin: None, end, seconds: Vec::new(), delays, queuing_delays }
+        Flow { text, begin: None, end, forwarded, seconds: Vec::new(), delays, queuing_delays }
     }
 
     pub(super) fn sent(&mut self, at: Time, size: Bytes, first: First, ecn: Ecn) {
@@ -213,16 +215,20 @@ impl Flow {
         if at >= self.end {
             return;
         }
-        let delay = at.saturating_sub(record.sent);
-        self.delays.add(delay);
-        self.queuing_delays.add(fate.queued);
         let second = self.second(at);
         second.delivered.0 += 1;
         second.delivered.1 += size.0;
         second.ect.1 += u64::from(record.ecn.is_capable());
         second.marked += u64::from(fate.mark.is_some());
-        let (min, max, sum) = second.delay.unwrap_or((Time::MAX, Time::ZERO, 0));
-        second.delay = Some((min.min(delay), max.max(delay), sum + delay.0));
+        if self.forwarded && record.first == First::None {
+            return;
+        }
+        let delay = at.saturating_sub(record.sent);
+        let second = self.second(at);
+        let (min, max, sum, count) = second.delay.unwrap_or((Time::MAX, Time::ZERO, 0, 0));
+        second.delay = Some((min.min(delay), max.max(delay), sum + delay.0, count + 1));
+        self.delays.add(delay);
+        self.queuing_delays.add(fate.queued);
     }
 
     pub(super) fn dropped(&mut self, at: Time, first: First, cause: DropCause) {

@@ -53,6 +53,9 @@ pub struct FlowConfig {
     pub name: String,
     /// When the flow's connection ends.
     pub end: Time,
+    /// Whether the flow's connection forwards media. Then delays are those of first transmissions of media and FEC,
+    /// because all other packets begin at the forwarder, and not at the flow's sender.
+    pub forwarded: bool,
 }
 
 /// The source of recorded events.
@@ -214,7 +217,7 @@ impl Recorder {
         }
         Recorder {
             detail,
-            flows: flows.iter().map(|f| Flow::new(texts.code(&f.name), f.end)).collect(),
+            flows: flows.iter().map(|f| Flow::new(texts.code(&f.name), f)).collect(),
             path_texts: paths.iter().map(|name| texts.code(name)).collect(),
             cause_texts: DropCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),
             mark_texts: MarkCause::ALL.iter().map(|cause| texts.code(cause.name())).collect(),

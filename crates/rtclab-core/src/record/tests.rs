@@ -13,7 +13,11 @@ const AUDIO_BYTES: i64 = 130;
 const WAITED: Fate = Fate { queued: Time::from_millis(12), mark: None };
 
 fn recorder(detail: Detail) -> Recorder {
-    let flow = FlowConfig { name: "alice->bob".to_owned(), end: FLOW_END };
+    recorder_of_flow(detail, false)
+}
+
+fn recorder_of_flow(detail: Detail, forwarded: bool) -> Recorder {
+    let flow = FlowConfig { name: "alice->bob".to_owned(), end: FLOW_END, forwarded };
     Recorder::new(detail, &[flow], &["alice.up".to_owned()])
 }
 
@@ -257,6 +261,25 @@ fn tables_have_the_columns_of_the_contract() {
     let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
     let but_packets = expected.iter().map(|(name, _)| *name).filter(|name| *name != "packets");
     assert_eq!(names, but_packets.collect::<Vec<_>>());
+}
+
+/// A media packet that was sent 30 ms before, and a retransmission that the forwarder sent 10 ms before.
+#[test]
+fn delays_of_a_forwarded_flow_are_of_media_only() {
+    for (forwarded, delays, mean) in [(true, vec![30.0], 30.0), (false, vec![10.0, 30.0], 20.0)] {
+        let mut recorder = recorder_of_flow(Detail::Seconds, forwarded);
+        for (at, kind) in [(10, Kind::Video), (30, Kind::Rtx)] {
+            let record = recorder.sent(FLOW, &rtp(at, kind)).expect("a packet of a flow");
+            recorder.delivered(ms(40), record, Bytes(AUDIO_BYTES as u64), WAITED);
+        }
+        let (_, tables) = recorder.finish(Time::from_secs(1));
+        assert_eq!(ints(&tables, "flow_seconds", "delivered_packets"), [2]);
+        assert_eq!(floats(&tables, "flow_seconds", "one_way_delay_mean_ms"), [mean]);
+        assert_eq!(floats(&tables, "flow_seconds", "one_way_delay_min_ms"), [delays[0]]);
+        assert_eq!(floats(&tables, "delay_histogram", "one_way_delay_ms"), delays);
+        let waited = ints(&tables, "queuing_histogram", "packets");
+        assert_eq!(waited.iter().sum::<i64>(), delays.len() as i64);
+    }
 }
 
 /// Of three packets, one arrives 30 ms later, one is dropped and one is still in flight.

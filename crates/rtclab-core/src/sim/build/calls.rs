@@ -34,6 +34,9 @@ pub(super) fn places(
         let relay = connection.relay.as_deref().map(|name| names.get(name)).transpose()?;
         let end = end_of(config, connection);
         let [there, back] = connection.flow_names().map(|name| flows.get(name, end));
+        if connection.forwards.is_some() {
+            flows.set_forwarded(there);
+        }
         places.push(EndPlace { local: a, remote: b, relay, flow: there });
         places.push(EndPlace { local: b, remote: a, relay, flow: back });
     }

@@ -74,8 +74,13 @@ impl Flows {
         }
         let id = FlowId(self.flows.len() as u32);
         self.ids.insert(name.clone(), id);
-        self.flows.push(FlowConfig { name, end });
+        self.flows.push(FlowConfig { name, end, forwarded: false });
         id
+    }
+
+    /// Says that a connection of the flow forwards media.
+    fn set_forwarded(&mut self, id: FlowId) {
+        self.flows[id.0 as usize].forwarded = true;
     }
 }
 

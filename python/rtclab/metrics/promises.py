@@ -1,0 +1,108 @@
+"""When a receiver should see and hear a sender: they are connected, and the sender sends and does not pause.
+
+Traces of rtclab's own calls say so, and when connections were ready. In other traces, such as dumps, media is
+promised while the counters of its packets grow.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from rtclab.metrics.series import IntegerArray, samples_by
+from rtclab.trace import NS_PER_S, Trace
+
+NO_SPANS: IntegerArray = np.empty((0, 2), np.int64)
+CONNECTED = "dtls_connected"
+Kind = Literal["audio", "video"]
+
+
+def promised(trace: Trace, flow: str, kind: Kind) -> IntegerArray | None:
+    """Begin and end in ns of the times in which a kind of media is promised, of shape (times, 2).
+
+    None if it never is: the flow carries none of this kind, its ends never connected, or it is not known.
+    """
+    about = trace.manifest.flows.get(flow)
+    if about is None:
+        return None
+    if about.promised is None:
+        spans = trace.cached(_sent_spans, kind).get(flow, NO_SPANS)
+    else:
+        ready_ns = connected_ns(trace, flow)
+        planned = about.promised.get(kind, ()) if ready_ns is not None else ()
+        spans = np.array(planned, np.int64).reshape(-1, 2).clip(min=ready_ns or 0)
+    spans = spans.clip(about.begin_ns, about.end_ns)
+    spans = spans[spans[:, 0] < spans[:, 1]]
+    return spans if spans.size else None
+
+
+def connected_ns(trace: Trace, flow: str) -> int | None:
+    """When the receiver was connected, and the sender too, who may have another connection, to a server.
+
+    None if one of them never was. A server that composes pictures is ready when its receiver is.
+    """
+    about = trace.manifest.flows[flow]
+    receiver_ns = first_ns(trace, flow, CONNECTED, about.receiver)
+    if first_ns(trace, flow, "joined", about.sender) is None:
+        return receiver_ns
+    sender_ns = trace.cached(_firsts_of_calls).get((about.call, about.sender))
+    return None if sender_ns is None or receiver_ns is None else max(sender_ns, receiver_ns)
+
+
+def first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
+    """When an event first happened to a participant, for this flow or without a flow."""
+    firsts = trace.cached(_firsts)
+    found = [firsts.get((event, participant, of)) for of in (flow, None)]
+    return min((at_ns for at_ns in found if at_ns is not None), default=None)
+
+
+def _firsts(trace: Trace) -> dict[tuple[str, str, str | None], int]:
+    key = ["event", "participant", "flow"]
+    firsts = trace.table("events").group_by(key).agg(pl.col("at_ns").min())
+    return {(event, participant, flow): at_ns for event, participant, flow, at_ns in firsts.iter_rows()}
+
+
+def _firsts_of_calls(trace: Trace) -> dict[tuple[int | None, str], int]:
+    """By call and node, when its first connection was ready."""
+    found: dict[tuple[int | None, str], int] = {}
+    for (event, node, flow), at_ns in trace.cached(_firsts).items():
+        if event == CONNECTED and flow in trace.manifest.flows:
+            key = trace.manifest.flows[flow].call, node
+            found[key] = min(found.get(key, at_ns), at_ns)
+    return found
+
+
+def _sent_spans(trace: Trace, kind: str) -> dict[str, IntegerArray]:
+    """By flow, the times between reports in which packets were sent or, if nobody says so, received."""
+    received = _growing(trace, "inbound_rtp", "packetsReceived", kind)
+    return received | _growing(trace, "outbound_rtp", "packetsSent", kind)
+
+
+def _growing(trace: Trace, table: str, column: str, kind: str) -> dict[str, IntegerArray]:
+    rows = trace.table(table).filter(pl.col("kind") == kind)
+    sums = rows.drop_nulls(column).group_by("flow", "at_ns").agg(pl.col(column).sum())
+    found = {}
+    for flow, counted in samples_by(sums, "flow", column).items():
+        at_ns = np.rint(counted.at_s * NS_PER_S).astype(np.int64)
+        grows = np.diff(counted.values) > 0
+        found[flow] = union(np.column_stack([at_ns[:-1], at_ns[1:]])[grows])
+    return found
+
+
+def union(spans: IntegerArray) -> IntegerArray:
+    """The times that are in any of the spans, in order; spans that touch or overlap are one."""
+    if len(spans) < 2:
+        return spans
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    latest = np.maximum.accumulate(spans[:, 1])
+    begins = np.append(True, spans[1:, 0] > latest[:-1])
+    return np.column_stack([spans[begins, 0], latest[np.append(np.flatnonzero(begins)[1:] - 1, -1)]])
+
+
+def inside_ns(spans: IntegerArray, span: tuple[int, int]) -> IntegerArray:
+    """For each of the spans, its time within another span, in ns."""
+    begin_ns, end_ns = span
+    inside: IntegerArray = np.minimum(spans[:, 1], end_ns) - np.maximum(spans[:, 0], begin_ns)
+    return inside.clip(min=0)
