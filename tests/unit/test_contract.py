@@ -51,7 +51,13 @@ def change(file: Path, alter: Callable[[Json], object]) -> None:
 def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
     (trace,) = run.traces
     assert trace.manifest.flows["alice->bob"] == FlowInfo(
-        sender="alice", receiver="bob", route=("alice.up", "bob.down"), call=0, begin_ns=0, end_ns=2 * 10**9
+        sender="alice",
+        receiver="bob",
+        route=("alice.up", "bob.down"),
+        call=0,
+        begin_ns=0,
+        end_ns=2 * 10**9,
+        promised={"video": ((0, 2 * 10**9),)},
     )
     assert json.loads((trace.path / "manifest.json").read_text())["schema"] == SCHEMA
     assert TraceManifest.model_validate(trace.manifest.as_json()) == trace.manifest
@@ -81,7 +87,7 @@ def change_run(run: Run, file: Path, alter: Callable[[Json], object]) -> None:
         ),
         (lambda run: run.update(repeats={}), "repeats: expected a valid "),
         (lambda run: run.update(host="me"), "host: unknown field"),
-        (lambda run: run.update(schema="two"), "schema: expected 7; got 'two'"),
+        (lambda run: run.update(schema="two"), "schema: expected 8; got 'two'"),
         (
             lambda run: run["machine"].update(cores="two"),
             "machine.cores: expected a valid integer; got 'two'",
@@ -144,11 +150,11 @@ def test_all_problems_of_a_manifest_are_reported_at_once(run: Run) -> None:
     [
         (
             None,
-            "written by an older rtclab, with schema 1; this one reads schema 7",
+            "written by an older rtclab, with schema 1; this one reads schema 8",
             "run the scenario again",
         ),
-        (1, "written by an older rtclab, with schema 1; this one reads schema 7", "run the scenario again"),
-        (8, "written by a newer rtclab, with schema 8; this one reads schema 7", "update rtclab"),
+        (1, "written by an older rtclab, with schema 1; this one reads schema 8", "run the scenario again"),
+        (9, "written by a newer rtclab, with schema 9; this one reads schema 8", "update rtclab"),
     ],
 )
 def test_a_trace_of_another_version_is_refused_in_one_sentence(

@@ -226,6 +226,7 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "residual_loss",
         "unseen_loss",
         "audio_concealed",
+        "utilisation",
         "call_failures",
         "tcp_retransmissions",
         "retransmission_share",
@@ -235,6 +236,12 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "share_against_tcp_1s",
         "share_against_tcp_5s",
         "share_against_tcp_20s",
+    }
+    assert {name for name, one in METRICS.items() if one.bounds_in(30.0)[1] == 30} == {
+        "freeze_duration",
+        "freeze_duration_w3c",
+        "convergence_time",
+        "time_to_full_rate",
     }
     # Only a delay between two clocks may be negative.
     assert [name for name, (low, _) in bounds.items() if low < 0] == ["one_way_delay"]
@@ -365,8 +372,8 @@ def test_a_difference_between_two_values_without_spread_is_marked() -> None:
     [
         ("nacks", "nackCount", "1/min"),
         ("key_frame_requests", "pliCount", "1/min"),
-        ("freeze_count", "freezeCount", "1/min"),
-        ("freeze_duration", "totalFreezesDuration", "s/min"),
+        ("freeze_count_w3c", "freezeCount", "1/min"),
+        ("freeze_duration_w3c", "totalFreezesDuration", "s/min"),
     ],
 )
 def test_totals_of_runs_of_different_length_are_compared_per_minute(
@@ -391,6 +398,8 @@ def test_totals_are_the_metrics_that_count_or_add_up_while_a_flow_lasts() -> Non
         "key_frame_requests": "1/min",
         "freeze_count": "1/min",
         "freeze_duration": "s/min",
+        "freeze_count_w3c": "1/min",
+        "freeze_duration_w3c": "s/min",
         "oscillations": "1/min",
     }
     assert METRICS["rtt"].compared_unit == "ms"

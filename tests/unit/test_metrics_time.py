@@ -195,45 +195,45 @@ THIRTY = [at / 30 for at in range(60)]  # 2 s of 30 frames a second; the last on
 
 def test_a_picture_that_is_frozen_when_the_flow_ends_is_a_freeze_until_then() -> None:
     frozen = still(12.0, shown(*THIRTY), counted=2)
-    assert media.freeze_count(frozen, FLOW) == 3
-    assert media.freeze_duration(frozen, FLOW) == pytest.approx(1 + 12 - 59 / 30)
+    assert media.freeze_count_w3c(frozen, FLOW) == 3
+    assert media.freeze_duration_w3c(frozen, FLOW) == pytest.approx(1 + 12 - 59 / 30)
 
 
 def test_a_window_counts_the_part_of_an_open_freeze_in_it() -> None:
     frozen = still(12.0, shown(*THIRTY))
-    assert media.freeze_duration(frozen, FLOW, (6, 10)) == pytest.approx(4)
-    assert media.freeze_count(frozen, FLOW, (6, 10)) == 1
-    assert media.freeze_count(frozen, FLOW, (0, 1.5)) == 0
+    assert media.freeze_duration_w3c(frozen, FLOW, (6, 10)) == pytest.approx(4)
+    assert media.freeze_count_w3c(frozen, FLOW, (6, 10)) == 1
+    assert media.freeze_count_w3c(frozen, FLOW, (0, 1.5)) == 0
 
 
 def test_a_window_counts_the_part_of_a_freeze_in_it_before_the_freeze_ends() -> None:
     # The picture stands still from 59/30 s to 12 s, and moves again until 14 s.
     frames = shown(*THIRTY, *(12 + at / 30 for at in range(60)))
     moving = still(14.0, frames, counted=1)
-    assert media.freeze_count(moving, FLOW) == 1
+    assert media.freeze_count_w3c(moving, FLOW) == 1
     spans = ((0.0, 1.0), (1.0, 6.0), (6.0, 10.0), (10.0, 14.0))
-    assert [media.freeze_count(moving, FLOW, span) for span in spans] == [0, 1, 1, 1]
+    assert [media.freeze_count_w3c(moving, FLOW, span) for span in spans] == [0, 1, 1, 1]
     expected = [0, 6 - 59 / 30, 4, 2]
-    assert [media.freeze_duration(moving, FLOW, span) for span in spans] == pytest.approx(expected)
+    assert [media.freeze_duration_w3c(moving, FLOW, span) for span in spans] == pytest.approx(expected)
 
 
 def test_without_frames_a_window_counts_the_freezes_that_ended_in_it() -> None:
     rows = [report(at, freezeCount=int(at > 5), totalFreezesDuration=3.0 * (at > 5)) for at in range(1, 10)]
     dump = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=rows)
-    assert [media.freeze_count(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 1]
-    assert [media.freeze_duration(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 3]
+    assert [media.freeze_count_w3c(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 1]
+    assert [media.freeze_duration_w3c(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 3]
 
 
 def test_the_freezes_of_shown_frames_are_those_that_the_receiver_counted() -> None:
     changes = ["duration=30 s", "link.up.loss=8 %", "link.up.capacity=500 kbit/s"]
     made = SimBackend().simulate(Scenario.load("first-call", changes), seed=3, repeat=0)
     for flow in made.flows:
-        whole = media.freeze_count(made, flow), media.freeze_duration(made, flow)
+        whole = media.freeze_count_w3c(made, flow), media.freeze_duration_w3c(made, flow)
         spans = [(at, at + 3.0) for at in range(0, 30, 3)]
-        parts = [media.freeze_duration(made, flow, span) for span in spans]
+        parts = [media.freeze_duration_w3c(made, flow, span) for span in spans]
         assert whole[0] >= 2
         # Decoded pictures are counted in whole ms, and shown a little later.
-        assert media.freeze_count(made, flow, (0, 30)) == pytest.approx(whole[0], abs=1)
+        assert media.freeze_count_w3c(made, flow, (0, 30)) == pytest.approx(whole[0], abs=1)
         assert sum(parts) == pytest.approx(whole[1], rel=0.1, abs=0.3)
 
 
@@ -243,18 +243,18 @@ def test_an_open_freeze_is_compared_with_the_mean_of_thirty_intervals_including_
 ) -> None:
     # (29/30 s + x) / 30 + 0.15 s <= x from x = (29/30 + 4.5) / 29 = 0.1885 s on.
     frozen = still(59 / 30 + stands_s, shown(*THIRTY))
-    assert media.freeze_count(frozen, FLOW) == freezes
+    assert media.freeze_count_w3c(frozen, FLOW) == freezes
 
 
 @pytest.mark.parametrize(("frames", "freezes"), [(4, 0), (5, 1)])
 def test_with_fewer_than_five_intervals_there_is_no_freeze(frames: int, freezes: int) -> None:
-    assert media.freeze_count(still(5.0, shown(*THIRTY[:frames])), FLOW) == freezes
+    assert media.freeze_count_w3c(still(5.0, shown(*THIRTY[:frames])), FLOW) == freezes
 
 
 def test_a_stream_that_another_one_replaced_is_not_frozen() -> None:
     later = [at / 30 + 2 for at in range(60)]
     followed = still(4.0, shown(*THIRTY) + shown(*later, ssrc=2))
-    assert media.freeze_count(followed, FLOW) == 0
+    assert media.freeze_count_w3c(followed, FLOW) == 0
 
 
 def died(**media_packets: int) -> list[dict[str, Any]]:

@@ -88,6 +88,8 @@ class Said:
     window: Window | None = None
     told: set[str] = field(default_factory=set)
     """The flows whose rates the sentence has told so far."""
+    unseen: set[str] = field(default_factory=set)
+    """The flows of which it has told that nobody sees their pictures."""
 
     @cached_property
     def means(self) -> dict[tuple[str, str], float]:
@@ -343,6 +345,46 @@ def check_loss_of_receivers(said: Said, match: re.Match[str]) -> None:
     check_receivers(said, match, said.of("packet_loss"), "%", 0.05)
 
 
+def pictures(said: Said, flow: str) -> list[float]:
+    """Pictures of a flow that were shown per second in the window, in each repeat, while it lasted."""
+    begin_s, end_s = said.window or (0.0, float("inf"))
+    rates = []
+    for trace in said.run.traces:
+        about = trace.manifest.flows[flow]
+        from_s, to_s = max(about.begin_ns / NS_PER_S, begin_s), min(about.end_ns / NS_PER_S, end_s)
+        at_s = trace.table("frames").filter(flow=flow)["rendered_ns"].drop_nulls() / NS_PER_S
+        rates.append(((at_s >= from_s) & (at_s < to_s)).sum() / (to_s - from_s))
+    return rates
+
+
+def flows_of_pairs(said: Said, who: str, whom: str) -> list[str]:
+    """The flows from all senders to all receivers that are named."""
+    receivers, senders = (re.split(r", | and ", names) for names in (who, whom))
+    flows = said.run.traces[0].manifest.flows
+    return [
+        name for name in said.media if flows[name].receiver in receivers and flows[name].sender in senders
+    ]
+
+
+@rule(r"(?P<who>.+?) saw no picture of (?P<whom>.+?)(?: in (?P<count>\d+) of (?P<of>\d+) repeats)?")
+def check_no_pictures(said: Said, match: re.Match[str]) -> None:
+    flows = flows_of_pairs(said, match["who"], match["whom"])
+    assert flows, match[0]
+    for flow in flows:
+        blank = sum(rate == 0 for rate in pictures(said, flow))
+        assert blank == int(match["count"] or len(said.run.traces))
+    said.unseen.update(flows)
+
+
+@rule(r"(?P<who>.+?) saw fewer than 1 picture a second of (?P<whom>.+?)")
+def check_few_pictures(said: Said, match: re.Match[str]) -> None:
+    flows = flows_of_pairs(said, match["who"], match["whom"])
+    assert flows, match[0]
+    for flow in flows:
+        assert 0 < fmean(pictures(said, flow)) < 1.1  # decoded and shown pictures differ by one at the edges
+    said.unseen.update(flows)
+
+
 @rule(r"no video freezes")
 def check_no_freezes(said: Said, match: re.Match[str]) -> None:
     assert max(said.frozen.values()) < 0.05
@@ -414,6 +456,8 @@ def check_verdict(sentence: str, said: Said) -> None:
     text = "; ".join(parts)
     if not said.run.traces:
         return
+    if said.run.backend == "sim" and (said.window is None or said.window[1] - said.window[0] > 1):
+        assert said.unseen >= {flow for flow in said.of("freeze_duration") if not max(pictures(said, flow))}
     assert ("froze" in text or "freezes of" in text) == (max(said.frozen.values(), default=0) >= 0.05)
     assert ("were lost" in text) == (max(said.of("packet_loss").values(), default=0) >= 0.05)
     assert "set-up" in text if said.of("setup_time") else "set-up" not in text

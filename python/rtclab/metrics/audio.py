@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from math import nan
 
+import numpy as np
 import polars as pl
 
+from rtclab.metrics.promises import inside_ns, promised
 from rtclab.metrics.registry import OF_REPORTS, metric
-from rtclab.metrics.series import NO_SAMPLES, Samples, Window, increase, mean_slope, samples_by, until_end
-from rtclab.trace import Trace
+from rtclab.metrics.series import (
+    NO_SAMPLES,
+    Samples,
+    Window,
+    increase,
+    mean_slope,
+    samples_by,
+    span_ns,
+    until_end,
+)
+from rtclab.trace import NS_PER_S, Trace
 
 MS_PER_S = 1000
 PERCENT = 100
@@ -18,13 +29,29 @@ PERCENT = 100
     unit="%", better="lower", source="W3C webrtc-stats, concealedSamples", bounds=(0, 100), known=OF_REPORTS
 )
 def audio_concealed(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Sound made up by the receiver because packets were missing or late, in % of the sound played."""
-    return PERCENT * _ratio(trace, flow, "concealedSamples", "totalSamplesReceived", window)
+    """Sound that the receiver made up because packets were missing or late, in % of the sound promised.
+
+    Sound is promised from when both ends are connected until the flow ends, except while the sender pauses.
+    Of the time in which sound was played, it is the share of samples that were made up. All promised time
+    before the first packet of sound counts as made up if it is more than 1 s, so sound that never came is
+    100 %. There is no value if packets came and nothing was played, or if no sound is promised.
+    """
+    made_up = _ratio(trace, flow, "concealedSamples", "totalSamplesReceived", window)
+    silent_s, promised_s = trace.cached(_silence_s, flow, window)
+    if not silent_s:
+        return PERCENT * made_up
+    heard_s = promised_s - silent_s
+    return PERCENT * (silent_s + (made_up * heard_s if heard_s else 0.0)) / promised_s
 
 
 @metric(unit="1/min", better="lower", source="W3C webrtc-stats, concealmentEvents", known=OF_REPORTS)
 def concealment_events(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Times per minute that the receiver began to make up sound, from its first report on."""
+    """Times per minute that the receiver began to make up sound, from its first report on.
+
+    There is no value if nothing was played.
+    """
+    if not _played(trace, flow, "totalSamplesReceived", window) > 0:
+        return nan
     return 60 * mean_slope(until_end(trace, flow, _counted(trace, flow, "concealmentEvents")), window)
 
 
@@ -42,8 +69,43 @@ def audio_target_delay(trace: Trace, flow: str, window: Window | None = None) ->
 
 def _ratio(trace: Trace, flow: str, part: str, whole: str, window: Window | None) -> float:
     """Increase of one counter divided by the increase of another; NaN if the latter did not grow."""
-    of = increase(_counted(trace, flow, whole), window)
-    return increase(_counted(trace, flow, part), window) / of if of > 0 else nan
+    of = _played(trace, flow, whole, window)
+    return _played(trace, flow, part, window) / of if of > 0 else nan
+
+
+def _played(trace: Trace, flow: str, column: str, window: Window | None) -> float:
+    """Increase of a counter while sound is promised; NaN without reports."""
+    counted, about = _counted(trace, flow, column), trace.manifest.flows.get(flow)
+    if about is None or about.promised is None or not counted.at_s.size:
+        return increase(counted, window)
+    spans = trace.cached(promised, flow, "audio")
+    if spans is None:
+        return nan
+    from_s, to_s = window or (-np.inf, np.inf)
+    # A report belongs to the time since the one before. A pause in that time would look like missing sound.
+    since_s = np.append(min(counted.at_s[0], spans[0, 0] / NS_PER_S), counted.at_s[:-1])
+    is_promised = np.any(
+        [(since_s >= begin_s) & (counted.at_s <= end_s) for begin_s, end_s in spans / NS_PER_S], axis=0
+    )
+    chosen = is_promised & (counted.at_s > from_s) & (counted.at_s <= to_s)
+    return float(np.diff(counted.values, prepend=0.0)[chosen].sum())
+
+
+def _silence_s(trace: Trace, flow: str, window: Window | None) -> tuple[float, float]:
+    """The promised time in s before the first packet of sound, and all promised time; 0 if not known.
+
+    Reports come once a second, so the first packet came in the second before it was reported.
+    """
+    spans, about = trace.cached(promised, flow, "audio"), trace.manifest.flows.get(flow)
+    if spans is None or about is None or about.promised is None:
+        return 0.0, 0.0
+    span = span_ns(trace, flow, window)
+    received = trace.cached(_counters, "packetsReceived").get(flow, NO_SAMPLES)
+    came_s = received.at_s[received.values > 0]
+    until_ns = round((came_s[0] - 1) * NS_PER_S) if came_s.size else span[1]
+    silent_ns = inside_ns(spans, (span[0], min(span[1], until_ns))).sum()
+    promised_ns = inside_ns(spans, span).sum()
+    return (silent_ns / NS_PER_S if silent_ns > NS_PER_S else 0.0), promised_ns / NS_PER_S
 
 
 def _counted(trace: Trace, flow: str, column: str) -> Samples:

@@ -7,7 +7,7 @@ from math import isnan, nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.promises import NO_SPANS, inside_ns, promised, union
+from rtclab.metrics.promises import NO_SPANS, inside_ns, overlapping_joined, promised, union
 from rtclab.metrics.registry import EXACT, OF_REPORTS, UNKNOWN, bounded, metric, sources
 from rtclab.metrics.series import (
     NO_SAMPLES,
@@ -148,12 +148,17 @@ def freeze_duration_w3c(trace: Trace, flow: str, window: Window | None = None) -
     return _plus(counted, _open_freeze_s(trace, flow, window))
 
 
-def saw_nothing(trace: Trace, flow: str, window: Window | None = None) -> bool:
-    """Whether a picture was promised to the flow's receiver, and it saw not one."""
-    span = span_ns(trace, flow, window)
+def is_watched(trace: Trace, flow: str, window: Window | None = None) -> bool:
+    """Whether pictures are promised to the flow's receiver for more than 1 s."""
     video = trace.cached(promised, flow, "video")
-    if video is None or not inside_ns(video, span).any():
+    return video is not None and inside_ns(video, span_ns(trace, flow, window)).sum() > LONGEST_STILL_NS
+
+
+def saw_nothing(trace: Trace, flow: str, window: Window | None = None) -> bool:
+    """Whether pictures are promised to the flow's receiver for more than 1 s, and it saw not one."""
+    if not is_watched(trace, flow, window):
         return False
+    span = span_ns(trace, flow, window)
     shown = trace.cached(_shown).get(flow)
     if shown is not None:
         return not shown["rendered_ns"].is_between(*span, closed="left").any()
@@ -272,11 +277,12 @@ def _frozen(trace: Trace, flow: str) -> IntegerArray | None:
     """
     video = trace.cached(promised, flow, "video")
     if video is None:
-        return None
+        return None if trace.manifest.flows[flow].promised is not None else _counted(trace, flow)
     if flow not in trace.cached(_shown) and _decoded_ns(trace, flow).size:
-        return union(np.concatenate([_still_between_reports(trace, flow, video), _counted(trace, flow)]))
-    still = [_without_picture(trace, flow, span) for span in video]
-    return union(np.concatenate([*still, trace.cached(_freezes, flow)]))
+        still, counted = _still_between_reports(trace, flow, video), _counted(trace, flow)
+        return overlapping_joined(np.concatenate([still, NO_SPANS if counted is None else counted]))
+    still = np.concatenate([_without_picture(trace, flow, span) for span in video])
+    return overlapping_joined(np.concatenate([still, trace.cached(_freezes, flow)]))
 
 
 def _without_picture(trace: Trace, flow: str, span: IntegerArray) -> IntegerArray:
@@ -359,12 +365,25 @@ def _still_between_reports(trace: Trace, flow: str, video: IntegerArray) -> Inte
     return inside[inside[:, 0] < inside[:, 1]]
 
 
-def _counted(trace: Trace, flow: str) -> IntegerArray:
-    """The freezes that the receiver counted, each as if it had ended when it was reported."""
-    counted = counter(trace, "inbound_rtp", flow, "totalFreezesDuration")
-    lasted_ns = _ns(np.diff(counted.values, prepend=0.0))
-    end_ns = _ns(counted.at_s)
-    return np.column_stack([end_ns - lasted_ns, end_ns])[lasted_ns > 0]
+def _counted(trace: Trace, flow: str) -> IntegerArray | None:
+    """The freezes that the receiver counted, as if they had ended when they were reported; None without any.
+
+    Those between two reports follow each other and are equally long.
+    """
+    lasted, number = (
+        counter(trace, "inbound_rtp", flow, name) for name in ("totalFreezesDuration", "freezeCount")
+    )
+    if not lasted.at_s.size or lasted.at_s.size != number.at_s.size:
+        return None
+    lasted_ns = _ns(np.diff(lasted.values, prepend=0.0))
+    count = np.diff(number.values, prepend=0.0).astype(np.int64).clip(min=0)
+    spans = [
+        np.linspace(end_ns - length_ns, end_ns, parts + 1).astype(np.int64)
+        for end_ns, length_ns, parts in zip(_ns(lasted.at_s), lasted_ns, count, strict=True)
+        if parts and length_ns > 0
+    ]
+    edges = [np.column_stack([moments[:-1], moments[1:]]) for moments in spans]
+    return np.concatenate([NO_SPANS, *edges])
 
 
 def _ns(seconds: Array) -> IntegerArray:

@@ -1,7 +1,7 @@
 """When a receiver should see and hear a sender: they are connected, and the sender sends and does not pause.
 
 Traces of rtclab's own calls say so, and when connections were ready. In other traces, such as dumps, media is
-promised while the counters of its packets grow.
+promised while the counters of its packets grow; without counters, video is from its first picture on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def promised(trace: Trace, flow: str, kind: Kind) -> IntegerArray | None:
     if about is None:
         return None
     if about.promised is None:
-        spans = trace.cached(_sent_spans, kind).get(flow, NO_SPANS)
+        seen = trace.cached(_shown_spans).get(flow, NO_SPANS) if kind == "video" else NO_SPANS
+        spans = trace.cached(_sent_spans, kind).get(flow, seen)
     else:
         ready_ns = connected_ns(trace, flow)
         planned = about.promised.get(kind, ()) if ready_ns is not None else ()
@@ -75,9 +76,20 @@ def _firsts_of_calls(trace: Trace) -> dict[tuple[int | None, str], int]:
 
 
 def _sent_spans(trace: Trace, kind: str) -> dict[str, IntegerArray]:
-    """By flow, the times between reports in which packets were sent or, if nobody says so, received."""
+    """By flow, the times between reports in which packets were sent or, if nobody says so, received.
+
+    Without reports of the receiver there are none: a dump of the sender does not know what the receiver saw.
+    """
     received = _growing(trace, "inbound_rtp", "packetsReceived", kind)
-    return received | _growing(trace, "outbound_rtp", "packetsSent", kind)
+    sent = _growing(trace, "outbound_rtp", "packetsSent", kind)
+    return {flow: sent.get(flow, spans) for flow, spans in received.items()}
+
+
+def _shown_spans(trace: Trace) -> dict[str, IntegerArray]:
+    """By flow, the time from its first picture to its end, for traces without reports."""
+    shown = trace.table("frames").group_by("flow").agg(pl.col("rendered_ns").min()).drop_nulls()
+    ends = {flow: about.end_ns for flow, about in trace.manifest.flows.items()}
+    return {flow: np.array([[first_ns, ends[flow]]]) for flow, first_ns in shown.iter_rows() if flow in ends}
 
 
 def _growing(trace: Trace, table: str, column: str, kind: str) -> dict[str, IntegerArray]:
@@ -93,11 +105,20 @@ def _growing(trace: Trace, table: str, column: str, kind: str) -> dict[str, Inte
 
 def union(spans: IntegerArray) -> IntegerArray:
     """The times that are in any of the spans, in order; spans that touch or overlap are one."""
+    return _joined(spans, 1)
+
+
+def overlapping_joined(spans: IntegerArray) -> IntegerArray:
+    """The times that are in any of the spans, in order; spans that overlap are one, others are not."""
+    return _joined(spans, 0)
+
+
+def _joined(spans: IntegerArray, gap_ns: int) -> IntegerArray:
     if len(spans) < 2:
         return spans
-    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    spans = spans[np.lexsort((spans[:, 1], spans[:, 0]))]
     latest = np.maximum.accumulate(spans[:, 1])
-    begins = np.append(True, spans[1:, 0] > latest[:-1])
+    begins = np.append(True, spans[1:, 0] >= latest[:-1] + gap_ns)
     return np.column_stack([spans[begins, 0], latest[np.append(np.flatnonzero(begins)[1:] - 1, -1)]])
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from statistics import fmean
 
 import numpy as np
 
 from rtclab.metrics import media_flows, rate
+from rtclab.metrics.media import is_watched, saw_nothing
 from rtclab.metrics.series import Window, span_ns
 from rtclab.phrases import names_in_words
 from rtclab.report.flow_lines import flows_in, main_flows
@@ -23,6 +25,8 @@ MUCH = 1.5
 """Values differ much, and are given with the names of their flows, if one is this many times another."""
 MOST_RECEIVERS = 4
 """Maximum number of receivers named in the sentence."""
+LEAST_PICTURES = 1.0
+"""Who sees fewer pictures a second sees no video, whatever is frozen."""
 TOGETHER_NS = 1_000_000_000
 """Flows whose beginnings and ends differ by less ran at the same time."""
 
@@ -53,6 +57,8 @@ class Findings:
         failed: number of repeats in which the call failed.
         unfinished: number of repeats that say nothing about the call: they did not run to their end.
         reason: why the first repeat failed that did.
+        watched: flows in which pictures are promised for long enough to miss them.
+        unseen: by flow, the number of repeats in which a picture was promised and none was seen.
     """
 
     means: Mapping[tuple[str, str], float]
@@ -68,10 +74,12 @@ class Findings:
     failed: int = 0
     unfinished: int = 0
     reason: str = ""
+    watched: Set[str] = frozenset()
+    unseen: Mapping[str, int] = field(default_factory=dict)
 
 
 def verdict(found: Findings) -> str:
-    """The verdict as a sentence: failures first, then rates, delay, loss, freezes and set-up time."""
+    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, loss, freezes, set-up."""
     if found.failed + found.unfinished == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
     media = found.media or (() if found.tcp else found.others)
@@ -79,6 +87,7 @@ def verdict(found: Findings) -> str:
         f"{found.failed} of {found.repeats} repeats failed" if found.failed else "",
         f"{found.unfinished} of {found.repeats} repeats did not run to their end" if found.unfinished else "",
         _connections(found),
+        *_unseen(found),
         *_rates(found, media),
         _delays(found, media),
         _loss(found),
@@ -121,6 +130,8 @@ def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | 
         len(failed),
         run.unfinished,
         reasons[0].partition("\n")[0] if reasons else "",
+        {flow for trace in run.traces for flow in media if is_watched(trace, flow, window)},
+        Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow, window)),
     )
 
 
@@ -267,6 +278,36 @@ def _connections(found: Findings) -> str:
     if failed <= 100 * found.failed / (found.repeats - found.unfinished) + 0.01:
         return ""
     return f"{_percent(failed)} of calls failed"
+
+
+def _unseen(found: Findings) -> list[str]:
+    """Who saw no picture of whom, and who saw fewer than one a second."""
+    repeats = found.repeats - found.failed - found.unfinished
+    blank = [flow for flow in found.media if found.unseen.get(flow)]
+    pictures = _values(found, "frame_rate", [flow for flow in found.watched if flow not in blank])
+    slow = [flow for flow in found.media if pictures.get(flow, LEAST_PICTURES) < LEAST_PICTURES]
+    parts = []
+    if blank:
+        counts = [found.unseen[flow] for flow in blank]
+        least, most = min(counts), max(counts)
+        count = f"{least} to {most}" if least < most else f"{most}"
+        often = f" in {count} of {repeats} repeats" if least < repeats else ""
+        parts.append(f"{_seeing(found, blank, 'no picture')}{often}")
+    if slow:
+        parts.append(_seeing(found, slow, "fewer than 1 picture a second"))
+    return parts
+
+
+def _seeing(found: Findings, flows: Sequence[str], what: str) -> str:
+    """Who saw what of whom: ``erin saw no picture of ben and dora``."""
+    if len(flows) == len(found.media) > 1:
+        return "nobody saw a picture" if what.startswith("no ") else f"everybody saw {what}"
+    receivers = list(dict.fromkeys(found.receivers[flow] for flow in flows))
+    senders = list(dict.fromkeys(found.senders[flow] for flow in flows))
+    pairs = {(found.receivers[flow], found.senders[flow]) for flow in flows}
+    seeing = f"{names_in_words(receivers, MOST_RECEIVERS)} saw {what}"
+    whole = len(pairs) == sum(one != other for one in receivers for other in senders)
+    return f"{seeing} of {names_in_words(senders, MOST_RECEIVERS)}" if whole else f"{seeing} of some others"
 
 
 def _loss(found: Findings) -> str:
