@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_run import event, report, trace
+from synthetic_run import event, report, second, trace
 from test_metrics_statistics import MemoryRun
 
 import rtclab
@@ -51,6 +51,7 @@ def call(
         {FLOW: [], "bob->alice": []},
         spans_s=dict.fromkeys([FLOW, "bob->alice"], (0, END_S)),
         frames=frames,
+        flow_seconds=[second(END_S - 1)],
         events=[*joined, *(ready if connected else [])],
         **tables,
     )
