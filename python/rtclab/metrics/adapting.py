@@ -7,7 +7,8 @@ from math import nan
 import numpy as np
 
 from rtclab.metrics.flows import media_flows
-from rtclab.metrics.rate import KBIT_PER_BYTE, received_kbps, route_capacity, sent_kbps
+from rtclab.metrics.packets import packets_of, were_recorded
+from rtclab.metrics.rate import KBIT_PER_BYTE, capacity_of, received_kbps, sent_kbps
 from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import NO_SAMPLES, Array, Samples, Window, samples_in_window, span_ns
 from rtclab.trace import NS_PER_S, Trace
@@ -50,7 +51,8 @@ def _periods(trace: Trace, flows: list[str], window: Window | None) -> list[Peri
         return []
     spans = [_span_s(trace, flow, window) for flow in flows]
     begin_s, end_s = max(begin for begin, _ in spans), min(end for _, end in spans)
-    changes = set().union(*(_changes_s(trace, flow) for flow in flows))
+    routes = dict.fromkeys(trace.manifest.flows[flow].route for flow in flows if flow in trace.manifest.flows)
+    changes = set().union(*(trace.cached_part(_changes_s, route) for route in routes))
     begins = [begin_s]
     for at_s in sorted(one for one in changes if begin_s < one < end_s):
         if at_s - begins[-1] > SAME_CHANGE_S:
@@ -58,12 +60,25 @@ def _periods(trace: Trace, flows: list[str], window: Window | None) -> list[Peri
     return [(a, b) for a, b in zip(begins, [*begins[1:], end_s], strict=True) if b - a >= SHORTEST_S]
 
 
-def _changes_s(trace: Trace, flow: str) -> set[float]:
-    """When the capacity of a flow's route changes, and when other flows beside it begin or end."""
-    at_ns, capacity_bps = route_capacity(trace, flow)
+def _changes_s(trace: Trace, route: tuple[str, ...]) -> set[float]:
+    """When the capacity of a route changes, and when a flow begins or ends on one of its limited paths.
+
+    A flow's own begin and end are no change for it, because it is not there before and after.
+    """
+    at_ns, capacity_bps = capacity_of(trace, route)
     bounded_bps = np.nan_to_num(capacity_bps, nan=np.inf)
     changes = set((at_ns[1:][bounded_bps[1:] != bounded_bps[:-1]] / NS_PER_S).tolist())
-    return changes.union(*(_span_s(trace, other) for other in _beside(trace, flow)))
+    edges = trace.cached_part(_edges_s)
+    return changes.union(*(edges.get(path, ()) for path in route))
+
+
+def _edges_s(trace: Trace) -> dict[str, set[float]]:
+    """By path of limited capacity, when a flow of media or cross traffic on it begins or ends."""
+    # Repeats that share their tables have paths of the same names.
+    return {
+        path: {at_s for flow in flows & trace.manifest.flows.keys() for at_s in _span_s(trace, flow)}
+        for path, flows in trace.cached(_data_on_limited_paths).items()
+    }
 
 
 def _span_s(trace: Trace, flow: str, window: Window | None = None) -> Period:
@@ -152,7 +167,7 @@ def oscillations(trace: Trace, flow: str, window: Window | None = None) -> float
     swing, too. Times without a level are left out.
     """
     periods = static_periods(trace, flow, window)
-    if not periods or "packets" not in trace.tables:
+    if not periods or not were_recorded(trace):
         return nan
     rates = _half_second_kbps(trace, flow)
     return float(sum(_swings(rates, begin_s, end_s) for begin_s, end_s in periods))
@@ -160,10 +175,10 @@ def oscillations(trace: Trace, flow: str, window: Window | None = None) -> float
 
 def _half_second_kbps(trace: Trace, flow: str) -> Samples:
     """Bytes sent in each window of 500 ms since the run began, in kbit/s."""
-    packets = trace.rows_of_flow("packets", flow)
-    index = (packets["sent_ns"].to_numpy() / (SWING_S * NS_PER_S)).astype(np.int64)
+    packets = packets_of(trace, flow)
+    index = (packets.sent_ns / (SWING_S * NS_PER_S)).astype(np.int64)
     count = int(span_ns(trace, flow)[1] / NS_PER_S / SWING_S)
-    sums = np.bincount(index, weights=packets["size_bytes"].to_numpy(), minlength=count)[:count]
+    sums = np.bincount(index, weights=packets.size_bytes, minlength=count)[:count]
     middle_s: Array = np.arange(0.5, count).astype(np.float64) * SWING_S
     return Samples(middle_s, sums / SWING_S * KBIT_PER_BYTE)
 

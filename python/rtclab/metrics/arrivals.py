@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
+from rtclab.metrics.packets import NEVER, Packets, packets_of
 from rtclab.metrics.registry import EXACT, OF_RTP, metric
-from rtclab.metrics.series import Array, Samples, Window, before_end, gauge, window_ns
-from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
+from rtclab.metrics.series import NO_SAMPLES, Array, Samples, Window, gauge, span_ns, window_ns
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 JITTER_GAIN = 1 / 16
 """RFC 3550, section 6.4.1."""
@@ -61,20 +63,21 @@ def inter_arrival_ms(trace: Trace, flow: str, window: Window | None = None) -> S
 
     Both packets arrived in the window. A capture at one point has the times at which packets passed it.
     """
-    arrived_ns = _arrivals(trace, flow, window)["arrived_ns"].to_numpy()
+    arrived_ns = _arrivals(trace, flow, window).delivered_ns
     return Samples(arrived_ns[1:] / NS_PER_S, np.diff(arrived_ns) / NS_PER_MS)
 
 
 def jitter_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Interarrival jitter after each packet of the video stream with most packets, in ms (RFC 3550)."""
-    video = _arrivals(trace, flow, window).filter(pl.col("kind") == "video").drop_nulls("rtp_timestamp")
-    if video.height < 2:
-        return Samples(np.empty(0), np.empty(0))
-    most = video["ssrc"].value_counts(sort=True)["ssrc"][0]
-    stream = video.filter(pl.col("ssrc") == most)
-    arrived_ns = stream["arrived_ns"].to_numpy()
+    arrived = _arrivals(trace, flow, window)
+    video = arrived.chosen(arrived.of_kinds("video") & (arrived.rtp_timestamp != NEVER))
+    if video.ssrc.size < 2:
+        return NO_SAMPLES
+    ssrcs, counts = np.unique(video.ssrc, return_counts=True)
+    stream = video.chosen(video.ssrc == ssrcs[counts.argmax()])
+    arrived_ns = stream.delivered_ns
     # Timestamps wrap after 13 hours.
-    elapsed = np.diff(stream["rtp_timestamp"].to_numpy()).astype(np.uint32).astype(np.int32)
+    elapsed = np.diff(stream.rtp_timestamp).astype(np.uint32).astype(np.int32)
     transit = np.abs(np.diff(arrived_ns) / NS_PER_MS - elapsed * 1e3 / VIDEO_CLOCK)
     smoothed = pl.Series(transit).ewm_mean(alpha=JITTER_GAIN, adjust=False)
     # The recursion starts at 0 and not at the first difference.
@@ -92,26 +95,22 @@ def inter_arrival_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     return between, np.arange(1, between.size + 1) / max(between.size, 1)
 
 
-def _arrivals(trace: Trace, flow: str, window: Window | None) -> pl.DataFrame:
-    """Arrivals of the RTP packets of a flow: ``arrived_ns``, ``kind``, ``ssrc`` and ``rtp_timestamp``."""
-    rows = trace.cached(_arrivals_of_flows).get(flow, NO_ARRIVALS)
-    if window is None:
-        return rows
-    return rows.filter(pl.col("arrived_ns").is_between(*window_ns(window), closed="left"))
+def _arrivals(trace: Trace, flow: str, window: Window | None) -> Packets:
+    """The RTP packets of a flow in the order of their arrivals, ``delivered_ns``.
+
+    A capture at a single point has one time per packet, stored as the send time.
+    """
+    packets, end_ns = packets_of(trace, flow).rtp, span_ns(trace, flow)[1]
+    if trace.cached(_at_one_point):
+        packets = replace(packets, delivered_ns=packets.sent_ns)
+    arrived_ns = packets.delivered_ns
+    from_ns, to_ns = (NEVER + 1, end_ns) if window is None else window_ns(window)
+    packets = packets.chosen((arrived_ns >= from_ns) & (arrived_ns < min(to_ns, end_ns)))
+    return packets.chosen(np.argsort(packets.delivered_ns, kind="stable"))
 
 
-NO_ARRIVALS = pl.DataFrame(
-    schema={"arrived_ns": pl.Int64(), "kind": pl.String(), "ssrc": pl.Int64(), "rtp_timestamp": pl.Int64()}
-)
-
-
-def _arrivals_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
-    if "packets" not in trace.tables:
-        return {}
-    packets = trace.table("packets").filter(pl.col("protocol") == "rtp")
-    # A capture at a single point has one time per packet, stored as the send time.
-    one_point = trace.manifest.capture is not None and packets["delivered_ns"].null_count() == packets.height
-    arrived_ns = pl.col("sent_ns" if one_point else "delivered_ns")
-    arrived = packets.filter(arrived_ns.is_not_null() & before_end(trace, arrived_ns.meta.output_name()))
-    rows = arrived.select("flow", "kind", "ssrc", "rtp_timestamp", arrived_ns=arrived_ns)
-    return rows_by(rows.sort("arrived_ns", maintain_order=True), "flow")
+def _at_one_point(trace: Trace) -> bool:
+    """Whether the trace is of a capture in which no RTP packet has two times."""
+    if trace.manifest.capture is None:
+        return False
+    return not any((packets_of(trace, flow).rtp.delivered_ns != NEVER).any() for flow in trace.manifest.flows)

@@ -81,6 +81,8 @@ def _played(trace: Trace, flow: str, column: str, window: Window | None) -> floa
     spans = trace.cached(promised, flow, "audio")
     if spans is None:
         return nan
+    if len(spans) == 1 and spans[0, 1] == about.end_ns:  # no pause, and nothing is played before
+        return increase(counted, window)
     from_s, to_s = window or (-np.inf, np.inf)
     # A report belongs to the time since the one before. A pause in that time would look like missing sound.
     since_s = np.append(min(counted.at_s[0], spans[0, 0] / NS_PER_S), counted.at_s[:-1])

@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from math import nan
 
 import numpy as np
-import polars as pl
 
+from rtclab.metrics.packets import NEVER, Packets, packets_of
 from rtclab.metrics.registry import ANY, OF_DELAYS, OF_MODEL, OF_REPORTS, metric
-from rtclab.metrics.series import Array, Samples, Window, before_end, flow_seconds, gauge, once, window_ns
-from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
+from rtclab.metrics.series import (
+    Array,
+    IntegerArray,
+    Samples,
+    Window,
+    flow_seconds,
+    gauge,
+    once,
+    span_ns,
+    window_ns,
+)
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
 
 HISTOGRAM_BIN_MS = 0.1
 NS_PER_BIN = 100_000
@@ -117,8 +127,9 @@ def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -
     """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
 
     Besides queuing it contains serialisation and jitter of the path, because the smallest delay is the delay
-    of a small packet. If the propagation delay falls during the run, or packets of a server are in a flow
-    that it forwards, the smallest delay is too small and the value too high.
+    of a small packet. If the propagation delay falls during the run, the smallest delay is too small and the
+    value too high. Of a flow that a server forwards, first transmissions of media count, because all other
+    packets of the flow begin at the server.
     """
     return _delay_variation(trace, flow, window, 50)
 
@@ -132,7 +143,8 @@ def delay_variation_p95(trace: Trace, flow: str, window: Window | None = None) -
 def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
     """The smallest queuing delay that at least ``percent`` of the packets do not exceed, rounded down."""
     if window is not None:
-        waited_ns = _in_window(trace, flow, window)["queued_ns"].drop_nulls().to_numpy()
+        waited_ns = _in_window(trace, flow, window).queued_ns
+        waited_ns = waited_ns[waited_ns != NEVER]
         if not waited_ns.size:
             return nan
         percentile_ns = np.percentile(waited_ns, percent, method="inverted_cdf")
@@ -145,10 +157,10 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
     if window is not None:
-        delays_ns = _in_window(trace, flow, window)["delay_ns"].to_numpy()
+        delays_ns = _delays_ns(_in_window(trace, flow, window))
         if not delays_ns.size:
             return nan
-        base_ns = float(trace.cached(_packets_of_flows)[flow]["delay_ns"].to_numpy().min())
+        base_ns = float(_delays_ns(_arrived(trace, flow)).min())
         return float((np.percentile(delays_ns, percent) - base_ns) / NS_PER_MS)
     lower_ms, packets = trace.cached(_bins, flow, "delay_histogram")
     if not packets.size:
@@ -165,22 +177,24 @@ def _bin_of(packets: Array, percent: float) -> int:
     return int(np.searchsorted(reached, percent * reached[-1] / 100))
 
 
-def _in_window(trace: Trace, flow: str, window: Window) -> pl.DataFrame:
+def _in_window(trace: Trace, flow: str, window: Window) -> Packets:
     """The packets sent in a window that arrived. Histograms have no times."""
-    packets = trace.cached(_packets_of_flows).get(flow, NO_PACKETS)
-    return packets.filter(pl.col("sent_ns").is_between(*window_ns(window), closed="left"))
+    packets, (begin_ns, end_ns) = _arrived(trace, flow), window_ns(window)
+    return packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
 
 
-NO_PACKETS = pl.DataFrame(schema=dict.fromkeys(("sent_ns", "delay_ns", "queued_ns"), pl.Int64()))
+def _arrived(trace: Trace, flow: str) -> Packets:
+    """The packets whose delays count: they arrived before the flow's end. See also ``FlowInfo.forwarded``."""
+    packets, end_ns = packets_of(trace, flow), span_ns(trace, flow)[1]
+    arrived = (packets.delivered_ns != NEVER) & (packets.delivered_ns < end_ns)
+    about = trace.manifest.flows.get(flow)
+    if about is not None and about.forwarded:
+        arrived &= packets.is_first
+    return packets.chosen(arrived)
 
 
-def _packets_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
-    """By flow, the columns of ``NO_PACKETS`` of packets that arrived; empty if packets were not recorded."""
-    if "packets" not in trace.tables:
-        return {}
-    arrived = trace.table("packets").filter(before_end(trace, "delivered_ns"))
-    delay_ns = pl.col("delivered_ns") - pl.col("sent_ns")
-    return rows_by(arrived.select("flow", "sent_ns", "queued_ns", delay_ns=delay_ns), "flow")
+def _delays_ns(packets: Packets) -> IntegerArray:
+    return packets.delivered_ns - packets.sent_ns
 
 
 def one_way_delay_cdf(
@@ -195,9 +209,9 @@ def one_way_delay_cdf(
     if window is None:
         lower_ms, packets = _histogram(traces, flow, "delay_histogram")
     else:
-        delays_ns = [_in_window(trace, flow, window)["delay_ns"].to_numpy() for trace in traces]
+        delays_ns = [_delays_ns(_in_window(trace, flow, window)) for trace in traces]
         bins, counts = np.unique(np.concatenate(delays_ns) // NS_PER_BIN, return_counts=True)
-        lower_ms, packets = bins * HISTOGRAM_BIN_MS, counts.astype(np.float64)
+        lower_ms, packets = (bins * HISTOGRAM_BIN_MS).astype(np.float64), counts.astype(np.float64)
     if not packets.size:
         return lower_ms, packets
     reached = np.cumsum(packets) / packets.sum()

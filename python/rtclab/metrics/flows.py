@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from rtclab.metrics.packets import packets_of
 from rtclab.trace import Trace
 
 
@@ -20,6 +21,6 @@ def media_flows(trace: Trace) -> frozenset[str]:
 
 def _media_flows(trace: Trace) -> frozenset[str]:
     reports = pl.concat([trace.table(name)["flow"] for name in ("outbound_rtp", "inbound_rtp")])
-    if reports.is_empty() and trace.manifest.capture is not None and "packets" in trace.tables:
-        reports = trace.table("packets").filter(pl.col("protocol") == "rtp")["flow"]
+    if reports.is_empty() and trace.manifest.capture is not None:
+        return frozenset(flow for flow in trace.manifest.flows if packets_of(trace, flow).is_rtp.any())
     return frozenset(reports.unique())

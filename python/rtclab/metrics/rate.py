@@ -200,7 +200,12 @@ def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
     unlimited.
     """
     about = trace.manifest.flows.get(flow)
-    return trace.cached(_smallest_capacity, about.route if about else ())
+    return capacity_of(trace, about.route if about else ())
+
+
+def capacity_of(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArray, Array]:
+    """The smallest capacity of the paths of a route at each change; see :func:`route_capacity`."""
+    return trace.cached(_smallest_capacity, route)
 
 
 def _smallest_capacity(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArray, Array]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import nan
 
-import polars as pl
-
+from rtclab.metrics.packets import packets_of
 from rtclab.metrics.registry import OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import Window, counter, increase, span_ns
-from rtclab.trace import Trace, rows_by
+from rtclab.trace import Trace
 
 
 @metric(
@@ -49,12 +48,12 @@ def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     comes after the last packet of a frame and has the frame's timestamp. That needs every packet that was
     sent, so a capture or log in which no packet is known to be FEC has no value.
     """
-    packets = trace.cached(_sent_rtp).get(flow)
-    if packets is None or flow not in trace.cached(_flows_with_known_fec):
+    if flow not in trace.cached(_flows_with_known_fec):
         return nan
-    sent = packets.filter(pl.col("sent_ns").is_between(*span_ns(trace, flow, window), closed="left"))
-    fec = int(sent.filter(pl.col("kind") == "fec")["size_bytes"].sum())
-    return 100 * fec / (int(sent["size_bytes"].sum()) or nan)
+    (begin_ns, end_ns), packets = span_ns(trace, flow, window), packets_of(trace, flow).rtp
+    sent = packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
+    fec = sent.chosen(sent.of_kinds("fec"))
+    return float(100 * fec.size_bytes.sum() / (sent.size_bytes.sum() or nan))
 
 
 @metric(
@@ -90,10 +89,3 @@ def _flows_with_known_fec(trace: Trace) -> frozenset[str]:
     """The flows whose number of FEC packets is known, even if it is 0."""
     seconds = trace.table("flow_seconds")
     return frozenset(seconds.drop_nulls("fec_sent_packets")["flow"].unique())
-
-
-def _sent_rtp(trace: Trace) -> dict[object, pl.DataFrame]:
-    if "packets" not in trace.tables:
-        return {}
-    rtp = trace.table("packets").filter(pl.col("protocol") == "rtp")
-    return rows_by(rtp.select("flow", "sent_ns", "kind", "size_bytes"), "flow")

@@ -12,6 +12,7 @@ from math import nan
 
 import polars as pl
 
+from rtclab.metrics.packets import NEVER, Packets, packets_of, were_recorded
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
@@ -19,14 +20,14 @@ from rtclab.metrics.series import (
     SECOND_NS,
     Samples,
     Window,
-    before_end,
     counter,
     from_begin,
     rates_of,
     samples_by,
     slopes,
+    span_ns,
 )
-from rtclab.trace import NS_PER_S, Trace, rows_by
+from rtclab.trace import NS_PER_S, Trace
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")
@@ -54,15 +55,14 @@ def wire_received_kbps(
     trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
 ) -> Samples:
     """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
-    seconds = trace.cached(_wire).seconds.get(flow)
-    if seconds is not None and kind is not None:
-        seconds = seconds.filter(_carries(kind))
-    if seconds is None or seconds.is_empty():
+    arrived = _arrived(trace, flow, kind)
+    arrived = arrived.chosen(arrived.delivered_ns < span_ns(trace, flow)[1])
+    at_ns = arrived.delivered_ns
+    if not at_ns.size:
         return NO_SAMPLES
-    at_ns = seconds["at_ns"].to_numpy()
-    rates = rates_of(trace, flow, at_ns, seconds["bytes"].to_numpy(), window)
+    rates = rates_of(trace, flow, at_ns, arrived.size_bytes, window)
     # The seconds of set-up are left out: there are no media yet.
-    return rates.chosen(rates.at_s >= at_ns.min() // NS_PER_S).scaled(KBIT_PER_BYTE)
+    return rates.chosen(rates.at_s >= at_ns.min() // SECOND_NS).scaled(KBIT_PER_BYTE)
 
 
 @metric(
@@ -134,63 +134,53 @@ class StreamRates:
     difference_bytes: float
 
 
-def streams_of(trace: Trace) -> list[tuple[str, str]]:
-    """Flow and kind of all media in the receivers' reports, in the order of the flows."""
+def kinds_of(trace: Trace, flow: str) -> list[str]:
+    """The kinds of media of a flow in its receiver's reports, in alphabetical order."""
+    return trace.cached(_kinds).get(flow, [])
+
+
+def _kinds(trace: Trace) -> dict[str, list[str]]:
     known = trace.table("inbound_rtp").select("flow", "kind").unique().sort("kind").group_by("flow").all()
-    kinds = dict(known.iter_rows())
-    return [(flow, kind) for flow in trace.flows for kind in kinds.get(flow, [])]
+    return dict(known.iter_rows())
 
 
 def stream_rates(trace: Trace) -> list[StreamRates]:
     """The rates of all media with at least two reports; empty if packets were not recorded."""
-    return trace.cached(_wire).streams
+    if not were_recorded(trace):
+        return []
+    found = [_rates_of(trace, flow, kind) for flow in trace.flows for kind in kinds_of(trace, flow)]
+    return [rates for rates in found if rates is not None]
 
 
-@dataclass(frozen=True)
-class _Wire:
-    """Counts from the table of packets: bytes of each flow per kind and second, and rates of streams."""
-
-    seconds: dict[object, pl.DataFrame]
-    streams: list[StreamRates]
-
-
-def _wire(trace: Trace) -> _Wire:
-    """Computes all rates at once, because the table of packets is large and is not kept in memory."""
-    if "packets" not in trace.tables:
-        return _Wire({}, [])
-    rtp = (pl.col("protocol") == "rtp") & pl.col("delivered_ns").is_not_null()
-    arrived = trace.table("packets").filter(rtp).select("flow", "delivered_ns", "size_bytes", "kind")
-    begin_ns = (pl.col("delivered_ns") // SECOND_NS * SECOND_NS).alias("at_ns")
-    seconds = (
-        arrived.filter(before_end(trace, "delivered_ns"))
-        .group_by("flow", "kind", begin_ns)
-        .agg(bytes=pl.col("size_bytes").sum())
-    )
-    none, flows = arrived.clear(), rows_by(arrived, "flow")
-    found = [_rates_of(trace, flow, kind, flows.get(flow, none)) for flow, kind in streams_of(trace)]
-    return _Wire(rows_by(seconds, "flow"), [rates for rates in found if rates is not None])
-
-
-def _rates_of(trace: Trace, flow: str, kind: str, arrived: pl.DataFrame) -> StreamRates | None:
+def _rates_of(trace: Trace, flow: str, kind: str) -> StreamRates | None:
     counted = stats_bytes(trace, "inbound_rtp", flow, kind)
     if counted.at_s.size < 2:
         return None
     begin_s, end_s = counted.at_s[0], counted.at_s[-1]
-    span_ns = round(begin_s * NS_PER_S), round(end_s * NS_PER_S)
-    packets = arrived.filter(_carries(kind) & pl.col("delivered_ns").is_between(*span_ns, closed="right"))
-    media = packets.filter(pl.col("kind") == kind)
+    arrived = _arrived(trace, flow, kind)
+    inside = (arrived.delivered_ns > round(begin_s * NS_PER_S)) & (
+        arrived.delivered_ns <= round(end_s * NS_PER_S)
+    )
+    packets = arrived.chosen(inside)
     per_s = KBIT_PER_BYTE / (end_s - begin_s)
-    wire_bytes, media_bytes = int(packets["size_bytes"].sum()), int(media["size_bytes"].sum())
+    wire_bytes = int(packets.size_bytes.sum())
+    media_bytes = int(packets.size_bytes[packets.of_kinds(kind)].sum())
     counted_bytes = counted.values[-1] - counted.values[0]
+    count = packets.size_bytes.size
     return StreamRates(
         flow,
         kind,
         wire=wire_bytes * per_s,
         repair=(wire_bytes - media_bytes) * per_s,
         stats=float(counted_bytes * per_s),
-        difference_bytes=float((wire_bytes - counted_bytes) / packets.height) if packets.height else nan,
+        difference_bytes=float((wire_bytes - counted_bytes) / count) if count else nan,
     )
 
 
-def _carries(kind: str) -> pl.Expr:
-    return pl.col("kind").is_in([kind, *(REPAIR if kind == VIDEO else ())])
+def _arrived(trace: Trace, flow: str, kind: str | None) -> Packets:
+    """The RTP packets that arrived; of one kind of media with its repair, if given."""
+    packets = packets_of(trace, flow).rtp
+    arrived = packets.delivered_ns != NEVER
+    if kind is not None:
+        arrived &= packets.of_kinds(kind, *(REPAIR if kind == VIDEO else ()))
+    return packets.chosen(arrived)

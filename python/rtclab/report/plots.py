@@ -323,8 +323,7 @@ def _wire_and_stats(panels: Panels) -> Plot | None:
 
 def _kinds(line: FlowLine) -> list[str]:
     """The kinds of media in the reports of the flow's receiver."""
-    found = {kind for trace in line.run.traces for flow, kind in wire.streams_of(trace) if flow == line.flow}
-    return sorted(found)
+    return sorted({kind for trace in line.run.traces for kind in wire.kinds_of(trace, line.flow)})
 
 
 def _stream_panel(line: FlowLine, kind: str) -> Panel:

@@ -60,6 +60,7 @@ class Trace:
         self.manifest = manifest
         self._known = dict(tables)
         self._cached: dict[object, Any] = {}
+        self._cached_part: dict[object, Any] = {}
         self._whole: Trace | None = None
         self._alone: Trace | None = None
         self._make_alone: Callable[[], Trace] | None = None
@@ -92,6 +93,7 @@ class Trace:
         part.manifest = manifest
         part.__dict__.pop("flows", None)
         part._whole, part._make_alone = self._whole or self, alone
+        part._cached_part = {}
         return part
 
     def alone(self) -> Trace:
@@ -150,6 +152,16 @@ class Trace:
             self._known[name] = frame
         return frame
 
+    def select(self, name: str, **columns: pl.Expr) -> pl.DataFrame:
+        """Columns computed from those of a table, which need not be in memory as a whole.
+
+        Raises:
+            TraceError: the table is unavailable or invalid, as in :meth:`table`.
+        """
+        if name in self._known or name not in SCHEMAS or not self._file(name).is_file():
+            return self.table(name).select(**columns)
+        return _read_table(self._file(name), name, columns)
+
     def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
         """The rows of one flow, in order, in a table that has the column ``flow``.
 
@@ -158,10 +170,7 @@ class Trace:
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
-        rows = self.table(name)
-        if name not in self._known:
-            return rows.filter(pl.col("flow") == flow)
-        return self.cached(_by_flow, name).get(flow, rows.clear())
+        return self.cached(_by_flow, name).get(flow, SCHEMAS[name].to_frame())
 
     def cached(self, make: Callable[..., Made], *args: Hashable) -> Made:
         """``make(trace, *args)``, computed on the first call and cached for the lifetime of this object.
@@ -172,6 +181,14 @@ class Trace:
         if key not in self._cached:
             self._cached[key] = make(self._whole or self, *args)
         made: Made = self._cached[key]
+        return made
+
+    def cached_part(self, make: Callable[..., Made], *args: Hashable) -> Made:
+        """As :meth:`cached`, but ``make`` sees only the flows of this trace if it shares its tables."""
+        key = (make, args)
+        if key not in self._cached_part:
+            self._cached_part[key] = make(self, *args)
+        made: Made = self._cached_part[key]
         return made
 
     def _file(self, name: str) -> Path:
@@ -251,9 +268,14 @@ def _by_flow(trace: Trace, name: str) -> dict[Any, pl.DataFrame]:
     return rows_by(trace.table(name), "flow")
 
 
-def _read_table(file: Path, name: str) -> pl.DataFrame:
+def _read_table(file: Path, name: str, columns: Mapping[str, pl.Expr] | None = None) -> pl.DataFrame:
+    """A table from its file, or columns computed from it."""
     try:
-        return conform(name, pl.read_parquet(file))
+        if columns is None:
+            return conform(name, pl.read_parquet(file))
+        if list(pl.read_parquet_schema(file)) != list(SCHEMAS[name]):
+            return conform(name, pl.read_parquet(file)).select(**columns)
+        return pl.scan_parquet(file).select(**columns).collect(engine="streaming")
     except TraceError as error:
         raise TraceError(f"{file}: {error.message}", hint="run the scenario again") from None
     # Polars panics on some corrupt files.
