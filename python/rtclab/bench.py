@@ -19,11 +19,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROUNDS = 9
 """Processes per figure; the median is shown."""
+MEETINGS = (3, 8, 20, 50)
+"""People in the meetings whose measuring is compared with their simulation."""
 FEWEST_RUNS = 3
 WARM_S = 0.5
 """Fewest runs of a scenario in a process, and their least total CPU time in seconds. The fastest counts."""
@@ -38,7 +41,7 @@ _PERSON = """
 _MANY = """
 name = "many"
 duration = "{seconds} s"
-record = "seconds"
+record = "{record}"
 [video]
 width = 640
 height = 480
@@ -116,6 +119,15 @@ OWN = [
     Figure("mesh of 32 on two threads / on one", "speed / speed", "mesh-threads"),
     Figure("sweep of five fields on all cores", "simulated min/s", "sweep"),
     Figure("task of a sweep: all / simulating", "CPU time / CPU time", "sweep-task", "lower"),
+    *(
+        Figure(
+            f"SFU call of {people}: measuring and report / (2 x simulating + 1 s)",
+            "CPU time / CPU time",
+            f"meeting-{people}",
+            "lower",
+        )
+        for people in MEETINGS
+    ),
     Figure("task of a sweep: measuring a simulated minute", "ms of CPU time", "sweep-measuring", "lower"),
     Figure("control in Python / the same in Rust, scalars", "speed / speed", "python-control"),
     Figure("control in Python / the same in Rust, packets", "speed / speed", "python-control-packets"),
@@ -150,7 +162,7 @@ def _print_row(*cells: str) -> None:
 
 
 def _measured(figure: Figure, base: Path | None) -> list[str]:
-    rounds = 3 if figure.worker.endswith("memory") or figure.worker == "sfu-50" else ROUNDS
+    rounds = 3 if figure.worker.endswith(("memory", "-50")) else ROUNDS
     own, other = [], []
     for _ in range(rounds):
         own.append(_run_worker(TREE, figure.worker))
@@ -204,9 +216,9 @@ def _first_call(*changes: str) -> Any:
     return Scenario.load("first-call", changes)
 
 
-def _many(people: int, call: str, seconds: int, more: str = "") -> Any:
+def _many(people: int, call: str, seconds: int, more: str = "", record: str = "seconds") -> Any:
     names = "".join(_PERSON.format(name=f"p{number}") for number in range(people))
-    return _load(_MANY.format(seconds=seconds) + names + call + more)
+    return _load(_MANY.format(seconds=seconds, record=record) + names + call + more)
 
 
 def _simulated(scenario: Any) -> float:
@@ -375,6 +387,19 @@ def _python_control(feedback: str = _SCALARS, more: str = "") -> float:
     return took[0] / took[1]
 
 
+def _meeting_cost(people: int) -> float:
+    """What measuring a meeting of 30 s and its report cost, against twice its simulation and a second."""
+    import rtclab
+    from rtclab.backend.sim import SimBackend
+
+    scenario = _many(people, _SFU, 30, record="packets")
+    with tempfile.TemporaryDirectory() as directory:
+        out = Path(directory)
+        simulating_s = _cpu_s(lambda: SimBackend().run(scenario, seed=1, repeat=0, out=out))
+        whole_s = _cpu_s(lambda: rtclab.run(scenario, out=out).report())
+    return (whole_s - simulating_s) / (2 * simulating_s + 1)
+
+
 WORKERS: dict[str, Callable[[], float]] = {
     "seconds": lambda: _rate(_first_call("record=seconds")),
     "packets": lambda: _rate(_first_call("record=packets")),
@@ -395,6 +420,7 @@ WORKERS: dict[str, Callable[[], float]] = {
     "sweep": _sweep_rate,
     "sweep-task": _sweep_overhead,
     "sweep-measuring": _sweep_measuring_ms,
+    **{f"meeting-{people}": partial(_meeting_cost, people) for people in MEETINGS},
 }
 """How each figure is measured. Those of :data:`FIGURES` only use functions that older commits have too."""
 
