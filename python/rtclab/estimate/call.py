@@ -20,7 +20,7 @@ from rtclab.experiment.results import Moment
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
-from rtclab.metrics.series import Window
+from rtclab.metrics.series import BITS_PER_BYTE, Array, Window
 from rtclab.monitor import Tables
 from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest
 
@@ -238,7 +238,91 @@ def _part(one: Direction, window: Window) -> Direction:
 def _whole(trace: Trace, flow: str | None, origin: str, notes: Sequence[str]) -> KnownCall:
     outwards = _chosen(trace, flow)
     call = _renamed(trace, outwards, origin, notes)
-    return replace(call, directions=tuple(_direction(call.trace, name) for name in call.trace.flows))
+    directions = []
+    for name, about in call.trace.manifest.flows.items():
+        one = _direction(call.trace, name)
+        theirs = _named(trace, call.names[about.sender], call.names[about.receiver])
+        if one.packets is not None and theirs is not None and theirs.route:
+            one, more = _on_its_path(trace, theirs, one)
+            call = replace(call, notes=(*call.notes, *more))
+        directions.append(one)
+    return replace(call, directions=tuple(directions))
+
+
+def _named(trace: Trace, sender: str, receiver: str) -> FlowInfo | None:
+    flows = trace.manifest.flows.values()
+    return next((one for one in flows if (one.sender, one.receiver) == (sender, receiver)), None)
+
+
+def _on_its_path(trace: Trace, flow: FlowInfo, one: Direction) -> tuple[Direction, list[str]]:
+    """The direction with everything else that crosses the narrowest path of its route, and notes about that.
+
+    The queue of this path holds the packets of all flows. So it may have dropped a packet although the flow
+    alone would not have filled it.
+    """
+    assert one.packets is not None
+    packets, notes = one.packets, []
+    if flow.forwarded:
+        notes.append(
+            f"{one.flow} went through a server, so its numbers are of the way through it; "
+            f"for the way to the server alone, choose its flow"
+        )
+        own = _packets(trace, [name for name, about in trace.manifest.flows.items() if about is flow])
+        own = own.filter(~_IS_MEDIA)
+        packets = with_received(packets, *_arrived(own))
+    narrow = _narrowest(trace, flow)
+    shared = _beside(trace, flow, narrow)
+    rows = _packets(trace, shared)
+    if flow.forwarded and narrow != flow.route[-1]:
+        # The server forwards the media that crossed this path on the way to it.
+        copied = [name for name in shared if trace.manifest.flows[name].sender == flow.sender]
+        rows = rows.filter(~(pl.col("flow").is_in(copied) & _IS_MEDIA))
+    if rows.is_empty():
+        return replace(one, packets=packets), notes
+    if narrow == flow.route[-1]:
+        packets = with_received(packets, *_arrived(rows))
+    else:
+        packets = packets.beside(rows["sent_ns"].to_numpy() / NS_PER_S, rows["size_bytes"].to_numpy())
+    lasts_s = (flow.end_ns - flow.begin_ns) / NS_PER_S
+    kbps = float(rows["size_bytes"].sum()) * BITS_PER_BYTE / 1000 / lasts_s
+    what = "another flow" if len(shared) == 1 else f"{len(shared)} other flows"
+    notes.append(
+        f"{what} crossed the narrowest path of {one.flow} ({narrow}), with {kbps:.0f} kbit/s, "
+        "which the scenario leaves out"
+    )
+    return replace(one, packets=packets), notes
+
+
+_IS_MEDIA = pl.col("kind").is_in(["video", "audio", "fec"]).fill_null(False)
+"""Whether a packet is a first transmission. Of a forwarded flow, all others begin at the server."""
+
+
+def _packets(trace: Trace, flows: Sequence[str]) -> pl.DataFrame:
+    return trace.table("packets").filter(pl.col("flow").is_in(list(flows))).sort("sent_ns")
+
+
+def _arrived(rows: pl.DataFrame) -> tuple[Array, Array]:
+    """When packets arrived, in s, and their sizes."""
+    known = rows.drop_nulls("delivered_ns")
+    return known["delivered_ns"].to_numpy() / NS_PER_S, known["size_bytes"].cast(pl.Float64).to_numpy()
+
+
+def _narrowest(trace: Trace, flow: FlowInfo) -> str:
+    """The path of a route whose capacity was the smallest at any time."""
+    least = dict(trace.table("paths").group_by("path").agg(pl.col("capacity_bps").min()).iter_rows())
+    return min(flow.route, key=lambda path: least.get(path) or float("inf"))
+
+
+def _beside(trace: Trace, flow: FlowInfo, path: str) -> list[str]:
+    """The other flows whose packets crossed a path.
+
+    What a server forwards crossed the path of its sender only once, on the way to the server.
+    """
+    return [
+        name
+        for name, other in trace.manifest.flows.items()
+        if other is not flow and path in other.route and (path == other.route[-1] or not other.forwarded)
+    ]
 
 
 def _has_arrivals(imported: Imported) -> bool:
@@ -249,6 +333,8 @@ def _has_arrivals(imported: Imported) -> bool:
 def _direction(trace: Trace, flow: str) -> Direction:
     about = trace.manifest.capture
     packets = trace.table("packets").filter(pl.col("flow") == flow) if "packets" in trace.tables else None
+    if packets is not None and trace.manifest.flows[flow].forwarded:
+        packets = packets.filter(_IS_MEDIA)
     if packets is None or packets.filter(pl.col("delivered_ns").is_not_null()).height < FEWEST_PACKETS:
         return Direction(flow, GETSTATS, None, one_way=False)
     source, one_way, one_time = TWO_POINTS, True, True
@@ -325,7 +411,13 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
             sender, receiver = ours[about.sender], ours[about.receiver]
             flows[name] = f"{sender}->{receiver}"
             infos[flows[name]] = FlowInfo(
-                sender=sender, receiver=receiver, call=0, begin_ns=about.begin_ns, end_ns=about.end_ns
+                sender=sender,
+                receiver=receiver,
+                call=0,
+                begin_ns=about.begin_ns,
+                end_ns=about.end_ns,
+                forwarded=about.forwarded,
+                promised=about.promised,
             )
     tables = {}
     for name in trace.tables:

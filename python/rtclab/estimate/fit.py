@@ -34,6 +34,8 @@ CERTAIN = 40.0
 """A capacity is also ruled out if it is worse by this many typical differences."""
 FULL = 0.95
 """A queue is full from this share of its longest length on."""
+WELL_BELOW = 0.8
+"""Losses at shorter queues than this share of the longest are not the queue's."""
 SHORTEST_QUEUE_S = 2e-3
 GOOD_MISFIT = 1.6
 """A constant delay is good enough if the misfit is smaller than this many times the least noise."""
@@ -344,16 +346,23 @@ class FoundQueue:
 
 
 def queue_limit(packets: Packets, wait_s: Array, rate_bps: Array) -> FoundQueue:
-    """The packets that a full queue dropped: those lost at full queues, if losses are more frequent there."""
+    """The packets that a full queue dropped: those lost at full queues, if losses are more frequent there.
+
+    A queue that is hardly ever below its limit is full all the time, because random losses would not hold
+    it there.
+    """
     nothing: Flags = np.zeros(len(packets.lost), dtype=bool)
     level_s = levels(packets, wait_s) * BITS_PER_BYTE / rate_bps
     arrived = ~packets.lost
     if arrived.sum() < LEAST_AROUND:
         return FoundQueue(0.0, nothing)
     longest_s = float(np.quantile(level_s[arrived], 0.998))
-    high = level_s >= FULL * longest_s
-    lost_high, lost_low = int((packets.lost & high).sum()), int((packets.lost & ~high).sum())
-    usual = lost_low / max(int((~high).sum()), 1)
+    high, low = level_s >= FULL * longest_s, level_s < WELL_BELOW * longest_s
+    # Behind the last packet that arrived, nothing shows how much was waiting.
+    behind = np.arange(len(low)) > np.flatnonzero(~np.isnan(packets.arrived_s))[-1]
+    high, low = high | behind, low & ~behind
+    lost_high, lost_low = int((packets.lost & high).sum()), int((packets.lost & low).sum())
+    usual = lost_low / int(low.sum()) if low.sum() >= LEAST_AROUND else 0.0
     expected = usual * int(high.sum())
     if longest_s < SHORTEST_QUEUE_S or lost_high <= 2 * expected + 3 * np.sqrt(expected + 1):
         return FoundQueue(longest_s, nothing)
