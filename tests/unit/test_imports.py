@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
     "scenarios": set(),  # servers of shipped scenarios, which know nothing of rtclab
-    "progress": set(),
+    "progress": {"terminal"},
+    "terminal": set(),
     "errors": set(),
     "own_native": {"errors"},
     "phrases": set(),
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "importers": {"errors", "native_tables", "monitor", "trace", "_native"},
     "backend": {
         "errors",
+        "terminal",
         "native_tables",
         "scenario",
         "own_controls",
@@ -127,6 +129,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "errors",
+        "terminal",
         "progress",
         "phrases",
         "machine",

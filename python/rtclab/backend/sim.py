@@ -186,11 +186,11 @@ def simulate(scenario: str | Path | Scenario, repeat: int = 0, *, trust: bool = 
         >>> rtclab.simulate("first-call").flows
         ['alice->bob', 'bob->alice']
     """
-    known = isinstance(scenario, Scenario) and not trust
-    loaded = scenario if known else Scenario.load(scenario, trust=trust)
+    if trust or not isinstance(scenario, Scenario):
+        scenario = Scenario.load(scenario, trust=trust)
     simulator = SimBackend()
-    simulator.check(loaded)
-    return simulator.simulate(loaded, seed=loaded.seed_of(repeat), repeat=repeat)
+    simulator.check(scenario)
+    return simulator.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
 
 
 def _check_control(control: CongestionControl, owner: str) -> None:

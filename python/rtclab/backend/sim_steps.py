@@ -51,8 +51,9 @@ class Simulation:
             ScenarioError: the scenario is invalid.
             UnsupportedScenario: the simulator cannot run the scenario.
         """
-        known = isinstance(scenario, Scenario) and not trust
-        loaded = scenario if known else Scenario.load(scenario, trust=trust)
+        loaded = scenario
+        if trust or not isinstance(loaded, Scenario):
+            loaded = Scenario.load(loaded, trust=trust)
         SimBackend().check(loaded)
         self.scenario = loaded
         self._planned = loaded
