@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
     "scenarios": set(),  # servers of shipped scenarios, which know nothing of rtclab
-    "progress": {"terminal"},
     "terminal": set(),
+    "progress": {"terminal"},
     "errors": set(),
     "own_native": {"errors"},
     "phrases": set(),
@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "metrics",
     },
-    "report": {"errors", "phrases", "monitor", "trace", "metrics", "experiment"},
+    "report": {"errors", "terminal", "phrases", "monitor", "trace", "metrics", "experiment"},
     "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {
@@ -107,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "gates": {
         "errors",
+        "terminal",
         "phrases",
         "scenario",
         "trace",
