@@ -33,7 +33,7 @@ SPOILED = ("alice", "Two participants", "Linux", "0.1.0", "5 %", "gap", "nobody 
 
 
 def spoiled(value: Any, words: Sequence[str]) -> Any:
-    """JSON values in which these words are hostile, also in keys. Fields that a sweep varied keep their values."""
+    """JSON values in which these words are hostile, also in keys. Varied fields keep their values."""
     match value:
         case str():
             for word in words:
