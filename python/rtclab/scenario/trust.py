@@ -107,7 +107,13 @@ def is_stranger(file: Path) -> bool:
 
     Symbolic links are followed: a link in the project to a file elsewhere is a stranger's file.
     """
-    return not (_comes_with_rtclab(file) or _in_project(file))
+    path = file.resolve()
+    # Other distributions come last, because looking for them takes time.
+    return not (
+        path.is_relative_to(SHIPPED)
+        or _in_project(path)
+        or any(path.is_relative_to(place.resolve()) for place in scenario_directories())
+    )
 
 
 def _of_simulated_calls(scenario: ScenarioTables) -> dict[str, str]:
@@ -155,15 +161,12 @@ def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
-def _comes_with_rtclab(file: Path) -> bool:
-    """Whether a file is one of the scenarios and profiles of rtclab or of its plugins."""
-    path = file.resolve()
-    return any(path.is_relative_to(place.resolve()) for place in (SHIPPED, *scenario_directories()))
+def _in_project(path: Path) -> bool:
+    """Whether a file, without symbolic links, is in the current project.
 
-
-def _in_project(file: Path) -> bool:
-    """Whether a file is in the current project. If that is the home directory, it has no directories."""
-    path, root = file.resolve(), project_root()
+    If that is the home directory, it has no directories.
+    """
+    root = project_root()
     return path.parent == root if _is_home_or_above(root) else path.is_relative_to(root)
 
 
