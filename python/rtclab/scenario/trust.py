@@ -59,11 +59,6 @@ class ReadFrom:
         """The same after the user has set some fields."""
         return replace(self, named=self.named | {_long_form(name) for name in fields})
 
-    @property
-    def is_allowed(self) -> bool:
-        """Whether everything may run that the scenario names."""
-        return self.trusted or not self.strangers
-
     def check(self, powers: Iterable[str]) -> None:
         """Refuses a stranger's files if they would do something as the user. If they are trusted, says it.
 
