@@ -179,6 +179,7 @@ def run(
     invite_wait: Moment = INVITE_WAIT,
     progress: bool = True,
     watch: int | None = None,
+    trust: bool = False,
 ) -> Results:
     """Runs all repeats of a scenario, or the unfinished ones of an earlier run or sweep.
 
@@ -208,9 +209,11 @@ def run(
         progress: show a progress bar on a terminal or in a notebook.
         watch: serve a page that shows what happens, on this port of the loopback interface; 0 takes a free
             port. Its URL is printed on standard error. In the end the page is kept as ``watch.html``.
+        trust: run what a scenario file, or a run to continue, from outside of the current project names:
+            Python code, programs, pages, the network.
 
     Raises:
-        BadInput: an argument is invalid; nothing was started.
+        BadInput: an argument is invalid, or strangers' files are not trusted; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
         Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
 
@@ -243,6 +246,7 @@ def run(
                 renew=renew,
                 progress=progress,
                 beside=beside,
+                trust=trust,
             )
     if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
@@ -252,7 +256,7 @@ def run(
         overrides += [Change(field, "invited", "--invite") for field in invited]
     if repeats is not None:
         overrides.append(Change("repeats", repeats, "repeats"))
-    loaded = Scenario.load(scenario, overrides)
+    loaded = Scenario.load(scenario, overrides, trust=trust)
     experiment = Experiment(
         [loaded], backend=chosen or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
     )
@@ -330,6 +334,7 @@ def sweep(
     resume: str | Path | None = None,
     renew: bool = False,
     progress: bool = True,
+    trust: bool = False,
 ) -> Results:
     """Runs a scenario with every combination of values of some fields, each combination several times.
 
@@ -357,9 +362,11 @@ def sweep(
         resume: a sweep to continue, with the same scenario, values and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         progress: show a progress bar on a terminal or in a notebook.
+        trust: run what a scenario file, or a sweep to continue, from outside of the current project names:
+            Python code, programs, pages, the network.
 
     Raises:
-        BadInput: an argument is invalid; nothing was started.
+        BadInput: an argument is invalid, or strangers' files are not trusted; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
         OtherVersion: a worker runs another build of rtclab.
         Stopped: a worker died, or the executor failed.
@@ -387,6 +394,7 @@ def sweep(
             jobs=jobs,
             renew=renew,
             progress=progress,
+            trust=trust,
         )
     if scenario is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
@@ -400,6 +408,7 @@ def sweep(
         metrics=metrics,
         begin=begin,
         end=end,
+        trust=trust,
     )
     return experiment.run(out=out, executor=executor, jobs=jobs, progress=progress)
 

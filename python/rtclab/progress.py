@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from rtclab.terminal import below, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -39,7 +41,7 @@ def progress(
 
     columns: list[bars.ProgressColumn] = [
         bars.SpinnerColumn(),
-        bars.TextColumn("{task.description}"),
+        bars.TextColumn("{task.description}", markup=False),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
         bars.TextColumn(unit),
@@ -50,7 +52,7 @@ def progress(
     with bars.Progress(
         *columns, console=_console(), transient=True, speed_estimate_period=SPEED_OVER_S
     ) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(visible(title), total=total)
         yield lambda steps: bar.advance(task, steps)
 
 
@@ -74,4 +76,4 @@ def _visible() -> bool:
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(stderr=True)
+    return Console(file=below(sys.stderr))

@@ -30,11 +30,11 @@ from rtclab.backend import taking_turns
 from rtclab.backend.live import link
 from rtclab.cli import running, tables
 from rtclab.cli.tables import MOST_FLOWS, number, show_metrics
-from rtclab.cli.trust import check_trusted
 from rtclab.errors import BadInput
 from rtclab.experiment import Experiment, Results
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario, shipped
+from rtclab.scenario.trust import HINT
 from rtclab.trace import Trace, only_writer
 
 STUB_RUN = ("run", "first-call", "--backend", "sim", "--duration", "3s", "--repeats", "2", "--no-report")
@@ -959,23 +959,29 @@ def test_what_is_no_number_is_null_in_json(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_a_scenario_from_elsewhere_that_opens_a_file_needs_trust(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str], page: str, power: str | None
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    page: str,
+    power: str | None,
 ) -> None:
     theirs = tmp_path_factory.mktemp("downloads") / "theirs.toml"
-    theirs.write_text(
-        f'name = "theirs"\nduration = "2 s"\n[participants.alice]\npage = "{page}"\n[participants.bob]\n'
-    )
+    text = f'name = "theirs"\nduration = "2 s"\n[participants.alice]\npage = "{page}"\n[participants.bob]\n'
+    theirs.write_text(text)
     scenario = Scenario.load(theirs)
     if power is None:
-        check_trusted(scenario, [theirs], trust=False)
+        scenario.check_trusted(live=True)
         return
     power = power.format(beside=theirs.parent)
     with pytest.raises(BadInput, match=re.escape(f"and would do as you:\n  {power}")) as refused:
-        check_trusted(scenario, [theirs], trust=False)
-    assert refused.value.hint == "read it, and add --trust if you trust it"
-    check_trusted(scenario, [theirs], trust=True)
+        scenario.check_trusted(live=True)
+    assert refused.value.hint == HINT
+    Scenario.load(theirs, trust=True).check_trusted(live=True)
     assert capsys.readouterr().err == f"{theirs} does as you:\n  {power}\n"
-    check_trusted(scenario, [Path("ours.toml")], trust=False)
+    monkeypatch.chdir(tmp_path)
+    Path("ours.toml").write_text(text)
+    Scenario.load("ours.toml").check_trusted(live=True)
 
 
 @pytest.mark.usefixtures("live")
@@ -996,7 +1002,7 @@ def test_a_scenario_from_elsewhere_that_runs_programs_or_uses_the_network_needs_
     refused = rtclab("run", str(theirs), "--backend", "live", "--no-report")
     assert refused.status == 2
     assert f"is outside of the current project, {Path.cwd()}, and would do as you:{powers}" in refused.err
-    assert refused.err.endswith("hint: read it, and add --trust if you trust it\n")
+    assert refused.err.endswith(f"hint: {HINT}\n")
     assert not Path("runs").exists()
     trusted = rtclab("run", str(theirs), "--backend", "live", "--no-report", "--trust")
     assert (trusted.status, trusted.err) == (0, f"{theirs} does as you:{powers}")

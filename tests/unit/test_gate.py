@@ -553,7 +553,7 @@ def test_junit_skips_what_the_baseline_lacks_and_survives_control_characters(tmp
     none = measured(("rtt", FLOW, BEFORE))
     root = ElementTree.fromstring(judged(suite, none, now).junit())
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("2", "1", "1")
-    assert "died ?[31m of ? it" in str(next(root.iter("failure")).get("message"))
+    assert "died \\u001b[31m of \\u0000 it" in str(next(root.iter("failure")).get("message"))
 
 
 def test_markdown_has_a_row_for_each_check_with_the_worst_flow(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "python" / "rtclab"
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
     "scenarios": set(),  # servers of shipped scenarios, which know nothing of rtclab
-    "progress": set(),
+    "terminal": set(),
+    "progress": {"terminal"},
     "errors": set(),
     "own_native": {"errors"},
     "phrases": set(),
@@ -30,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "importers": {"errors", "native_tables", "monitor", "trace", "_native"},
     "backend": {
         "errors",
+        "terminal",
         "native_tables",
         "scenario",
         "own_controls",
@@ -50,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "metrics",
     },
-    "report": {"errors", "phrases", "monitor", "trace", "metrics", "experiment"},
+    "report": {"errors", "terminal", "phrases", "monitor", "trace", "metrics", "experiment"},
     "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {
@@ -105,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "gates": {
         "errors",
+        "terminal",
         "phrases",
         "scenario",
         "trace",
@@ -127,6 +130,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "errors",
+        "terminal",
         "progress",
         "phrases",
         "machine",

@@ -37,6 +37,7 @@ def arena(
     weights: str | Path | Mapping[str, float] | None = None,
     traces: bool = False,
     progress: bool = True,
+    trust: bool = False,
 ) -> Arena:
     """Runs controls in the cases of a suite, and writes a page that compares them.
 
@@ -55,9 +56,11 @@ def arena(
         weights: weights of a score by the names of values, as a mapping, as text ``k=v,…``, or a TOML file.
         traces: keep the trace of the first simulated repeat of each case with each control.
         progress: show a progress bar.
+        trust: run what a suite or scenarios from outside of the current project name: Python code, programs,
+            pages, the network. ``controls`` are trusted.
 
     Raises:
-        BadInput: an argument is invalid; nothing was started.
+        BadInput: an argument is invalid, or strangers' files are not trusted; nothing was started.
         Interrupted: Ctrl-C was pressed. What has finished is kept.
 
     Example:
@@ -66,7 +69,7 @@ def arena(
         True
     """
     chosen = choices(controls)
-    loaded = suite if isinstance(suite, ArenaSuite) else load_suite(suite)
+    loaded = suite if isinstance(suite, ArenaSuite) else load_suite(suite, trust=trust)
     count = repeats or loaded.repeats or REPEATS.get(backend, 1)
     weighted = read_weights(weights)
     path = Path("runs") / f"arena-{loaded.stem}" if into is None else Path(into)

@@ -18,6 +18,7 @@ from rtclab.replays.settings import Choice
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
 from rtclab.scenario.table import Table, closest
+from rtclab.scenario.trust import ReadFrom
 
 RANDOM = "random"
 SHIPPED = ("access", "rfc8867", "rfc8869")
@@ -124,7 +125,7 @@ TITLES = {
 }
 
 
-def load_suite(name: str | Path) -> ArenaSuite:
+def load_suite(name: str | Path, *, trust: bool = False) -> ArenaSuite:
     """A suite by its name, or from a TOML file.
 
     A file has the fields ``title``, ``repeats``, ``duration``, ``pairings``, and a table for each case::
@@ -141,8 +142,11 @@ def load_suite(name: str | Path) -> ArenaSuite:
         uses = ["voice"]
         flows = ["alice->bob"]
 
+    ``trust`` allows what files from outside of the current project name.
+
     Raises:
-        BadInput: there is no such suite, or something in the file is invalid. It names file and field.
+        BadInput: there is no such suite, or something in the file is invalid; it names file and field. Or
+            strangers' files are not trusted.
     """
     text = str(name)
     if text in SHIPPED:
@@ -161,11 +165,14 @@ def load_suite(name: str | Path) -> ArenaSuite:
     if not path.is_file():
         raise BadInput(f"suite: no file `{text}`")
     suite = _ArenaFile.read(parsed(path, text), text)
-    cases = tuple(_case(text, path.parent, suite, name, entry) for name, entry in suite.cases.items())
+    by = ReadFrom.of([path], trust=trust)
+    cases = tuple(_case(text, path.parent, suite, name, entry, by) for name, entry in suite.cases.items())
     return ArenaSuite(text, suite.title or path.stem, cases, suite.repeats, suite.pairings)
 
 
-def _case(origin: str, directory: Path, suite: _ArenaFile, name: str, entry: _CaseTable) -> Case:
+def _case(
+    origin: str, directory: Path, suite: _ArenaFile, name: str, entry: _CaseTable, by: ReadFrom
+) -> Case:
     """A case of a file, which the simulator can run and in which something is under test."""
     field = f"cases.{name}"
     changes = [Change(key, value, "set") for key, value in entry.set.items()]
@@ -178,7 +185,7 @@ def _case(origin: str, directory: Path, suite: _ArenaFile, name: str, entry: _Ca
             message = f"no scenario `{entry.scenario}`: neither a shipped one nor a file in `{directory}`"
             raise ScenarioError(origin, [Problem(f"{field}.scenario", message, hint)])
     try:
-        scenario = Scenario.load(where, changes)
+        scenario = Scenario.load(where, changes, by=by)
         backend_of("sim").check(scenario)
     except RtclabError as error:
         raise BadInput(f"{origin}: {field}: {error.message}", hint=error.hint) from None

@@ -56,7 +56,10 @@ class Backend(Protocol):
     def check(self, scenario: Scenario) -> None:
         """Checks the scenario and the machine before anything starts.
 
+        First of all it asks ``scenario.check_trusted``, because checking a control may import it.
+
         Raises:
+            BadInput: strangers made the scenario, it would do something as the user, and it is not trusted.
             UnsupportedScenario: the backend cannot run the scenario. The message names the field.
             BackendUnavailable: this machine lacks something. The message names it.
         """

@@ -54,8 +54,10 @@ class SimBackend:
         """Rejects settings that only live calls support, and invalid congestion controls and options.
 
         Raises:
+            BadInput: strangers named a control of their own, and the user does not trust them.
             UnsupportedScenario: only live calls have it, or a congestion control or an option does not exist.
         """
+        scenario.check_trusted()
         if pages := scenario.pages():
             raise UnsupportedScenario(
                 f"participants.{pages[0]}.page",
@@ -167,14 +169,16 @@ LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (
 """By field of a video, the values that only live calls know."""
 
 
-def simulate(scenario: str | Path | Scenario, repeat: int = 0) -> Trace:
+def simulate(scenario: str | Path | Scenario, repeat: int = 0, *, trust: bool = False) -> Trace:
     """Simulates one repeat of a scenario. Its trace is kept in memory, and ``save`` writes it to a directory.
 
     Args:
         scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
         repeat: number of the repeat, from which its seed is derived.
+        trust: run the Python code that a file from outside of the current project names.
 
     Raises:
+        BadInput: such a file is not trusted.
         ScenarioError: the scenario is invalid.
         UnsupportedScenario: the simulator cannot run the scenario.
 
@@ -182,10 +186,11 @@ def simulate(scenario: str | Path | Scenario, repeat: int = 0) -> Trace:
         >>> rtclab.simulate("first-call").flows
         ['alice->bob', 'bob->alice']
     """
-    loaded = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    if trust or not isinstance(scenario, Scenario):
+        scenario = Scenario.load(scenario, trust=trust)
     simulator = SimBackend()
-    simulator.check(loaded)
-    return simulator.simulate(loaded, seed=loaded.seed_of(repeat), repeat=repeat)
+    simulator.check(scenario)
+    return simulator.simulate(scenario, seed=scenario.seed_of(repeat), repeat=repeat)
 
 
 def _check_control(control: CongestionControl, owner: str) -> None:

@@ -47,7 +47,12 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     named ``n:alice->bob`` and ``n:alice``; see :func:`own_name`. ``trace.alone()`` is a trace without the
     rows of other repeats. The manifest of a failed repeat has the reason. If the simulator raised an error,
     the repeat has no flows.
+
+    Raises:
+        BadInput: strangers named a control of a scenario, and the user does not trust them.
     """
+    for scenario, _ in scenarios:
+        scenario.check_trusted()
     plans: list[_Plan] = []
     for number, (scenario, _) in enumerate(scenarios):
         plans.append(_Plan.of(scenario, f"{number}:", sum(len(plan.calls) for plan in plans)))

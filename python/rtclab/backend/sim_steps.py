@@ -38,18 +38,22 @@ class Simulation:
 
     scenario: Scenario
 
-    def __init__(self, scenario: str | Path | Scenario, repeat: int = 0) -> None:
+    def __init__(self, scenario: str | Path | Scenario, repeat: int = 0, *, trust: bool = False) -> None:
         """Prepares a repeat.
 
         Args:
             scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
             repeat: number of the repeat, from which its seed is derived.
+            trust: run the Python code that a file from outside of the current project names.
 
         Raises:
+            BadInput: such a file is not trusted.
             ScenarioError: the scenario is invalid.
             UnsupportedScenario: the simulator cannot run the scenario.
         """
-        loaded = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+        loaded = scenario
+        if trust or not isinstance(loaded, Scenario):
+            loaded = Scenario.load(loaded, trust=trust)
         SimBackend().check(loaded)
         self.scenario = loaded
         self._planned = loaded

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rtclab.cli.app import EXIT_BROKEN_PIPE, app
 from rtclab.errors import RtclabError, is_disk_full
+from rtclab.terminal import shown
 
 if TYPE_CHECKING:
     from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
@@ -33,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs a command line and exits with its status: 0 done, 1 a run failed, 2 bad input, 130 Ctrl-C."""
     # By default, Python would look for cyclic garbage dozens of times while modules are imported.
     gc.set_threshold(100_000)
+    with shown():
+        _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> NoReturn:
     try:
         app(arguments)
     except RtclabError as error:

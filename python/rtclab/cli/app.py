@@ -182,9 +182,10 @@ Trust = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Run a scenario from outside of the current project although it starts programs (commands of "
-        "servers, scripts, arguments of browsers), opens a file as a page or uses your network. "
-        "Live calls only.",
+        help="Run what files from outside of the current project name: congestion controls in Python and, "
+        "live, programs (commands of servers, scripts, arguments of browsers), files as pages, your network. "
+        "The current project is your repository around the current directory, or else that directory; in a "
+        "repository that you cloned, everything is trusted.",
     ),
 ]
 RUNS = Path("runs")
@@ -362,12 +363,11 @@ def run(
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, changes_of, check_trust, limits_of, run_and_report, seats_of
+    from rtclab.cli.running import RunOutput, changes_of, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
     wanted_changes = changes_of(changes, control)
     seats = seats_of(invite or ())
-    check_trust(backend, scenario, wanted_changes, resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
     wanted = limits_of(limits or (), scenario, [*wanted_changes, *shorthands], resume, out)
     status = run_and_report(
@@ -390,6 +390,7 @@ def run(
             watch=watch_port if watched else None,
             invite=seats,
             invite_wait=invite_wait,
+            trust=trust,
         ),
         wanted,
     )
@@ -446,7 +447,6 @@ def sweep(
 
     check_names(metrics or [])
     wanted_changes = running.changes_of(changes, control)
-    running.check_trust(backend, scenario, wanted_changes, resume, out, trust=trust)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
         sweep,
@@ -464,6 +464,7 @@ def sweep(
         out=out,
         resume=resume,
         renew=renew,
+        trust=trust,
     )
     status = running.run_and_report(
         running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),

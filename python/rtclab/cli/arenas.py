@@ -6,13 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rtclab.arenas import Arena, arena, load_suite
+from rtclab.arenas import Arena, arena
 from rtclab.arenas.findings import picks
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED, EXIT_INTERRUPTED
-from rtclab.cli.trust import check_trusted
 from rtclab.experiment import Interrupted
-from rtclab.scenario.load import files_of
 
 
 def arena_and_show(
@@ -29,21 +27,17 @@ def arena_and_show(
     quiet: bool,
 ) -> int:
     """Runs an arena and prints the picks and the path of the page; returns the exit status."""
-    loaded = load_suite(suite)
-    if backend == "live":
-        for case in loaded.cases:
-            files = files_of(case.origin) if case.origin else [Path(suite)]
-            check_trusted(case.scenario, files, trust=trust)
     try:
         found = arena(
             controls,
-            suite=loaded,
+            suite=suite,
             backend=backend,
             repeats=repeats,
             jobs=jobs,
             into=into,
             weights=weights,
             traces=traces,
+            trust=trust,
         )
     except Interrupted as stopped:
         print(f"{stopped}; the same command continues", file=sys.stderr)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rtclab.cli import tables
 from rtclab.cli.running import EXIT_FAILED
-from rtclab.cli.trust import check_trusted
-from rtclab.gates import GateResult, Suite, gate
+from rtclab.gates import GateResult, gate
 from rtclab.gates.result import HEADINGS
 from rtclab.trace import write_text
 
@@ -39,11 +38,7 @@ def gate_and_show(
 
     ``reason`` is the reason for a new baseline, None to compare with the one that exists.
     """
-    loaded = Suite.load(suite)
-    for condition in loaded.conditions.values():
-        if condition.backend == "live":
-            check_trusted(condition.scenario, (suite, *condition.files), trust=trust)
-    result = gate(loaded, update_baseline=reason, jobs=jobs, out=out)
+    result = gate(suite, update_baseline=reason, jobs=jobs, out=out, trust=trust)
     files.write(result)
     if as_json:
         tables.print_json(result.as_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,7 @@ from rtclab.cli.tables import (
     whole,
 )
 from rtclab.monitor import Tables
+from rtclab.terminal import below
 from rtclab.trace import NS_PER_S
 
 INFERRED = "?"
@@ -56,7 +58,7 @@ def show_capture(seen: Tables) -> None:
 @contextmanager
 def refreshing() -> Iterator[Callable[[Tables], None]]:
     """Shows a table of streams if the output is a terminal; yields the function that updates it."""
-    console = Console()
+    console = Console(file=below(sys.stdout), markup=False, highlight=False)
     if not console.is_terminal:
         yield lambda seen: None
         return

@@ -12,16 +12,14 @@ import polars as pl
 
 from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
-from rtclab.cli.trust import check_trusted, in_project, is_stranger
 from rtclab.errors import BadInput, DiskFull
-from rtclab.experiment import Interrupted, Results, essential, open_store, parse_vary
+from rtclab.experiment import Interrupted, Results, essential, parse_vary
 from rtclab.lab import open_results
 from rtclab.phrases import field_trials
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
 from rtclab.scenario.layers import Change
-from rtclab.scenario.load import files_of
 from rtclab.trace import Run
 
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
@@ -55,35 +53,6 @@ def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Chang
     """
     chosen = [] if control is None else [Change("control", control, "--control")]
     return [*chosen, *map(Change.parse, changes or ())]
-
-
-def check_trust(
-    backend: str | None,
-    scenario: str | None,
-    changes: Sequence[Change],
-    resume: str | None,
-    out: Path,
-    *,
-    trust: bool,
-) -> None:
-    """Refuses scenarios from elsewhere that need trust; see :mod:`rtclab.cli.trust`.
-
-    A congestion control that the user names by an option is trusted.
-
-    Raises:
-        BadInput: the scenario or the run is not trusted, or does not exist.
-    """
-    if resume is not None and scenario is None:
-        store = open_store(resume, out)
-        conditions = store.conditions
-        live = store.about.backend == "live"
-        for number in range(len(conditions)) if live or not in_project(store.path) else ():
-            check_trusted(conditions.scenario(number), [store.path], live=live, trust=trust)
-    if scenario is not None and resume is None:
-        files, live = files_of(scenario), backend == "live"
-        if live or any(is_stranger(file) for file in files):
-            named = [change for change in changes if live or "control" not in change.field]
-            check_trusted(Scenario.load(scenario, named), files, live=live, trust=trust)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:

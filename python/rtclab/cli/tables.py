@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from rtclab.phrases import MOST_REPEATS, decimals, field_trials, names_in_words, path_in_words, tests_in_words
+from rtclab.terminal import visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -512,9 +513,25 @@ def whole(*headings: str) -> list[Heading]:
     return [(heading, "left") for heading in headings]
 
 
+class ShownTable(Table):
+    """A table that shows control characters in its headings and cells."""
+
+    def add_column(self, header: RenderableType = "", *args: Any, **options: Any) -> None:
+        """Adds a column."""
+        super().add_column(_visible(header), *args, **options)
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Adds a row."""
+        super().add_row(*map(_visible, cells), **options)
+
+
+def _visible(cell: Any) -> Any:
+    return visible(cell) if isinstance(cell, str) else cell
+
+
 def new_table(*columns: str | Heading, tight: bool = False) -> Table:
     """An empty table in the style of all commands; ``tight`` leaves less space between columns."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if tight else 1))
+    table = ShownTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0 if tight else 1))
     for column in columns:
         if isinstance(column, str):
             table.add_column(column)
@@ -525,7 +542,7 @@ def new_table(*columns: str | Heading, tight: bool = False) -> Table:
 
 def part(table: Table, columns: Sequence[int]) -> Table:
     """A table of some columns of another."""
-    chosen = Table(box=table.box, pad_edge=False, show_edge=False, padding=table.padding)
+    chosen = ShownTable(box=table.box, pad_edge=False, show_edge=False, padding=table.padding)
     for column in (table.columns[index] for index in columns):
         chosen.add_column(column.header, justify=column.justify, no_wrap=column.no_wrap)
     for cells in zip(*(table.columns[index].cells for index in columns), strict=True):

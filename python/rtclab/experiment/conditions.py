@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
@@ -22,7 +22,9 @@ from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
 from rtclab.scenario.load import changed, load
 from rtclab.scenario.path import self_contained
+from rtclab.scenario.trust import CALLER, ReadFrom
 
+SIM = "sim"
 VARY = "vary"
 """Origin, in errors, of the values of varied fields."""
 NOT_VARIED = {
@@ -111,10 +113,17 @@ class Condition:
 
 
 class Conditions(Protocol):
-    """Labelled scenarios, numbered from 0. ``fields`` are the fields in which they were varied, if any."""
+    """Labelled scenarios, numbered from 0.
+
+    ``fields`` are the fields in which they were varied, if any. ``read_from`` says where the scenarios come
+    from.
+    """
 
     @property
     def fields(self) -> tuple[Field, ...]: ...
+
+    @property
+    def read_from(self) -> ReadFrom: ...
 
     def __len__(self) -> int: ...
 
@@ -141,6 +150,7 @@ class Listed:
     scenarios: Mapping[str, dict[str, Any]]
     own: Mapping[str, Settings] = dataclasses.field(default_factory=dict)
     fields: tuple[Field, ...] = ()
+    read_from: ReadFrom = CALLER
 
     def __len__(self) -> int:
         return len(self.scenarios)
@@ -160,7 +170,7 @@ class Listed:
             ScenarioError: rtclab has no such scenario any more.
         """
         label = self._labels[number]
-        return Scenario.read(self.scenarios[label], label)
+        return Scenario.read(self.scenarios[label], label, self.read_from)
 
     def data(self, number: int) -> dict[str, Any]:
         """The scenario of a condition as it was given."""
@@ -184,7 +194,7 @@ class Listed:
             had, has = self.own[label].repeats, more.own[label].repeats
             if had is not None and has is not None:
                 own[label] = replace(more.own[label], repeats=tuple(sorted({*had, *has})))
-        return Listed({**self.scenarios, **more.scenarios}, own)
+        return Listed({**self.scenarios, **more.scenarios}, own, read_from=self.read_from)
 
     def as_json(self) -> dict[str, Any]:
         """The conditions as JSON values."""
@@ -204,6 +214,7 @@ class Product:
     origin: str
     base: dict[str, Any]
     fields: tuple[Field, ...]
+    read_from: ReadFrom = CALLER
 
     def __len__(self) -> int:
         return prod(field.count for field in self.fields)
@@ -231,7 +242,7 @@ class Product:
         values = [Change(field.name, field.values[index], VARY) for field, index in chosen]
         layered = changed(json.loads(self._text), self.origin, values)
         try:
-            return Scenario.read(layered.data, self.origin)
+            return Scenario.read(layered.data, self.origin, self.read_from)
         except ScenarioError as error:
             raise layered.attributed(error) from None
 
@@ -245,20 +256,20 @@ class Product:
 
     def as_json(self) -> dict[str, Any]:
         """The conditions as JSON values."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "read_from"}
 
     @cached_property
     def _text(self) -> str:
         return json.dumps(self.base)
 
 
-def from_json(known: Mapping[str, Any]) -> Conditions:
-    """The conditions from the result of ``as_json``."""
+def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditions:
+    """The conditions from the result of ``as_json``, which come from ``read_from``."""
     if "scenarios" in known:
         own = {label: Settings.from_json(one) for label, one in known.get("settings", {}).items()}
-        return Listed(known["scenarios"], own)
+        return Listed(known["scenarios"], own, read_from=read_from)
     fields = tuple(Field.from_json(field) for field in known["fields"])
-    return Product(**{**known, "fields": fields})
+    return Product(**{**known, "fields": fields, "read_from": read_from})
 
 
 def listed(given: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condition]) -> Listed:
@@ -293,10 +304,12 @@ def product(
     changes: Iterable[Change],
     backend: Backend,
     repeats: int | None,
+    *,
+    trust: bool = False,
 ) -> tuple[Product, int]:
     """Every combination of the values of some fields, and the number of repeats of each.
 
-    Checks that the backend can run every condition.
+    Checks that the backend can run every condition, and that what it runs is trusted.
 
     Raises:
         BadInput: a field or value is invalid, or there are too many repeats.
@@ -306,14 +319,15 @@ def product(
     points = prod(field.count for field in fields)
     _check_size(points, repeats or 1)
     changes = list(changes)
-    first = _first(scenario, changes, fields)
+    first = _first(scenario, changes, fields, trust=trust)
     repeats = repeats or first.repeats
     _check_size(points, repeats)
     if isinstance(scenario, Scenario):
         layered = changed(scenario.model_dump(mode="json"), scenario.name, changes)
     else:
         layered = load(scenario, changes)
-    made = _with_numbers(Product(first.name, layered.origin, self_contained(layered.data), fields))
+    base = self_contained(layered.data)
+    made = _with_numbers(Product(first.name, layered.origin, base, fields, first.read_from))
     check(made, backend)
     return made, repeats
 
@@ -322,9 +336,11 @@ def check(conditions: Conditions, backend: Backend) -> None:
     """Checks that the backend can run every condition, because valid values may conflict with each other.
 
     Raises:
-        BadInput: the backend cannot run one. The message names the condition.
+        BadInput: strangers made them and the user does not trust them, or the backend cannot run one. The
+            message says what they would do, or names the condition.
         BackendUnavailable: this machine lacks something that the backend needs.
     """
+    check_trusted(conditions, live=backend.name != SIM)
     for number in range(len(conditions)):
         try:
             backend.check(conditions.scenario(number))
@@ -334,6 +350,29 @@ def check(conditions: Conditions, backend: Backend) -> None:
             if len(conditions) == 1 and not conditions.fields:
                 raise
             raise BadInput(f"{conditions.label(number)}: {error.message}", hint=error.hint) from None
+
+
+def check_trusted(conditions: Conditions, *, live: bool, measure: str = "") -> None:
+    """Checks that the user trusts what the conditions do, and the function ``measure`` if there is one.
+
+    Raises:
+        BadInput: strangers made them, and the user does not trust them. The message lists what they would do.
+    """
+    read_from = conditions.read_from
+    if read_from.strangers:
+        numbers = range(len(conditions))
+        found = (power for number in numbers for power in _powers(conditions, number, live=live))
+        read_from.check(dict.fromkeys([*([f"measure: {measure}"] if measure else []), *found]))
+
+
+def _powers(conditions: Conditions, number: int, *, live: bool) -> Iterator[str]:
+    """What a condition does that needs trust, with each value that may be drawn."""
+    scenario = conditions.scenario(number)
+    yield from scenario.powers(live=live)
+    for draw in conditions.settings(number).draws:
+        for value in draw.one_of or ():
+            changed = Scenario.load(scenario, {draw.field: value}, by=scenario.read_from)
+            yield from changed.powers(live=live)
 
 
 def field_columns(fields: Sequence[Field]) -> list[str]:
@@ -360,11 +399,13 @@ def table_of(conditions: Conditions) -> pl.DataFrame:
     return pl.DataFrame([number, labels, *texts, *numbers])
 
 
-def _first(scenario: str | Path | Scenario, changes: Sequence[Change], fields: Sequence[Field]) -> Scenario:
+def _first(
+    scenario: str | Path | Scenario, changes: Sequence[Change], fields: Sequence[Field], *, trust: bool
+) -> Scenario:
     """The scenario of the first condition."""
     values = [Change(field.name, field.values[0], VARY) for field in fields]
     try:
-        return Scenario.load(scenario, [*changes, *values])
+        return Scenario.load(scenario, [*changes, *values], trust=trust)
     except ScenarioError as error:
         ranges = {field.name: field.range for field in fields if field.range}
         without = {problem.field for problem in error.problems if problem.message.startswith("no unit")}

@@ -36,6 +36,9 @@ Measure = Callable[[Trace, tuple[str, ...]], Iterable[Number]]
 class Definitions:
     """The definitions of what an experiment measures.
 
+    A store names its function. Running repeats imports it, because then it is the caller's own; reading a
+    store imports nothing, because stores come from anywhere.
+
     Attributes:
         function: a function of one's own as ``module:name``; empty for rtclab's metrics.
         window: the time in s to which metrics are limited.
@@ -48,6 +51,11 @@ class Definitions:
     def of(cls, about: About) -> Definitions:
         """The definitions of an experiment."""
         return cls(about.measure, about.window)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether these are metrics, or a function that this process has passed to an experiment."""
+        return not self.function or self.function in _PASSED
 
     def check(self, names: Sequence[str]) -> None:
         """Checks that this process has the definitions.
@@ -95,8 +103,12 @@ class Definitions:
         return hashlib.sha256(known.encode()).hexdigest()[:12]
 
 
+_PASSED: set[str] = set()
+"""The names of the functions that this process has passed to experiments."""
+
+
 def name_of(function: Measure) -> str:
-    """A function as ``module:name``, by which other processes find it.
+    """A function as ``module:name``, by which other processes find it. From now on it is known here.
 
     Raises:
         BadInput: it is not found by this name, such as a lambda or a function within a function.
@@ -104,11 +116,12 @@ def name_of(function: Measure) -> str:
     name = f"{function.__module__}:{function.__qualname__}"
     if getattr(sys.modules.get(function.__module__), function.__qualname__, None) is not function:
         raise BadInput(f"measure: {name} cannot be imported; expected a function of a module")
+    _PASSED.add(name)
     return name
 
 
 def function_named(name: str) -> Measure:
-    """The function with a name as from :func:`name_of`.
+    """The function with a name as from :func:`name_of`. Its module is imported.
 
     Raises:
         BadInput: it cannot be imported.

@@ -50,4 +50,5 @@ def drawn(scenario: Scenario, draws: Sequence[Draw], repeat: int) -> Scenario:
     if not draws:
         return scenario
     source = Random(scenario.seed_of(repeat))
-    return Scenario.load(scenario, {draw.field: draw.value(source) for draw in draws})
+    values = {draw.field: draw.value(source) for draw in draws}
+    return Scenario.load(scenario, values, by=scenario.read_from)

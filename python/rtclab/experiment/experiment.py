@@ -14,7 +14,17 @@ from rtclab import backend as backends
 from rtclab.backend import Backend
 from rtclab.errors import BadInput
 from rtclab.experiment import runner
-from rtclab.experiment.conditions import Condition, Conditions, Listed, check, listed, product
+from rtclab.experiment.conditions import (
+    SIM,
+    Condition,
+    Conditions,
+    Listed,
+    check,
+    check_trusted,
+    listed,
+    product,
+    scenario_of,
+)
 from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.results import Moment, Results, check_names, window
 from rtclab.experiment.runner import Beside, Ended, How, Order
@@ -24,8 +34,6 @@ from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.load import as_changes
 from rtclab.trace import Repeat, Trace, new_directory, only_writer
-
-SIM = "sim"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -86,8 +94,11 @@ class Experiment:
         """
         self.backend = backend_of(backend, capture=capture)
         if isinstance(conditions, (Mapping, Sequence)):
+            for one in conditions.values() if isinstance(conditions, Mapping) else conditions:
+                scenario_of(one).check_trusted(live=self.backend.name != SIM)
             conditions = listed(conditions)
             check(conditions, self.backend)
+        check_trusted(conditions, live=self.backend.name != SIM)
         self.conditions: Conditions = conditions
         check_names(metrics or ())
         if not traces and self.backend.name != SIM:
@@ -127,6 +138,7 @@ class Experiment:
         metrics: Sequence[str] | None = None,
         begin: Moment | None = None,
         end: Moment | None = None,
+        trust: bool = False,
     ) -> Experiment:
         """An experiment with every combination of values of some fields of a scenario.
 
@@ -137,7 +149,7 @@ class Experiment:
         wanted = as_changes(set)
         if not traces:
             wanted = [*wanted, Change("record", "seconds")]
-        conditions, repeats = product(scenario, vary, wanted, made, repeats)
+        conditions, repeats = product(scenario, vary, wanted, made, repeats, trust=trust)
         return cls(
             conditions,
             repeats=repeats,
@@ -218,6 +230,7 @@ class Experiment:
             else:
                 store = Store(path)
                 self._check_same(store)
+                store.allow()  # only this experiment's own conditions run
                 store.extend(conditions)
         assert isinstance(store.conditions, Listed)
         wanted: dict[int, Sequence[int]] = {}
@@ -250,6 +263,7 @@ def resumed(
     renew: bool = False,
     progress: bool = True,
     beside: Beside = nullcontext,
+    trust: bool = False,
 ) -> Results:
     """Continues an experiment: runs the repeats that have not finished, and adds repeats.
 
@@ -263,14 +277,16 @@ def resumed(
         renew: run simulated repeats again that another build of rtclab ran. Its values are kept.
         progress: as in :meth:`Experiment.run`.
         beside: as in :meth:`Experiment.run`.
+        trust: run what the scenarios of a directory from outside of the current project name, and the
+            function that measures them.
 
     Raises:
         TraceError: there is no such experiment.
         BadInput: it was made by another backend, measures a metric that is not defined here, or has more
-            repeats.
+            repeats; or it is from elsewhere and not trusted.
         Interrupted: as in :meth:`Experiment.run`.
     """
-    store = open_store(name, Path(out))
+    store = open_store(name, Path(out), trust=trust)
     about = store.about
     given = None if isinstance(backend, str) else backend
     wanted = given.name if given is not None else backend
@@ -291,6 +307,8 @@ def resumed(
             hint="repeats can be added, not taken away",
         )
     made = backend_of(given or about.backend, capture=about.capture)
+    check_trusted(store.conditions, live=made.name != SIM, measure=about.measure)
+    store.allow()
     how = How(executor, jobs, renew=renew, beside=beside)
     check_workers(about, made, how)
     check(store.conditions, made)

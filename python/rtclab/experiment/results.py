@@ -535,10 +535,15 @@ class Results:
     def _measure_again(self) -> bool:
         """Measures repeats whose traces were kept, if other definitions measured them or if they were not.
 
+        A function of somebody's own measures again only if this process has passed it to an experiment:
+        whoever made the store may have named any function.
+
         Returns whether the values could be kept.
         """
         store = self._store
         definitions = Definitions.of(store.about)
+        if not definitions.is_known:
+            return True
         names = {number: store.measures_of(number) for number in self._table["number"]}
         if not store.about.measure and not METRICS.keys() >= {name for of in names.values() for name in of}:
             return True

@@ -20,6 +20,7 @@ from typing import Literal, get_args
 from rtclab.backend import Backend, planned_flows
 from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
+from rtclab.experiment.conditions import SIM, check_trusted
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
 from rtclab.experiment.store import Result, Store, build
@@ -93,13 +94,14 @@ def run(
         wanted: the numbers of the repeats to run, by the number of their condition; by default all.
 
     Raises:
-        BadInput: another process runs repeats there.
+        BadInput: another process runs repeats there, or strangers made the experiment and it is not trusted.
         OtherVersion: a worker runs another build of rtclab.
         Stopped: a worker died, or the executor failed.
         DiskFull: an outcome could not be written.
         KeyboardInterrupt: Ctrl-C was pressed; finished repeats are kept, the others are marked.
     """
     wanted = store.plans if wanted is None else wanted
+    check_trusted(store.conditions, live=backend.name != SIM, measure=store.about.measure)
     with store.only_writer():
         items = _ordered(unfinished(store, backend, wanted, renew=how.renew), how.order)
         size = sum(map(len, wanted.values()))

@@ -11,7 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -19,11 +19,12 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
-from rtclab.experiment.conditions import Conditions, Listed, Settings, digest_of, from_json, table_of
+from rtclab.experiment.conditions import Conditions, Listed, Product, Settings, digest_of, from_json, table_of
 from rtclab.experiment.draws import drawn
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
+from rtclab.scenario.trust import CALLER, ReadFrom
 from rtclab.trace import (
     LOCK_FILE,
     MANIFEST,
@@ -163,8 +164,11 @@ class About:
 class Store:
     """The results of an experiment in a directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, trust: bool = False) -> None:
         """Opens the store in a directory. A run of rtclab before stores gets one.
+
+        Opening and reading run nothing, whoever made the store. To run its scenarios, a store from outside of
+        the current project needs ``trust``.
 
         Raises:
             TraceError: the directory has no results, or they cannot be read.
@@ -172,6 +176,7 @@ class Store:
         """
         self.path = path
         self.file = path / STORE_FILE
+        self._read_from = ReadFrom.of([path], trust=trust)
         if not self.file.is_file():
             if not (path / RUN_FILE).is_file():
                 raise TraceError(f"{path} has no results: it has no {STORE_FILE}")
@@ -193,7 +198,7 @@ class Store:
         self.digests = [digest for (digest,) in digests]
         try:
             self.about = About.from_json(json.loads(texts["about"]))
-            self.conditions: Conditions = from_json(json.loads(texts["conditions"]))
+            self.conditions: Conditions = from_json(json.loads(texts["conditions"]), self._read_from)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise TraceError(f"{self.file}: cannot be read: {error!r}", hint=DAMAGED) from None
 
@@ -243,7 +248,15 @@ class Store:
             temporary.rename(path / STORE_FILE)
         finally:
             temporary.unlink(missing_ok=True)
-        return cls(path)
+        made = cls(path)
+        made.allow()
+        return made
+
+    def allow(self) -> None:
+        """Allows what the scenarios do, because this process made them, or has asked the user."""
+        self._read_from = CALLER
+        assert isinstance(self.conditions, (Listed, Product))
+        self.conditions = replace(self.conditions, read_from=CALLER)
 
     @property
     def name(self) -> str:
@@ -596,15 +609,17 @@ def _in_words(file: Path, error: sqlite3.DatabaseError) -> RtclabError:
     return TraceError(f"{file}: cannot be read: {error}", hint=DAMAGED)
 
 
-def open_store(name_or_path: str | Path, out: Path) -> Store:
+def open_store(name_or_path: str | Path, out: Path, *, trust: bool = False) -> Store:
     """Opens results by their path or by their name below ``out``; ``latest`` are the newest.
+
+    ``trust`` is as for :class:`Store`.
 
     Raises:
         TraceError: there are no such results.
     """
     path = find_store(name_or_path, out)
     if path is not None:
-        return Store(path)
+        return Store(path, trust=trust)
     import difflib
 
     text = str(name_or_path)

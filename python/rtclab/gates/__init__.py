@@ -22,6 +22,7 @@ def gate(
     jobs: int | None = None,
     out: str | Path = "runs",
     progress: bool = True,
+    trust: bool = False,
 ) -> GateResult:
     r"""Runs the scenarios of a suite, and checks their limits and what changed since the baseline.
 
@@ -31,9 +32,12 @@ def gate(
         jobs: number of simulations at the same time; by default one per core.
         out: directory of live runs. Simulated repeats leave no traces.
         progress: show a progress bar on a terminal or in a notebook.
+        trust: run what a suite or scenarios from outside of the current project name: Python code, programs,
+            pages, the network.
 
     Raises:
-        BadInput: the suite or the baseline is invalid, or the baseline is of other scenarios; nothing ran.
+        BadInput: the suite or the baseline is invalid, the baseline is of other scenarios, or strangers'
+            files are not trusted; nothing ran.
         BackendUnavailable: live calls need something that this machine lacks.
         RtclabError: a new baseline was wanted and a repeat failed; the old one is unchanged.
 
@@ -44,7 +48,7 @@ def gate(
         >>> rtclab.gate("suite.toml").passed
         True
     """
-    loaded = suite if isinstance(suite, Suite) else Suite.load(suite)
+    loaded = suite if isinstance(suite, Suite) else Suite.load(suite, trust=trust)
     if update_baseline is not None and not update_baseline.strip():
         raise BadInput("update_baseline: the reason is empty", hint="say why the figures have changed")
     if update_baseline is not None:

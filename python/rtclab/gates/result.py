@@ -13,6 +13,7 @@ import polars as pl
 from rtclab.gates.checks import Check, checks_table, number
 from rtclab.gates.measured import Measured
 from rtclab.metrics import METRICS
+from rtclab.terminal import visible
 from rtclab.trace import write_text
 
 HEADINGS = ("scenario", "check", "worst flow", "before", "now", "change", "allowed", "result")
@@ -135,7 +136,7 @@ class GateResult:
         root = ElementTree.Element("testsuites", name=self.suite)
         names = dict.fromkeys(self.measured.outcomes["condition"])
         for name in dict.fromkeys([*(check.scenario for check in self.checks), *names]):
-            suite = ElementTree.SubElement(root, "testsuite", name=name)
+            suite = ElementTree.SubElement(root, "testsuite", name=_in_xml(name))
             for sentence in [sentence for scenario, sentence in self.failed_scenarios if scenario == name]:
                 _test(suite, self.suite, "repeats", [sentence])
             for line in (line for line in self.lines if line.worst.scenario == name):
@@ -189,11 +190,16 @@ def _count(number_of: int, what: str) -> str:
 
 def _test(suite: ElementTree.Element, gate: str, name: str, failures: list[str]) -> ElementTree.Element:
     classname = f"{gate}.{suite.get('name')}"
-    test = ElementTree.SubElement(suite, "testcase", classname=classname, name=name)
+    test = ElementTree.SubElement(suite, "testcase", classname=_in_xml(classname), name=name)
     if failures:
-        texts = [_NOT_IN_XML.sub("?", failure) for failure in failures]
+        texts = [_in_xml(failure) for failure in failures]
         ElementTree.SubElement(test, "failure", message=texts[0]).text = "\n".join(texts)
     return test
+
+
+def _in_xml(text: str) -> str:
+    """A text without characters that XML cannot have."""
+    return _NOT_IN_XML.sub("?", visible(text))
 
 
 def _count_tests(element: ElementTree.Element) -> None:
@@ -206,10 +212,10 @@ def _marked(line: CheckRow) -> tuple[str, ...]:
     """The cells of a row in Markdown."""
     scenario, check, flow, *figures, result = line.cells
     code = [f"`{text}`" if text else "" for text in (check, flow)]
-    cells = [scenario, *code, *figures, f"**{result}**" if line.failing else result]
+    cells = [_plain(scenario), *code, *figures, f"**{result}**" if line.failing else result]
     return tuple(cell.replace("|", "\\|") for cell in cells)
 
 
 def _plain(sentence: str) -> str:
-    """A sentence in Markdown, on one line, in which `<` begins no tag."""
-    return " ".join(sentence.replace("<", "&lt;").split())
+    """A text in Markdown, on one line, in which `<` begins no tag."""
+    return " ".join(visible(sentence).replace("<", "&lt;").split())

@@ -18,8 +18,8 @@ from rtclab.metrics import Metric
 from rtclab.metrics.setup import call_failures
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
-from rtclab.scenario.load import files_of
 from rtclab.scenario.table import Table, closest
+from rtclab.scenario.trust import ReadFrom
 
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*%\s*")
 
@@ -117,8 +117,6 @@ class GatedScenario:
     repeats: int
     limits: tuple[Limit, ...]
     margins: Mapping[str, Margin]
-    files: tuple[Path, ...] = ()
-    """The file of the scenario, and the files that it extends."""
 
     @property
     def metrics(self) -> list[str]:
@@ -159,21 +157,27 @@ class Suite:
         return any(condition.margins for condition in self.conditions.values())
 
     @classmethod
-    def load(cls, file: str | Path) -> Self:
+    def load(cls, file: str | Path, *, trust: bool = False) -> Self:
         """Reads a suite and all its scenarios, and checks that the backends can run them.
 
+        Args:
+            file: the TOML file.
+            trust: run what files from outside of the current project name.
+
         Raises:
-            BadInput: the file cannot be read, or something in it is invalid. It names file and field.
+            BadInput: the file cannot be read, or something in it is invalid; it names file and field. Or
+                strangers' files are not trusted.
             BackendUnavailable: this machine lacks something that a backend needs.
         """
         path = Path(file)
         if not path.is_file():
             raise BadInput(f"no suite `{file}`: there is no such file")
         suite = _Suite.read(parsed(path, str(file)), str(file))
+        by = ReadFrom.of([path], trust=trust)
         problems: list[Problem] = []
         conditions = {}
         for name, entry in suite.scenarios.items():
-            loaded = _loaded(f"{file}: scenarios.{name}", path.parent, suite, entry)
+            loaded = _loaded(f"{file}: scenarios.{name}", path.parent, suite, entry, by)
             problems += _problems(name, suite, entry, loaded)
             conditions[name] = loaded
         if problems:
@@ -186,14 +190,13 @@ class Suite:
         )
 
 
-def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> GatedScenario:
+def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario, by: ReadFrom) -> GatedScenario:
     duration = entry.duration or suite.duration
     changes = [Change(field, value, "set") for field, value in entry.set.items()]
     changes += [] if duration is None else [Change("duration", duration, "duration")]
     made = backend(entry.backend or suite.backend or "sim")
     try:
-        where = _where(entry.scenario, directory)
-        scenario, files = Scenario.load(where, changes), files_of(where)
+        scenario = Scenario.load(_where(entry.scenario, directory), changes, by=by)
         made.check(scenario)
     except BackendUnavailable:
         raise
@@ -205,7 +208,6 @@ def _loaded(origin: str, directory: Path, suite: _Suite, entry: _Scenario) -> Ga
         entry.repeats or suite.repeats or scenario.repeats,
         (*suite.limits, *entry.limits),
         {**suite.compare, **entry.compare},
-        files,
     )
 
 

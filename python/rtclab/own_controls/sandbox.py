@@ -1,4 +1,7 @@
-"""Calls functions of :mod:`rtclab.own_controls.worker` in a process of its own for each thread."""
+"""Calls functions of :mod:`rtclab.own_controls.worker` in a process of its own for each thread.
+
+The process keeps mistakes of a control away from the run. It is no barrier for malice: it runs as the user.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The process in which congestion controls of the user's own run.
 
 ``python -m rtclab.own_controls.worker FD`` reads calls from a socket and answers them, one after another. A
-control that never answers is interrupted, too much memory is refused, no program is started, and what is
-printed is kept up to a limit.
+control that never answers is interrupted, too much memory is refused, Python starts no program, and what is
+printed is kept up to a limit. All this is against mistakes: a control that wants to can get around it.
 """
 
 from __future__ import annotations
@@ -180,7 +180,10 @@ def allow_memory() -> None:
 
 
 def refuse_programs() -> None:
-    """Refuses to start processes: they would not end with the run, and results would depend on time."""
+    """Refuses Python's ways to start processes, which would not end with the run and make results vary.
+
+    ``ctypes`` can still start some.
+    """
 
     def refuse(*_: Any) -> NoReturn:
         raise PermissionError("a congestion control cannot start processes")

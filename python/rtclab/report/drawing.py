@@ -9,6 +9,7 @@ from math import inf, log10
 import numpy as np
 
 from rtclab.metrics.series import Array
+from rtclab.terminal import visible
 
 # After Okabe and Ito 2008: distinguishable with any colour vision. In greyscale, dashes and markers differ.
 # No divisor is common to the numbers of colours and dashes, so that 28 lines differ.
@@ -41,6 +42,10 @@ class Look:
     dash: Dash = SOLID
     marker: str = MARKERS[0]
 
+    def __post_init__(self) -> None:
+        """Shows control characters."""
+        object.__setattr__(self, "label", visible(self.label))
+
     @classmethod
     def numbered(cls, index: int, label: str) -> Look:
         """The look with this index; colours, dashes and markers repeat."""
@@ -66,6 +71,11 @@ class Axis:
     last_tick: float = inf
     log: bool = False
     """Whether positions are decimal logarithms of what they stand for."""
+
+    def __post_init__(self) -> None:
+        """Shows control characters."""
+        object.__setattr__(self, "label", visible(self.label))
+        object.__setattr__(self, "names", [visible(name) for name in self.names])
 
     @property
     def named(self) -> list[tuple[float, str]]:
@@ -194,6 +204,11 @@ class Axes:
     title: str
     marks: Sequence[Mark]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Shows control characters."""
+        object.__setattr__(self, "title", visible(self.title))
+        object.__setattr__(self, "note", visible(self.note))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
 
 from rtclab.report import chart, words
 from rtclab.report.drawing import Drawing
+from rtclab.terminal import visible
 from rtclab.trace import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -44,6 +46,11 @@ def render(
     return page.render(charts=charts, data=chart.data(plots, tied=tied), scripts=scripts, **content)
 
 
+def _shown(value: Any) -> Any:
+    """What a template writes: texts with their control characters shown, and HTML of rtclab as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def load_template(name: str, templates: Path = TEMPLATES) -> Template:
     """Loads a page template by its file name without ``.j2``.
 
@@ -53,6 +60,7 @@ def load_template(name: str, templates: Path = TEMPLATES) -> Template:
         loader=FileSystemLoader([templates, TEMPLATES]),
         autoescape=name.endswith(".html"),
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

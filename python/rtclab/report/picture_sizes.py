@@ -48,6 +48,7 @@ STYLE: Any = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "text.color": INK,
+    "text.parse_math": False,  # names are no formulas
     "lines.linewidth": 1.5,
     "legend.frameon": False,
 }

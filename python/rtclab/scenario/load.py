@@ -52,17 +52,6 @@ def load(name_or_path: str | Path, overrides: Changes = ()) -> Layered:
     return layered
 
 
-def files_of(name_or_path: str | Path) -> tuple[Path, ...]:
-    """The file of a scenario, and the files that it extends.
-
-    Raises:
-        BadInput: there is no such scenario.
-        ScenarioError: a file cannot be read.
-    """
-    file, origin = _find(name_or_path)
-    return layers.read(file, origin).files
-
-
 def changed(data: dict[str, Any], origin: str, overrides: Changes) -> Layered:
     """Applies ``overrides`` to a scenario's tables, without validation. Errors begin with ``origin``.
 

@@ -45,14 +45,21 @@ def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
     return own or scenario.audio or Audio()
 
 
+def controls(scenario: ScenarioTables) -> dict[str, CongestionControl]:
+    """The controls that somebody sends with, by the table that has them."""
+    table, found = "congestion_control", {}
+    for name, own in scenario.participants.items():
+        place = table if own.congestion_control is None else f"participants.{name}.{table}"
+        found[place] = scenario.congestion_control_of(name)
+    for name in mixers(scenario):
+        place = table if _server(scenario, name).congestion_control is None else f"servers.{name}.{table}"
+        found[place] = congestion_control_of(scenario, name)
+    return found | {f"servers.{name}.{table}": one for name, one in forwarders(scenario).items()}
+
+
 def own_controls(scenario: ScenarioTables) -> list[OwnControl]:
     """The controls of the user's own that somebody sends with, each once."""
-    controls = [
-        *(scenario.congestion_control_of(name) for name in scenario.participants),
-        *(congestion_control_of(scenario, server) for server in mixers(scenario)),
-        *forwarders(scenario).values(),
-    ]
-    found = (control.own for control in controls)
+    found = (control.own for control in controls(scenario).values())
     return list({own.key: own for own in found if own is not None}.values())
 
 

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import model_validator
+from pydantic import PrivateAttr, model_validator
 
 from rtclab.errors import FieldErrors, ScenarioError
 from rtclab.scenario import mixing, native, network
 from rtclab.scenario.json_schema import json_schema
 from rtclab.scenario.layers import Change
-from rtclab.scenario.load import changed, load
+from rtclab.scenario.load import as_changes, changed, load
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.topology import Flow
+from rtclab.scenario.trust import CALLER, ReadFrom, powers
 
 
 class Scenario(ScenarioTables):
@@ -24,6 +25,8 @@ class Scenario(ScenarioTables):
     Without ``calls`` there is one call of all participants. Without ``video`` or ``audio``, only participants
     with such a table of their own send it.
     """
+
+    _read_from: ReadFrom = PrivateAttr(default=CALLER)
 
     @model_validator(mode="after")
     def _mixes_something(self) -> Self:
@@ -36,11 +39,18 @@ class Scenario(ScenarioTables):
         cls,
         name_or_path: str | Path | Scenario,
         set: Sequence[str | Change] | Mapping[str, object] = (),
+        *,
+        trust: bool = False,
+        by: ReadFrom = CALLER,
     ) -> Scenario:
         """Reads a scenario by the name that ``rtclab list`` shows, or from a TOML file.
 
         ``set`` changes fields before validation: ``["link.up.capacity=2 Mbit/s"]`` or a dict. A scenario
         that is loaded already can be changed in the same way.
+
+        Reading runs nothing. A file from outside of the current project that names programs or Python code to
+        run needs ``trust=True`` to be run; fields that ``set`` changes do not. ``by`` says where the name and
+        the changes come from if the caller read them somewhere, such as in a suite.
 
         Raises:
             BadInput: there is no such scenario, or a change names something that does not exist.
@@ -48,12 +58,46 @@ class Scenario(ScenarioTables):
         """
         if isinstance(name_or_path, Scenario):
             loaded = changed(name_or_path.model_dump(mode="json"), name_or_path.name, set)
+            read_from = name_or_path.read_from
         else:
             loaded = load(name_or_path, set)
+            read_from = ReadFrom.of(loaded.files)
+        if not by.strangers:
+            read_from = read_from.naming(change.field for change in as_changes(set))
+        read_from = read_from.beside(by).beside(ReadFrom(trusted=trust))
         try:
-            return cls.read(loaded.data, loaded.origin)
+            return cls.read(loaded.data, loaded.origin, read_from)
         except ScenarioError as error:
             raise loaded.attributed(error) from None
+
+    @classmethod
+    def read(cls, data: object, origin: str, read_from: ReadFrom = CALLER) -> Self:
+        """Validates ``data``, which come from ``read_from``. Errors begin with ``origin``.
+
+        Raises:
+            ScenarioError: the data are invalid. It lists every problem found.
+        """
+        made = super().read(data, origin)
+        made._read_from = read_from
+        return made
+
+    @property
+    def read_from(self) -> ReadFrom:
+        """The strangers' files that it was read from, and whether they are trusted."""
+        return self._read_from
+
+    def check_trusted(self, *, live: bool = False) -> None:
+        """Checks, before anything runs, that the user trusts what the scenario would do in such calls.
+
+        Raises:
+            BadInput: it was read from outside of the current project, and would run programs or Python code,
+                open files as pages, or use the network. The message lists it.
+        """
+        self._read_from.check(self.powers(live=live))
+
+    def powers(self, *, live: bool) -> list[str]:
+        """What strangers wrote into it that needs trust, as ``field: value``."""
+        return powers(self, self._read_from, live=live)
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:
@@ -78,7 +122,12 @@ class Scenario(ScenarioTables):
         return network.traffic_flows(self)
 
     def own_controls(self) -> list[OwnControl]:
-        """The congestion controls of the user's own that somebody sends with, each once."""
+        """The congestion controls of the user's own that somebody sends with, each once. They may be run.
+
+        Raises:
+            BadInput: strangers named one, and the user does not trust them.
+        """
+        self.check_trusted()
         return mixing.own_controls(self)
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:

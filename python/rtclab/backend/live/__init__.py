@@ -74,9 +74,12 @@ class LiveBackend:
         """Checks whether browsers support the scenario, and whether this machine has what they need.
 
         Raises:
+            BadInput: strangers made the scenario, it would run programs, open files or use the network, and
+                the user does not trust it.
             UnsupportedScenario: browsers do not support the scenario. The message names the field.
             BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
+        scenario.check_trusted(live=True)
         from rtclab.backend.live.connections import live_connections
         from rtclab.backend.live.doctor import what_is_missing
         from rtclab.backend.live.mcu import MIXER
@@ -155,6 +158,7 @@ class LiveBackend:
         from rtclab.backend.live.speed import shares
         from rtclab.backend.live.whip import settings_of as whip_settings
 
+        scenario.check_trusted(live=True)
         started = browsers(scenario)
         planned = manifest(
             scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None

@@ -18,6 +18,7 @@ from io import StringIO
 from typing import Any, Self
 
 from rtclab.errors import BadInput
+from rtclab.terminal import below, visible
 
 WAIT_S = 300.0
 """How long a run waits for its seats to be taken, by default."""
@@ -123,7 +124,8 @@ def _sockets(invitation: Invitation) -> tuple[socket.socket, socket.socket]:
 
 def announce(event: Mapping[str, Any]) -> None:
     """Says on standard error what the lab reports of a seat: where it is, and who has come or gone."""
-    print(in_words(event, qr_code=sys.stderr.isatty()), file=sys.stderr, flush=True)
+    shown = {name: visible(value) if isinstance(value, str) else value for name, value in event.items()}
+    print(in_words(shown, qr_code=sys.stderr.isatty()), file=below(sys.stderr), flush=True)
 
 
 def in_words(event: Mapping[str, Any], *, qr_code: bool = False) -> str:
