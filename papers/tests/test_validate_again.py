@@ -109,9 +109,9 @@ def append(
 def sample(file: Path, condition: str, shift: float) -> None:
     """Ten live and 39 simulated repeats, whose rates are apart by ``shift`` and whose freezes are equal."""
     for number in range(LIVE_REPEATS):
-        append(file, condition, "live", number, receiving_rate=100.5 + 4 * number + shift, freeze_count=1)
+        append(file, condition, "live", number, receiving_rate=100.5 + 4 * number + shift, freeze_count_w3c=1)
     for number in range(SIMULATED_REPEATS):
-        append(file, condition, "sim", number, receiving_rate=100.0 + number, freeze_count=1)
+        append(file, condition, "sim", number, receiving_rate=100.0 + number, freeze_count_w3c=1)
 
 
 def test_only_distributions_that_differ_more_than_chance_are_marked(tmp_path: Path) -> None:
@@ -121,13 +121,13 @@ def test_only_distributions_that_differ_more_than_chance_are_marked(tmp_path: Pa
     found = {(one.condition, one.metric): one for one in comparisons(file)}
     assert [*found] == [
         ("9", "receiving_rate"),
-        ("9", "freeze_count"),
+        ("9", "freeze_count_w3c"),
         ("41", "receiving_rate"),
-        ("41", "freeze_count"),
+        ("41", "freeze_count_w3c"),
     ]
     assert found["41", "receiving_rate"].differs
     assert not found["9", "receiving_rate"].differs
-    assert found["9", "freeze_count"].p == 1.0
+    assert found["9", "freeze_count_w3c"].p == 1.0
     lines = list(section([], file, "twin"))
     [rate] = [line for line in lines if line.startswith("| 41 | Receiving rate (kbit/s) |")]
     assert rate.endswith("| 1118 [1100,\u00a01136] | 119 [100,\u00a0138] | **2.4e-10** |")

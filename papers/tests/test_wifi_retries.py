@@ -21,7 +21,7 @@ REPEATS = 50
 FIELD = "participants.tablet.link.both.wifi.max_attempts"
 LIMITS = [1, "auto", 15, "adaptive"]
 SCENARIOS = {"jansen2017/wireless-local-far": "New York", "jansen2017/wireless-sydney-far": "Sydney"}
-SHOWN = ["receiving_rate", "rtt_p95", "packet_loss", "freeze_count", "freeze_duration"]
+SHOWN = ["receiving_rate", "rtt_p95", "packet_loss", "freeze_count_w3c", "freeze_duration_w3c"]
 TO_TABLET = "wired->tablet"
 
 

@@ -177,7 +177,7 @@ def _retransmitted(trace: Trace, flow: str) -> float:
 
 def _mean_freeze_s(trace: Trace, flow: str) -> float:
     """Mean length of a freeze in s; NaN if there is none."""
-    total_s, count = (METRICS[name].function(trace, flow) for name in ("freeze_duration", "freeze_count"))
+    total_s, count = (METRICS[name].function(trace, flow) for name in ("freeze_duration_w3c", "freeze_count_w3c"))
     return total_s / (count or nan)
 
 
@@ -266,7 +266,7 @@ MEASURES = {
     "first_call_share": Measure(value=_first_call_share, at=_first_call_share),
     "recovered_pct": Measure(value=_recovered_in_time, is_share=True),
     "established_pct": Measure(value=_established, is_share=True),
-    "freezes": Measure(value=METRICS["freeze_count"].function),
+    "freezes": Measure(value=METRICS["freeze_count_w3c"].function),
     "freeze_s": Measure(value=_mean_freeze_s),
     OVER_USE: Measure(value=_over_use, is_share=True),
     MEDIA: Measure(value=_is_media),

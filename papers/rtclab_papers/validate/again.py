@@ -28,8 +28,8 @@ FIRST_LIVE = 1
 FIRST_SIMULATED = FIRST_LIVE + LIVE_REPEATS
 """No repeat has the seed of one of the other backend, so the two samples are independent."""
 
-DRAWN = ("receiving_rate", "freeze_count")
-SHOWN = ("receiving_rate", "rtt", "packet_loss", "freeze_count", "freeze_duration")
+DRAWN = ("receiving_rate", "freeze_count_w3c")
+SHOWN = ("receiving_rate", "rtt", "packet_loss", "freeze_count_w3c", "freeze_duration_w3c")
 """The metrics in the table of the page, besides those whose distributions differ."""
 LEVEL = 0.05
 """Probability of a false alarm of all tests together, and of each test alone."""

@@ -57,7 +57,7 @@ SOURCES = (
 )
 SIMULATED_FROM = (CAPTURES, SENDER_LOG, SENDER_STATS)
 """The sources whose estimated scenarios are simulated."""
-COMPARED = {"rate": "receiving_rate", "freezes": "freeze_count"}
+COMPARED = {"rate": "receiving_rate", "freezes": "freeze_count_w3c"}
 BOUNDS = {"capacity_error_percent": 10.0, "delay_error_ms": 5.0, "loss_error_points": 1.0}
 """By error, the bound within which the page counts it as small."""
 SCHEMA = pl.Schema(

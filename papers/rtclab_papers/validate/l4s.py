@@ -63,7 +63,7 @@ MEASURED = (
     "queuing_delay_p50",
     "queuing_delay_p95",
     "rtt",
-    "freeze_duration",
+    "freeze_duration_w3c",
     "packet_loss",
     "ce_share",
 )

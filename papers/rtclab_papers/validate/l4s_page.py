@@ -23,7 +23,7 @@ CONTRASTS = (
     ("SCReAM against goog-cc, both behind a FIFO", ("fifo", "goog-cc"), ("fifo", "scream")),
 )
 """What is compared: words, and queue and control before and after."""
-COMPARED = ("receiving_rate", "queuing_delay_p95", "freeze_duration")
+COMPARED = ("receiving_rate", "queuing_delay_p95", "freeze_duration_w3c")
 """The metrics whose differences are told."""
 
 

@@ -17,7 +17,7 @@ SHOWN = (
     "rtt",
     "queuing_delay_p95",
     "frame_rate",
-    "freeze_count",
+    "freeze_count_w3c",
     "jitter_buffer_delay",
     "audio_concealed",
 )
