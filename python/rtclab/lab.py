@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rtclab import __version__
+from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, FieldError, RtclabError, need_linux
@@ -65,12 +66,13 @@ class Comparison:
     def __init__(
         self,
         runs: Sequence[Results],
-        labels: Sequence[str],
+        labels: Sequence[str] | None = None,
         window: Window | None = None,
         *,
         paired: bool = True,
     ) -> None:
-        self.runs, self.labels = list(runs), list(labels)
+        self.runs = items("runs", runs, Results, "two results or more")
+        self.labels = _labels(self.runs, labels)
         self.window, self.paired = window, paired
 
     def table(self) -> pl.DataFrame:
@@ -304,7 +306,8 @@ def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
     from rtclab.backend.live import LiveBackend
     from rtclab.backend.live.inviting import Invitation
 
-    invitations = [Invitation.parse(name, place) for name, place in invite.items()]
+    seats = table("invite", invite, 'an address of each participant, such as {"alice": "192.168.1.5"}')
+    invitations = [Invitation.parse(name, place) for name, place in seats.items()]
     try:
         return LiveBackend(invitations, wait_s=Duration.parse(as_time(wait)).s)
     except FieldError as error:
@@ -320,7 +323,7 @@ def sweep(
     seed: int | None = None,
     duration: Moment | None = None,
     set: Changes = (),
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
     traces: bool = False,
@@ -455,7 +458,7 @@ def compare(
         if not one.run.traced:
             raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
     shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
-    return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
+    return Comparison(runs, labels, window(begin, end, run_end_s=shortest_s), paired=paired)
 
 
 def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
@@ -464,21 +467,24 @@ def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
     Raises:
         BadInput: there is not a label for each run, one is empty, or two are equal.
     """
+    if len(runs) < 2:
+        raise BadInput(f"{runs[0].name} alone: expected two runs or more", hint="the first is the baseline")
     if given is None:
         names = [run.name for run in runs]
         seen = [names[: index + 1].count(name) for index, name in enumerate(names)]
         return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, seen, strict=True)]
+    given = items("labels", given, str, "a label for each run")
     if len(given) != len(runs):
         raise BadInput(
-            f"labels: {len(given)} for {len(runs)} runs",
-            hint="give one for each run, in the order of the runs",
+            f"labels: {len(given)} for {len(runs)} runs; expected one for each",
+            hint="give them in the order of the runs",
         )
     for label in given:
         if not label.strip():
             raise BadInput("labels: one is empty", hint="leave all labels out to use the names of the runs")
         if list(given).count(label) > 1:
             raise BadInput(f"labels: `{label}` stands for several runs", hint="give each run its own label")
-    return list(given)
+    return given
 
 
 def link(
@@ -519,6 +525,10 @@ def link(
         >>> passed["directions"]["up"]["delivered"]  # doctest: +SKIP
         1
     """
+    expected = 'program and arguments, such as ["ping", "-c", "1", "10.77.0.1"]'
+    if isinstance(command, (str, Path)):
+        raise BadInput(f"command: got `{command}`; expected {expected}")
+    arguments = [str(one) for one in items("command", command, (str, Path), expected)]
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
     need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
@@ -529,7 +539,7 @@ def link(
     return run_link(
         outwards.native("up"),
         back.native("down"),
-        list(command),
+        arguments,
         server=server,
         pcap=None if pcap is None else Path(pcap),
         seed=seed,
@@ -657,7 +667,7 @@ def import_files(
         >>> run.name, run.traces[0].flows
         ('import-capture-1', ['bob->alice', 'alice->bob'])
     """
-    paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    paths = [Path(file) for file in items("files", files, (str, Path), "a capture or log, or two")]
     from rtclab.importers import read_files
 
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
@@ -712,7 +722,7 @@ def scenario_from(
         trace = call if isinstance(call, Trace) else _trace_of(call, repeat)
         origin = trace.path.parent.name if call is not trace else "a trace"
         return estimate(call_of(trace, flow, origin, begin=begin, end=end))
-    paths = [call] if isinstance(call, (str, Path)) else list(call)
+    paths = items("call", call, (str, Path), "a capture, a log, a run or a trace")
     if len(paths) == 1 and not Path(paths[0]).is_file():
         if (Path(paths[0]) / MANIFEST).is_file():
             return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name, begin=begin, end=end))

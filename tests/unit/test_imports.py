@@ -16,18 +16,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenarios": set(),  # servers of shipped scenarios, which know nothing of rtclab
     "progress": set(),
     "errors": set(),
+    "arguments": {"errors"},
     "own_native": {"errors"},
     "phrases": set(),
     "processes": set(),
     "fingerprint": {"_native"},
     "plugins": {"errors"},
-    "scenario": {"errors", "plugins"},
+    "scenario": {"errors", "arguments", "plugins"},
     "native_tables": set(),
     "control": {"_native"},
     "own_controls": {"errors", "scenario", "control", "_native"},
     "monitor": {"errors", "native_tables", "_native"},
-    "trace": {"errors"},
-    "importers": {"errors", "native_tables", "monitor", "trace", "_native"},
+    "trace": {"errors", "arguments"},
+    "importers": {"errors", "arguments", "native_tables", "monitor", "trace", "_native"},
     "backend": {
         "errors",
         "native_tables",
@@ -42,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"errors", "trace", "_native"},
     "experiment": {
         "errors",
+        "arguments",
         "processes",
         "progress",
         "fingerprint",
@@ -91,6 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "lab": {
         "errors",
+        "arguments",
         "scenario",
         "trace",
         "backend",
@@ -115,6 +118,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "arenas": {
         "errors",
+        "arguments",
         "processes",
         "scenario",
         "trace",

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from rtclab.backend import (
     planned_pairs,
 )
 from rtclab.backend.sim import EVENT, FLOWS, NativeTable, SimBackend, as_simulated, native_columns
-from rtclab.errors import reason_of
+from rtclab.errors import BadInput, reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
 
@@ -47,7 +48,12 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     named ``n:alice->bob`` and ``n:alice``; see :func:`own_name`. ``trace.alone()`` is a trace without the
     rows of other repeats. The manifest of a failed repeat has the reason. If the simulator raised an error,
     the repeat has no flows.
+
+    Raises:
+        BadInput: the argument is no list of such pairs.
     """
+    if isinstance(scenarios, (str, PurePath)) or not scenarios:
+        raise BadInput(f"scenarios: got `{scenarios}`; expected pairs of a loaded scenario and its seeds")
     plans: list[_Plan] = []
     for number, (scenario, _) in enumerate(scenarios):
         plans.append(_Plan.of(scenario, f"{number}:", sum(len(plan.calls) for plan in plans)))

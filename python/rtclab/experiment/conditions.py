@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
 from rtclab.experiment.draws import Draw
@@ -261,13 +262,15 @@ def from_json(known: Mapping[str, Any]) -> Conditions:
     return Product(**{**known, "fields": fields})
 
 
-def listed(given: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condition]) -> Listed:
+def listed(given: object) -> Listed:
     """Conditions by label, or with the names of their scenarios as labels.
 
     Raises:
-        BadInput: there is none, or two have the same name.
+        BadInput: there is none, one is no scenario, or two have the same name.
     """
+    expected = "scenarios, such as {'label': rtclab.Scenario.load('first-call')}"
     if not isinstance(given, Mapping):
+        given = items("conditions", given, (Scenario, Condition), expected)
         names = [scenario_of(one).name for one in given]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -276,8 +279,7 @@ def listed(given: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condi
                 hint="give each a label: {'label': scenario}",
             )
         given = dict(zip(names, given, strict=True))
-    if not given:
-        raise BadInput("conditions: none given; expected at least one scenario")
+    items("conditions", given.values(), (Scenario, Condition), expected)
     own = {label: one.settings for label, one in given.items() if isinstance(one, Condition)}
     return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in given.items()}, own)
 
@@ -377,6 +379,7 @@ def _first(scenario: str | Path | Scenario, changes: Sequence[Change], fields: S
 
 
 def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
+    vary = table(VARY, vary, 'the values of each field, such as {"link.up.loss": ["0 %", "2 %"]}')
     if not vary:
         raise BadInput(
             "vary: no field; expected at least one", hint="for example --vary 'link.up.loss=0 %,2 %,5 %'"
