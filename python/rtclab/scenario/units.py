@@ -90,10 +90,14 @@ class Quantity:
         raise FieldError(f"unknown {cls.noun} unit in `{value}`; expected {expected}", hint=hint)
 
     @classmethod
+    def likely_units(cls, number: Decimal) -> Sequence[str]:
+        """The units that a number without one may have."""
+        return next((units for limit, units in cls.guesses if number < limit), ())
+
+    @classmethod
     def _guesses(cls, number: Decimal) -> list[str]:
         """What a number without a unit may mean, if it is not 0, which most fields reject."""
-        units = next((units for limit, units in cls.guesses if number < limit), ())
-        return [f"{_plain(number)} {unit}" for unit in units] if number else []
+        return [f"{_plain(number)} {unit}" for unit in cls.likely_units(number)] if number else []
 
     @classmethod
     def _meant(cls, unit: str) -> list[str]:
