@@ -130,9 +130,10 @@ class Results:
 
     @property
     def processor_s(self) -> float | None:
-        """Processor time in s that it took to simulate and measure the repeats, also those whose call failed.
+        """Processor time in s of the threads that simulated and measured the repeats, with failed calls.
 
-        None if it is unknown of one of them, or for live calls.
+        None for live calls, for calls with a control of your own, which runs in another process, and if it is
+        unknown of any repeat.
         """
         took = self._outcomes().filter(pl.col("status").is_in(["finished", "failed"]))["processor_s"]
         return None if took.is_empty() or took.null_count() else float(took.sum())

@@ -98,7 +98,7 @@ class Result:
     """Identifies the definitions that measured it. Other definitions measure it again, if its trace was kept;
     it is empty if it was not measured."""
     processor_s: float | None = None
-    """Processor time in s that it took to simulate and measure it, if known."""
+    """Processor time in s of the thread that simulated and measured it, if that thread did all of it."""
 
 
 @dataclass(frozen=True)
@@ -349,9 +349,7 @@ class Store:
             return list(database.execute("SELECT at, what FROM events ORDER BY event"))
 
     def outcomes(self) -> pl.DataFrame:
-        """The outcome of each repeat that this build of rtclab ran, and the latest outcome of all others.
-
-        A repeat whose trace is kept has its latest outcome, because the trace belongs to that.
+        """The latest outcome of each repeat, whichever build of rtclab ran it, from the view ``latest``.
 
         Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
         ``reason``, ``note``, ``attempt``, ``disturbed``, ``code``, ``metrics`` and ``processor_s``.
@@ -364,13 +362,8 @@ class Store:
             "processor_s": pl.Float64(),
         }
         with self._reading() as database:
-            database.create_function("keeps_trace", 2, self.keeps_trace)
             rows = database.execute(
-                f"SELECT {', '.join(columns)} FROM (SELECT o.*, "
-                "max((o.code = ? AND NOT keeps_trace(o.condition, o.repeat)) << 62 | outcome) "
-                "FROM outcomes o JOIN conditions c USING (condition) WHERE o.digest = c.digest "
-                "GROUP BY o.condition, o.repeat) ORDER BY condition, repeat",
-                [build()],
+                f"SELECT {', '.join(columns)} FROM latest ORDER BY condition, repeat"
             ).fetchall()
         return pl.DataFrame(rows, schema=columns, orient="row")
 
