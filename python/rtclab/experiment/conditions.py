@@ -329,7 +329,11 @@ def check(conditions: Conditions, backend: Backend) -> None:
     """
     for number in range(len(conditions)):
         try:
-            backend.check(conditions.scenario(number))
+            scenario = conditions.scenario(number)
+            backend.check(scenario)
+            for draw in conditions.settings(number).draws:
+                for value in draw.ends:
+                    Scenario.load(scenario, {draw.field: value})
         except BackendUnavailable:
             raise
         except RtclabError as error:

@@ -234,7 +234,7 @@ class Experiment:
         """Checks that results were made as this experiment would make them."""
         if not store.about.grows:
             raise BadInput(f"into: {store.path} was made by another command", hint="name another directory")
-        for name in ("backend", "repeats", "metrics", "window", "traces", "capture", "measure"):
+        for name in ("backend", "repeats", "measure", "metrics", "window", "traces", "capture"):
             had, has = getattr(store.about, name), getattr(self.about, name)
             if had != has:
                 raise BadInput(

@@ -318,6 +318,17 @@ class QueueLimit(Quantity):
         return str(Duration(self.limit))
 
 
+def with_unit(value: float, unit: str) -> str:
+    """A number and its unit, to 6 significant digits, or fewer if the unit cannot be divided further."""
+    number = Decimal(f"{value:.6g}")
+    sizes = [
+        kind.units[unit] for kind in (Bitrate, Duration, PixelRate, Size, QueueLimit) if unit in kind.units
+    ]
+    if sizes:
+        number = (number * sizes[0]).to_integral_value() / sizes[0]
+    return f"{_plain(number)} {unit}".strip()
+
+
 def _whole(
     number: Decimal, unit: str, units: Mapping[str, Decimal], smallest: str, largest: int = _LARGEST
 ) -> int:
