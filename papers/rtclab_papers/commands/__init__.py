@@ -124,7 +124,7 @@ def validate(
         int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
     keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of running new ones.")
+        bool, typer.Option("--keep-live", help="Use the newest live runs of the same scenarios in DIR.")
     ] = False,
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
