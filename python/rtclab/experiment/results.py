@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -100,7 +101,20 @@ class Results:
     def varied(self) -> tuple[Field, ...]:
         """What differs between the conditions: the varied fields with their values, or the labels."""
         labels = tuple(self.conditions)
-        return self._store.conditions.fields or (Field("condition", labels, labels),)
+        fields = self._store.conditions.fields
+        varied = tuple(field.only(self._table[field.name].unique().to_list()) for field in fields)
+        return varied or (Field("condition", labels, labels),)
+
+    @property
+    def part(self) -> str:
+        """Which conditions these are, such as ``link.up.loss = 2 %``; empty if they are all there are."""
+        every = self._store.conditions
+        if len(self._table) == len(every):
+            return ""
+        pairs = zip(self.varied, every.fields, strict=False)
+        fewer = [f"{one.name} = {', '.join(one.texts)}" for one, whole in pairs if one.count < whole.count]
+        is_product = prod(field.count for field in self.varied) == len(self._table)
+        return "; ".join(fewer) if fewer and is_product else ", ".join(self.conditions)
 
     @property
     def conditions(self) -> list[str]:
@@ -485,6 +499,8 @@ class Results:
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
         """Writes ``report.html`` into the directory of the results; returns its path.
+
+        The page of some conditions of a sweep has a name of its own, such as ``report-link.up.loss-2.html``.
 
         Args:
             measured: the result of :meth:`summary`, if the caller already has it.
