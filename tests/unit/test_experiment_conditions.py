@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -259,7 +260,9 @@ def test_a_store_of_schema_1_is_upgraded_and_keeps_its_values(tmp_path: Path) ->
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
         database.execute("ALTER TABLE outcomes DROP COLUMN processor_s")
         database.execute("UPDATE about SET value = '1' WHERE key = 'schema'")
+    os.utime(made.path / "results.sqlite", ns=(1, 1))
     opened = Results(made.path)
     assert opened.metrics().equals(before)
     assert opened.processor_s is None
+    assert (made.path / "results.sqlite").stat().st_mtime_ns == 1  # it did not become the latest
     assert Results(made.path).finished == 2

@@ -684,5 +684,6 @@ def test_a_killed_experiment_has_the_same_rows_after_resuming(tmp_path: Path, ki
 def test_results_that_were_deleted_in_the_meantime_are_named(tmp_path: Path) -> None:
     kept = made(tmp_path / "x")
     kept.file.unlink()
-    with pytest.raises(TraceError, match=r"x has no results any more: its results\.sqlite was deleted"):
-        kept.outcomes()
+    for use in (kept.outcomes, kept.events, lambda: kept.add([one(0)], code="x"), lambda: kept.note("x")):
+        with pytest.raises(TraceError, match=r"x has no results any more: its results\.sqlite was deleted"):
+            use()

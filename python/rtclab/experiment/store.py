@@ -209,7 +209,7 @@ class Store:
 
     def _upgrade(self) -> None:
         """Adds what schema 2 has and schema 1 had not: the processor time of a repeat."""
-        with self._writing() as database:
+        with self._writing(changed=False) as database:
             if database.execute("SELECT value FROM about WHERE key = 'schema'").fetchone() == ("1",):
                 database.execute("ALTER TABLE outcomes ADD COLUMN processor_s REAL")
                 database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [str(SCHEMA)])
@@ -331,11 +331,8 @@ class Store:
             DiskFull: no space is left. What was there is unchanged.
             BadInput: another process locks the file for long, or it cannot be written.
         """
-        before = self.file.stat()
-        with self._writing() as database:
+        with self._writing(changed=changed) as database:
             _insert(database, self.digests, results, code)
-        if not changed:
-            os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def note(self, what: str) -> None:
         """Adds an event, with the time: who ran what, what was interrupted or tried again."""
@@ -444,13 +441,18 @@ class Store:
             yield database
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as database, database:
-            # Without the last fsync, a power cut may lose the latest commit, but the file stays consistent.
-            database.execute("PRAGMA synchronous = NORMAL")
-            # A transaction that first reads and then writes would fail if another process wrote in between.
-            database.execute("BEGIN IMMEDIATE")
-            yield database
+    def _writing(self, *, changed: bool = True) -> Iterator[sqlite3.Connection]:
+        """Writes in one transaction. Unless the results have changed, the file stays as old as it was."""
+        with self._reading() as database:
+            before = self.file.stat()
+            with database:
+                # Without the last fsync, a power cut may lose the latest commit, but the file stays consistent.
+                database.execute("PRAGMA synchronous = NORMAL")
+                # A transaction that first reads and then writes would fail if another process wrote in between.
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+        if not changed:
+            os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 NUMBERS = pl.Schema(
