@@ -27,6 +27,7 @@ from rtclab.experiment import (
     essential,
     find_store,
     keep_trace,
+    named,
     open_store,
     resumed,
     stores,
@@ -592,7 +593,9 @@ def replay(
 
 
 def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
-    """The runs, sweeps and imports in a directory, the newest last.
+    """The runs, sweeps, imports and arenas in a directory, the newest last.
+
+    An arena has a row for each backend, such as ``arena-access/sim``.
 
     Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
     ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
@@ -611,7 +614,7 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
     }
     rows = []
     for path in stores(Path(out)):
-        row: dict[str, object] = {"name": path.name, "bytes": bytes_of(path)}
+        row: dict[str, object] = {"name": named(path, Path(out)), "bytes": bytes_of(path)}
         try:
             store = Store(path)
             about, conditions = store.about, len(store.conditions)

@@ -68,7 +68,8 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Completes names of runs in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/results.sqlite")]
+    files = [*RUNS.glob("*/results.sqlite"), *RUNS.glob("*/*/results.sqlite")]
+    names = [file.parent.relative_to(RUNS).as_posix() for file in files]
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
 
 
@@ -668,7 +669,7 @@ def watch(name: RunName = "latest", port: WatchPort = 0, out: Out = RUNS) -> Non
 
 @app.command("runs", epilog="Example: rtclab runs --out runs")
 def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
-    """List the runs, sweeps and imports below --out, the newest last."""
+    """List the runs, sweeps, imports and arenas below --out, the newest last."""
     from rtclab.cli.keeping import list_and_show
 
     list_and_show(out, as_csv=as_csv, as_json=as_json)
@@ -685,7 +686,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     out: Out = RUNS,
 ) -> None:
-    """Delete runs, sweeps or imports with their traces and reports.
+    """Delete runs, sweeps, imports or arenas with their traces and reports.
 
     Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
     written, are refused, and then nothing is deleted.

@@ -446,9 +446,11 @@ class Store:
         with self._reading() as database:
             before = self.file.stat()
             with database:
-                # Without the last fsync, a power cut may lose the latest commit, but the file stays consistent.
+                # Without the last fsync, a power cut may lose the latest commit, but the file stays
+                # consistent.
                 database.execute("PRAGMA synchronous = NORMAL")
-                # A transaction that first reads and then writes would fail if another process wrote in between.
+                # A transaction that first reads and then writes would fail if another process wrote in
+                # between.
                 database.execute("BEGIN IMMEDIATE")
                 yield database
         if not changed:
@@ -603,11 +605,16 @@ def open_store(name_or_path: str | Path, out: Path) -> Store:
     import difflib
 
     text = str(name_or_path)
-    near = difflib.get_close_matches(text, [path.name for path in stores(out)], n=1)
+    near = difflib.get_close_matches(text, [named(path, out) for path in stores(out)], n=1)
     raise TraceError(
         f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",
         hint=f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`",
     )
+
+
+def named(path: Path, out: Path) -> str:
+    """The name below ``out`` of a directory of results there: ``first-call-sim-1``, ``arena-access/sim``."""
+    return path.relative_to(out).as_posix()
 
 
 def find_store(name_or_path: str | Path, out: Path) -> Path | None:
@@ -620,8 +627,23 @@ def find_store(name_or_path: str | Path, out: Path) -> Path | None:
 
 
 def stores(out: Path) -> list[Path]:
-    """The directories of results in a directory, the oldest first."""
-    return sorted((path for path in subdirectories(out) if _is_store(path)), key=_changed_ns)
+    """The directories of results in a directory, the oldest first; of arenas ``arena-access/sim``."""
+    found = [path for path in subdirectories(out) if _is_store(path)]
+    for path in subdirectories(out):
+        if path not in found:
+            found += filter(_is_store, subdirectories(path))
+    return sorted(found, key=_changed_ns)
+
+
+def arena_of(path: Path) -> list[Path]:
+    """The directories of results of an arena, one for each backend; none if the directory is no arena."""
+    below = [place for place in subdirectories(path) if _is_store(place)]
+    return below if all(_is_of_arena(place) for place in below) else []
+
+
+def _is_of_arena(path: Path) -> bool:
+    about = Store(path).about
+    return about.grows and path.name == about.backend
 
 
 def _is_store(path: Path) -> bool:
