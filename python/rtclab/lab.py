@@ -179,7 +179,7 @@ def run(
     resume: str | Path | None = None,
     renew: bool = False,
     invite: Mapping[str, str] | None = None,
-    invite_wait: Moment = INVITE_WAIT,
+    invite_wait: Moment | None = None,
     progress: bool = True,
     watch: int | None = None,
 ) -> Results:
@@ -199,15 +199,15 @@ def run(
         begin: measure from this time on, such as ``"10 s"``; by default from the beginning.
         end: measure up to this time.
         jobs: number of repeats to run in parallel; by default one per core.
-        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace; a resumed run
-            that began so does it anyway.
+        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace. A resumed run does
+            it if it began so.
         out: directory of runs, in which a new directory is made.
         resume: a run or sweep to continue with the same scenario and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         invite: by participant, the address of this machine at which a browser on the network, such as a
             phone's, can take the participant's seat in a live call: ``{"alice": "192.168.1.5:8443"}``.
             Without a port the kernel chooses one. Then there is one repeat unless ``repeats`` is given.
-        invite_wait: how long each repeat waits until all these seats are taken.
+        invite_wait: how long each repeat waits until all these seats are taken; by default 5 min.
         progress: show a progress bar on a terminal or in a notebook.
         watch: serve a page that shows what happens, on this port of the loopback interface; 0 takes a free
             port. Its URL is printed on standard error. In the end the page is kept as ``watch.html``.
@@ -222,6 +222,11 @@ def run(
         >>> [repeat.status for repeat in run.repeats]
         ['finished', 'finished']
     """
+    _check_resumed(resume, renew=renew, capture=capture)
+    if invite_wait is not None and not invite:
+        raise BadInput(
+            "invite_wait: expected `invite` with it", hint="it says how long invited browsers may take"
+        )
     shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
     overrides = _overrides(set, shorthands)
     if invite and resume is None and backend != "live":
@@ -229,7 +234,7 @@ def run(
             f"invite: browsers take part in live calls only; got backend {backend or DEFAULT_BACKEND}",
             hint="--backend live",
         )
-    chosen = _inviting(invite, invite_wait) if invite else backend
+    chosen = _inviting(invite, invite_wait or INVITE_WAIT) if invite else backend
     if resume is not None:
         if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
@@ -261,6 +266,18 @@ def run(
     )
     with _dashboard(watch) as beside:
         return experiment.run(out=out, jobs=jobs, progress=progress, beside=beside)
+
+
+def _check_resumed(resume: str | Path | None, *, renew: bool, **begun: bool) -> None:
+    """Refuses ``renew`` without ``resume``, and with it what holds since the run began.
+
+    Raises:
+        BadInput: an argument would have no effect.
+    """
+    if renew and resume is None:
+        raise BadInput("renew: expected `resume` with it", hint="name the run or sweep whose repeats are old")
+    for name in (name for name, given in begun.items() if given and resume is not None):
+        raise BadInput(f"{name}: a resumed run has it if it began so; expected no `{name}` with `resume`")
 
 
 @contextmanager
@@ -375,6 +392,7 @@ def sweep(
         >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
         ['0 %', '5 %']
     """
+    _check_resumed(resume, renew=renew, traces=traces)
     overrides = _overrides(set, {"duration": as_time(duration), "seed": seed})
     if resume is not None:
         if scenario is not None or vary or overrides or metrics or begin is not None or end is not None:
@@ -721,24 +739,41 @@ def scenario_from(
     """
     from rtclab.estimate import call_of, estimate, read_call
 
+    of_files = {"names": names is not None, "sdp": sdp is not None, "same_clock": same_clock}
     if isinstance(call, (Trace, Results)):
+        _check_origin("captures and logs", "a run or trace", of_files)
+        if isinstance(call, Trace):
+            _check_origin("runs", "a trace", {"repeat": repeat is not None})
         trace = call if isinstance(call, Trace) else _trace_of(call, repeat)
         origin = trace.path.parent.name if call is not trace else "a trace"
         return estimate(call_of(trace, flow, origin, begin=begin, end=end))
     paths = items("call", call, (str, Path), "a capture, a log, a run or a trace")
     if len(paths) == 1 and not Path(paths[0]).is_file():
+        _check_origin("captures and logs", "a run or trace", of_files)
         if (Path(paths[0]) / MANIFEST).is_file():
-            return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name, begin=begin, end=end))
+            _check_origin("runs", "a trace", {"repeat": repeat is not None})
+            return estimate(call_of(Trace(paths[0]), flow, Path(paths[0]).name, begin=begin, end=end))
         if find_store(paths[0], Path(out)) is None:
             raise BadInput(
                 f"{paths[0]}: no such file or run", hint="expected a capture, a log, or a run in --out"
             )
         run = open_results(paths[0], out=out)
         return estimate(call_of(_trace_of(run, repeat), flow, run.name, begin=begin, end=end))
+    _check_origin("runs", "captures or logs", {"repeat": repeat is not None})
     files = [Path(path) for path in paths]
     return estimate(
         read_call(files, names=names, sdp=sdp, same_clock=same_clock, flow=flow, begin=begin, end=end)
     )
+
+
+def _check_origin(wanted: str, got: str, arguments: Mapping[str, bool]) -> None:
+    """Refuses arguments that were given and are for calls from elsewhere.
+
+    Raises:
+        BadInput: one was.
+    """
+    for name in (name for name, given in arguments.items() if given):
+        raise BadInput(f"{name}: it is for {wanted}; got {got}, expected no `{name}` with it")
 
 
 def _trace_of(run: Results, repeat: int | None) -> Trace:

@@ -87,7 +87,7 @@ def arena(
         results = experiment.run(
             into=path / made.name,
             executor=executor,
-            jobs=1 if live else processes,
+            jobs=jobs if live else processes,
             order="paired" if live else "plain",
             renew=True,
             progress=progress,

@@ -177,7 +177,7 @@ Renew = Annotated[
     typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
 ]
 WatchPort = Annotated[
-    int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; by default a free one.")
+    int | None, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; by default a free one.")
 ]
 Trust = Annotated[
     bool,
@@ -339,7 +339,7 @@ def run(
         bool,
         typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
     ] = False,
-    watch_port: WatchPort = 0,
+    watch_port: WatchPort = None,
     invite: Annotated[
         list[str] | None,
         typer.Option(
@@ -350,9 +350,12 @@ def run(
         ),
     ] = None,
     invite_wait: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="With --invite: how long to wait until all seats are taken."),
-    ] = "5 min",
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --invite: how long to wait until all seats are taken; by default 5 min.",
+        ),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -366,6 +369,8 @@ def run(
     from rtclab.cli.running import RunOutput, changes_of, check_trust, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
+    if watch_port is not None and not watched:
+        raise BadInput("--watch-port: expected --watch with it")
     wanted_changes = changes_of(changes, control)
     seats = seats_of(invite or ())
     check_trust(backend, scenario, wanted_changes, resume, out, trust=trust)
@@ -388,7 +393,7 @@ def run(
             out=out,
             resume=resume,
             renew=renew,
-            watch=watch_port if watched else None,
+            watch=watch_port or 0 if watched else None,
             invite=seats,
             invite_wait=invite_wait,
         ),
@@ -627,8 +632,9 @@ def report(
     name: RunName,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
     suffix: Annotated[
-        Literal["svg", "png", "pdf", "html"], typer.Option("--format", help="Format of the files of --plots.")
-    ] = "svg",
+        Literal["svg", "png", "pdf", "html"] | None,
+        typer.Option("--format", help="Format of the files of --plots; by default svg."),
+    ] = None,
     metrics: Metrics = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
@@ -651,18 +657,20 @@ def report(
     """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
     from rtclab.cli.measuring import Drawn, report_and_show
 
+    if suffix is not None and plots is None:
+        raise BadInput("--format: expected --plots with it")
     drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
-    report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
+    report_and_show(name, out, plots, suffix or "svg", drawn, as_json=as_json)
 
 
 @app.command(epilog="Example: rtclab watch latest")
-def watch(name: RunName = "latest", port: WatchPort = 0, out: Out = RUNS) -> None:
+def watch(name: RunName = "latest", port: WatchPort = None, out: Out = RUNS) -> None:
     """Serve a page that shows what happens in a run, until Ctrl-C. Another process may be running it."""
     from rtclab.cli.running import EXIT_INTERRUPTED
     from rtclab.lab import watch
 
     try:
-        watch(name, out=out, port=port)
+        watch(name, out=out, port=port or 0)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
@@ -838,8 +846,9 @@ def scenario_from(
         typer.Option(metavar="FILE", help="Page to write; by default beside the scenario, as .html."),
     ] = None,
     simulations: Annotated[
-        int, typer.Option(min=1, help="Number of simulations that the page shows beside the call.")
-    ] = 10,
+        int | None,
+        typer.Option(min=1, help="Number of simulations that the page shows beside the call; by default 10."),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     as_json: AsJson = False,
@@ -852,8 +861,11 @@ def scenario_from(
     """
     from rtclab.cli.estimating import EstimateRequest, estimate_and_show
 
+    if no_report and (page is not None or simulations is not None):
+        raise BadInput("--no-report: the page is not written; expected neither --page nor --simulations")
+    count = simulations or 10
     request = EstimateRequest(
-        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, simulations, out, as_json
+        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, count, out, as_json
     )
     estimate_and_show(request, report=not no_report)
 
