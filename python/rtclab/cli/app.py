@@ -443,8 +443,8 @@ def sweep(
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
 
-    Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
-    directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
+    Simulated repeats are measured in memory and leave no traces. Live repeats leave theirs in the directory
+    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat failed.
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store
@@ -635,7 +635,15 @@ def report(
         Literal["svg", "png", "pdf", "html"] | None,
         typer.Option("--format", help="Format of the files of --plots; by default svg."),
     ] = None,
-    metrics: Metrics = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Of a sweep: draw only this metric; may be given several times.",
+            autocompletion=complete_metric,
+        ),
+    ] = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
     ] = None,
