@@ -14,6 +14,7 @@ import pytest
 
 import rtclab
 from rtclab.errors import BadInput, RtclabError
+from rtclab.experiment import Condition
 
 LIST = re.compile(r"\b(Sequence|Mapping|Iterable|Collection|list|dict|tuple|Names|Changes)\b")
 LETTERS = "rtt"
@@ -23,14 +24,14 @@ LETTERS = "rtt"
 def public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
     """The functions of ``rtclab``, and the methods of its classes, with their names.
 
-    Data classes have no entry for their constructor, because rtclab alone calls it.
+    Most data classes have no entry for their constructor, because rtclab alone calls it.
     """
-    for name in [*rtclab.__all__, "open"]:
-        one = getattr(rtclab, name)
+    public = {name: getattr(rtclab, name) for name in [*rtclab.__all__, "open"]} | {"Condition": Condition}
+    for name, one in public.items():
         if inspect.isfunction(one):
             yield name, one
         for method in dir(one) if inspect.isclass(one) else ():
-            made_by_rtclab = method == "__init__" and dataclasses.is_dataclass(one)
+            made_by_rtclab = method == "__init__" and dataclasses.is_dataclass(one) and one is not Condition
             if made_by_rtclab or (method.startswith("_") and method not in ("__init__", "__getitem__")):
                 continue
             value = inspect.getattr_static(one, method)
@@ -147,6 +148,15 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "Comparison.__init__(runs)": Case(rtclab.Comparison),
         "Comparison.__init__(labels)": Case(lambda given: rtclab.Comparison([run, run], given)),
         "Experiment.__init__(conditions)": Case(rtclab.Experiment),
+        "Condition.__init__(repeats)": Case(
+            lambda given: Condition(loaded, given).settings, None, None, "no repeat"
+        ),
+        "Condition.__init__(measures)": Case(
+            lambda given: Condition(loaded, measures=given).settings, "rate", None, "nothing is measured"
+        ),
+        "Condition.__init__(draws)": Case(
+            lambda given: Condition(loaded, draws=given).settings, None, None, "nothing is drawn"
+        ),
         "Experiment.__init__(metrics)": Case(
             lambda given: rtclab.Experiment([loaded], metrics=given).about.metrics, "rtt"
         ),

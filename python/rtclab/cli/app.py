@@ -444,7 +444,8 @@ def sweep(
     """Run a scenario with every combination of some values; write one table and one report.
 
     Simulated repeats are measured in memory and leave no traces. Live repeats leave theirs in the directory
-    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat failed.
+    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat
+    failed.
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store

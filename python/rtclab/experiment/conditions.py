@@ -95,20 +95,30 @@ class Condition:
 
     scenario: Scenario
     repeats: int | Sequence[int] | None = None
-    measures: Sequence[str] | None = None
+    measures: str | Sequence[str] | None = None
     traces: int | None = None
-    draws: Sequence[Draw] = ()
+    draws: Draw | Sequence[Draw] = ()
 
     @property
     def settings(self) -> Settings:
-        """What holds for this condition alone."""
+        """What holds for this condition alone.
+
+        Raises:
+            BadInput: an attribute is something else than the list that it should be.
+        """
         repeats = range(self.repeats) if isinstance(self.repeats, int) else self.repeats
         return Settings(
-            None if repeats is None else tuple(repeats),
-            None if self.measures is None else tuple(self.measures),
+            None
+            if repeats is None
+            else _all("repeats", repeats, int, "a number of repeats, or their numbers"),
+            None if self.measures is None else _all("measures", self.measures, str, "names of measures"),
             self.traces,
-            tuple(self.draws),
+            _all("draws", self.draws, Draw, "fields that are drawn"),
         )
+
+
+def _all(name: str, given: object, kind: type, expected: str) -> tuple[Any, ...]:
+    return tuple(items(name, given, kind, expected, may_be_empty=True))
 
 
 class Conditions(Protocol):
