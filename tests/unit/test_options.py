@@ -200,3 +200,10 @@ def test_every_option_of_every_command_was_thought_of() -> None:
 def test_python_refuses_what_the_command_refuses(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         lab.run("first-call", **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"x": "a"}, {"by": "a"}, {"average": "a"}])
+def test_a_plot_over_time_refuses_what_is_for_sweeps(tmp_path: Path, arguments: dict[str, str]) -> None:
+    run = lab.run("first-call", duration="3 s", repeats=1, out=tmp_path, progress=False)
+    with pytest.raises(BadInput, match="x, by and average are for metrics of sweeps"):
+        run.plot("rate", **arguments)  # type: ignore[arg-type]

@@ -487,14 +487,18 @@ class Results:
             >>> run.plot("rate").save("rate.svg").name
             'rate.svg'
         """
+        fields = items("average", average, str, "names of varied fields", may_be_empty=True)
         if len(self._table) == 1 and name not in METRICS:
             from rtclab.report.plots import run_plot
 
+            if x or by or fields:
+                raise BadInput(
+                    f"plot: x, by and average are for metrics of sweeps; `{name}` is drawn over time"
+                )
             return run_plot(self.run, name, flow)
         from rtclab.report.sweep_plots import sweep_plot
 
         check_names([name])
-        fields = items("average", average, str, "names of varied fields", may_be_empty=True)
         return sweep_plot(self.metrics(metrics=[name]), self.varied, name, x, by, flow, fields)
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
