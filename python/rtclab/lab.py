@@ -27,7 +27,7 @@ from rtclab.experiment import (
     essential,
     find_store,
     keep_trace,
-    named,
+    name_below,
     open_store,
     resumed,
     stores,
@@ -632,7 +632,7 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
     }
     rows = []
     for path in stores(Path(out)):
-        row: dict[str, object] = {"name": named(path, Path(out)), "bytes": bytes_of(path)}
+        row: dict[str, object] = {"name": name_below(path, Path(out)), "bytes": bytes_of(path)}
         try:
             store = Store(path)
             about, conditions = store.about, len(store.conditions)

@@ -21,7 +21,7 @@ from rtclab.experiment.store import (
     arena_of,
     build,
     find_store,
-    named,
+    name_below,
     open_store,
     stores,
 )
@@ -59,7 +59,7 @@ __all__ = [
     "find_store",
     "keep_trace",
     "metrics_of",
-    "named",
+    "name_below",
     "open_store",
     "paired_repeats",
     "parse_vary",

@@ -93,7 +93,7 @@ class Experiment:
             conditions = listed(conditions)
             check(conditions, self.backend)
         self.conditions: Conditions = conditions
-        metrics = None if metrics is None else chosen_metrics(metrics)
+        metrics = chosen_metrics(metrics)
         if not traces and self.backend.name != SIM:
             raise BadInput("traces: live calls are measured from their traces; expected traces=True")
         if measure is not None and (metrics or begin is not None or end is not None):

@@ -605,14 +605,14 @@ def open_store(name_or_path: str | Path, out: Path) -> Store:
     import difflib
 
     text = str(name_or_path)
-    near = difflib.get_close_matches(text, [named(path, out) for path in stores(out)], n=1)
+    near = difflib.get_close_matches(text, [name_below(path, out) for path in stores(out)], n=1)
     raise TraceError(
         f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",
         hint=f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`",
     )
 
 
-def named(path: Path, out: Path) -> str:
+def name_below(path: Path, out: Path) -> str:
     """The name below ``out`` of a directory of results there: ``first-call-sim-1``, ``arena-access/sim``."""
     return path.relative_to(out).as_posix()
 
