@@ -146,17 +146,27 @@ def test_a_disturbed_repeat_is_tried_again_and_kept_after_the_last_try(live: Liv
 
 
 def test_failures_are_counted_with_their_reason_and_run_again_only_if_asked_for(live: Live) -> None:
-    live.stub.failing, live.stub.crashing = {1}, {2}
+    live.stub.failing = {1, 2}
     tally = live.campaign(conditions(4, "a")).run()
     assert sorted(live.ran) == [0, 1, 2, 3]
     assert tally.outcomes == {"finished": 2, "failed": 2}
     assert tally.failed[Key("a", "stub", 1)].startswith("alice: the page reported `no camera`")
-    assert "division by zero" in tally.failed[Key("a", "stub", 2)]
     assert live.campaign(conditions(4, "a")).run().failed == tally.failed
     assert live.ran == []
-    live.stub.failing = live.stub.crashing = set()
+    live.stub.failing = set()
     assert live.campaign(conditions(4, "a"), retry_failed=True).run().outcomes == {"finished": 4}
     assert sorted(live.ran) == [1, 2]
+
+
+def test_a_repeat_in_which_the_laboratory_failed_has_no_row_and_runs_again(live: Live) -> None:
+    live.stub.crashing = {1}
+    tally = live.campaign(conditions(2, "a")).run()
+    assert tally.outcomes == {"finished": 1}
+    assert "the laboratory failed: ZeroDivisionError" in tally.failed[Key("a", "stub", 1)]
+    assert live.rows.read().keys() == {Key("a", "stub", 0)}
+    live.stub.crashing = set()
+    assert live.campaign(conditions(2, "a")).run().outcomes == {"finished": 2}
+    assert live.ran == [1]
 
 
 def test_a_condition_that_cannot_run_is_named_and_the_others_run(live: Live) -> None:

@@ -141,6 +141,15 @@ def test_any_other_word_in_monospace_exists(word: str) -> None:
         assert word in {*METRICS, *MEASURES, *CONGESTION_CONTROLS, *options, *SCHEMAS}
 
 
+CATALOGUE = {name.lower() for name in (*CONGESTION_CONTROLS, *METRICS, *MEASURES, *FIELDS)}
+NOWHERE = [row for row in every_row() if row[SIMULATED] == row[LIVE] == "–"]
+
+
+@pytest.mark.parametrize("row", NOWHERE, ids=lambda row: row[1])
+def test_what_is_neither_simulated_nor_live_is_in_no_catalogue(row: list[str]) -> None:
+    assert not set(re.findall(r"[\w-]+", row[1].lower())) & CATALOGUE
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_with_numbers_is_in_the_rows_of_its_paper(name: str) -> None:
     where = {number for row in rows_of(name) for number in numbers("table", row[WHERE])}

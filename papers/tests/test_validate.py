@@ -92,6 +92,20 @@ def test_each_scenario_is_followed_by_its_result(tmp_path: Path, monkeypatch: py
     assert [said[at + 1 : at + 3] for at in range(0, len(said), 3)] == [one] * len(pairs)
 
 
+def test_only_a_live_run_of_the_scenario_as_it_is_now_is_kept(tmp_path: Path) -> None:
+    backend = StubBackend()
+    backend.name = "live"
+    call = Scenario.load("first-call", {"duration": "2 s", "repeats": 1})
+    runs = [
+        Experiment([one], backend=backend).run(out=tmp_path).name
+        for one in (call, Scenario.load(call, {"title": "Another"}), Scenario.load(call, {"duration": "3 s"}))
+    ]
+    kept = validate._newest_live(call, tmp_path)
+    assert kept is not None
+    assert kept.name == runs[1]
+    assert validate._newest_live(Scenario.load(call, {"seed": 2}), tmp_path) is None
+
+
 def test_notes_below_the_line_are_kept_in_the_next_page(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     assert notes_of(file) == NOTES + "\n"

@@ -22,19 +22,25 @@ def code_digest(more: tuple[Path, ...] = ()) -> str:
 
     ``more`` are further files to include.
     """
-    native = Path(str(_native.__file__))
+    digest = hashlib.sha256(rtclab.__version__.encode())
+    for path in (*files(), *more):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def files() -> list[Path]:
+    """The native module and all Python code that simulates and measures."""
     parts = ("scenario", "trace", "metrics", "own_controls")
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
     names = (
         "backend/__init__",
         "backend/sim",
         "backend/sim_batch",
+        "experiment/definitions",
+        "experiment/draws",
         "experiment/measure",
+        "experiment/work",
         "native_tables",
         "control",
     )
-    single = (PACKAGE / f"{name}.py" for name in names)
-    digest = hashlib.sha256(rtclab.__version__.encode())
-    for path in (native, *own, *single, *more):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return [Path(str(_native.__file__)), *own, *(PACKAGE / f"{name}.py" for name in names)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rtclab import __version__
+from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, FieldError, RtclabError, need_linux
@@ -26,6 +27,7 @@ from rtclab.experiment import (
     essential,
     find_store,
     keep_trace,
+    name_below,
     open_store,
     resumed,
     stores,
@@ -65,12 +67,13 @@ class Comparison:
     def __init__(
         self,
         runs: Sequence[Results],
-        labels: Sequence[str],
+        labels: Sequence[str] | None = None,
         window: Window | None = None,
         *,
         paired: bool = True,
     ) -> None:
-        self.runs, self.labels = list(runs), list(labels)
+        self.runs = items("runs", runs, Results, "two results or more")
+        self.labels = _labels(self.runs, labels)
         self.window, self.paired = window, paired
 
     def table(self) -> pl.DataFrame:
@@ -176,7 +179,7 @@ def run(
     resume: str | Path | None = None,
     renew: bool = False,
     invite: Mapping[str, str] | None = None,
-    invite_wait: Moment = INVITE_WAIT,
+    invite_wait: Moment | None = None,
     progress: bool = True,
     watch: int | None = None,
     trust: bool = False,
@@ -197,15 +200,15 @@ def run(
         begin: measure from this time on, such as ``"10 s"``; by default from the beginning.
         end: measure up to this time.
         jobs: number of repeats to run in parallel; by default one per core.
-        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace; a resumed run
-            that began so does it anyway.
+        capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace. A resumed run does
+            it if it began so.
         out: directory of runs, in which a new directory is made.
         resume: a run or sweep to continue with the same scenario and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         invite: by participant, the address of this machine at which a browser on the network, such as a
             phone's, can take the participant's seat in a live call: ``{"alice": "192.168.1.5:8443"}``.
             Without a port the kernel chooses one. Then there is one repeat unless ``repeats`` is given.
-        invite_wait: how long each repeat waits until all these seats are taken.
+        invite_wait: how long each repeat waits until all these seats are taken; by default 5 min.
         progress: show a progress bar on a terminal or in a notebook.
         watch: serve a page that shows what happens, on this port of the loopback interface; 0 takes a free
             port. Its URL is printed on standard error. In the end the page is kept as ``watch.html``.
@@ -222,6 +225,11 @@ def run(
         >>> [repeat.status for repeat in run.repeats]
         ['finished', 'finished']
     """
+    _check_resumed(resume, renew=renew, capture=capture)
+    if invite_wait is not None and not invite:
+        raise BadInput(
+            "invite_wait: expected `invite` with it", hint="it says how long invited browsers may take"
+        )
     shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
     overrides = _overrides(set, shorthands)
     if invite and resume is None and backend != "live":
@@ -229,7 +237,7 @@ def run(
             f"invite: browsers take part in live calls only; got backend {backend or DEFAULT_BACKEND}",
             hint="--backend live",
         )
-    chosen = _inviting(invite, invite_wait) if invite else backend
+    chosen = _inviting(invite, invite_wait or INVITE_WAIT) if invite else backend
     if resume is not None:
         if scenario is not None or overrides or begin is not None or end is not None:
             raise BadInput(
@@ -262,6 +270,18 @@ def run(
     )
     with _dashboard(watch) as beside:
         return experiment.run(out=out, jobs=jobs, progress=progress, beside=beside)
+
+
+def _check_resumed(resume: str | Path | None, *, renew: bool, **begun: bool) -> None:
+    """Refuses ``renew`` without ``resume``, and with it what holds since the run began.
+
+    Raises:
+        BadInput: an argument would have no effect.
+    """
+    if renew and resume is None:
+        raise BadInput("renew: expected `resume` with it", hint="name the run or sweep whose repeats are old")
+    for name in (name for name, given in begun.items() if given and resume is not None):
+        raise BadInput(f"{name}: a resumed run has it if it began so; expected no `{name}` with `resume`")
 
 
 @contextmanager
@@ -308,7 +328,8 @@ def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
     from rtclab.backend.live import LiveBackend
     from rtclab.backend.live.inviting import Invitation
 
-    invitations = [Invitation.parse(name, place) for name, place in invite.items()]
+    seats = table("invite", invite, 'an address of each participant, such as {"alice": "192.168.1.5"}')
+    invitations = [Invitation.parse(name, place) for name, place in seats.items()]
     try:
         return LiveBackend(invitations, wait_s=Duration.parse(as_time(wait)).s)
     except FieldError as error:
@@ -324,7 +345,7 @@ def sweep(
     seed: int | None = None,
     duration: Moment | None = None,
     set: Changes = (),
-    metrics: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
     traces: bool = False,
@@ -378,6 +399,7 @@ def sweep(
         >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
         ['0 %', '5 %']
     """
+    _check_resumed(resume, renew=renew, traces=traces)
     overrides = _overrides(set, {"duration": as_time(duration), "seed": seed})
     if resume is not None:
         if scenario is not None or vary or overrides or metrics or begin is not None or end is not None:
@@ -464,7 +486,7 @@ def compare(
         if not one.run.traced:
             raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
     shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
-    return Comparison(runs, _labels(runs, labels), window(begin, end, run_end_s=shortest_s), paired=paired)
+    return Comparison(runs, labels, window(begin, end, run_end_s=shortest_s), paired=paired)
 
 
 def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
@@ -473,21 +495,24 @@ def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
     Raises:
         BadInput: there is not a label for each run, one is empty, or two are equal.
     """
+    if len(runs) < 2:
+        raise BadInput(f"{runs[0].name} alone: expected two runs or more", hint="the first is the baseline")
     if given is None:
         names = [run.name for run in runs]
         seen = [names[: index + 1].count(name) for index, name in enumerate(names)]
         return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, seen, strict=True)]
+    given = items("labels", given, str, "a label for each run")
     if len(given) != len(runs):
         raise BadInput(
-            f"labels: {len(given)} for {len(runs)} runs",
-            hint="give one for each run, in the order of the runs",
+            f"labels: {len(given)} for {len(runs)} runs; expected one for each",
+            hint="give them in the order of the runs",
         )
     for label in given:
         if not label.strip():
             raise BadInput("labels: one is empty", hint="leave all labels out to use the names of the runs")
         if list(given).count(label) > 1:
             raise BadInput(f"labels: `{label}` stands for several runs", hint="give each run its own label")
-    return list(given)
+    return given
 
 
 def link(
@@ -528,6 +553,10 @@ def link(
         >>> passed["directions"]["up"]["delivered"]  # doctest: +SKIP
         1
     """
+    expected = 'program and arguments, such as ["ping", "-c", "1", "10.77.0.1"]'
+    if isinstance(command, (str, Path)):
+        raise BadInput(f"command: got `{command}`; expected {expected}")
+    arguments = [str(one) for one in items("command", command, (str, Path), expected)]
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
     need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
@@ -538,7 +567,7 @@ def link(
     return run_link(
         outwards.native("up"),
         back.native("down"),
-        list(command),
+        arguments,
         server=server,
         pcap=None if pcap is None else Path(pcap),
         seed=seed,
@@ -591,7 +620,9 @@ def replay(
 
 
 def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
-    """The runs, sweeps and imports in a directory, the newest last.
+    """The runs, sweeps, imports and arenas in a directory, the newest last.
+
+    An arena has a row for each backend, such as ``arena-access/sim``.
 
     Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
     ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
@@ -610,7 +641,7 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
     }
     rows = []
     for path in stores(Path(out)):
-        row: dict[str, object] = {"name": path.name, "bytes": bytes_of(path)}
+        row: dict[str, object] = {"name": name_below(path, Path(out)), "bytes": bytes_of(path)}
         try:
             store = Store(path)
             about, conditions = store.about, len(store.conditions)
@@ -666,7 +697,7 @@ def import_files(
         >>> run.name, run.traces[0].flows
         ('import-capture-1', ['bob->alice', 'alice->bob'])
     """
-    paths = [Path(file) for file in ([files] if isinstance(files, (str, Path)) else files)]
+    paths = [Path(file) for file in items("files", files, (str, Path), "a capture or log, or two")]
     from rtclab.importers import read_files
 
     imported = read_files(paths, names=names, sdp=sdp, corrected=corrected)
@@ -717,24 +748,41 @@ def scenario_from(
     """
     from rtclab.estimate import call_of, estimate, read_call
 
+    of_files = {"names": names is not None, "sdp": sdp is not None, "same_clock": same_clock}
     if isinstance(call, (Trace, Results)):
+        _check_origin("captures and logs", "a run or trace", of_files)
+        if isinstance(call, Trace):
+            _check_origin("runs", "a trace", {"repeat": repeat is not None})
         trace = call if isinstance(call, Trace) else _trace_of(call, repeat)
         origin = trace.path.parent.name if call is not trace else "a trace"
         return estimate(call_of(trace, flow, origin, begin=begin, end=end))
-    paths = [call] if isinstance(call, (str, Path)) else list(call)
+    paths = items("call", call, (str, Path), "a capture, a log, a run or a trace")
     if len(paths) == 1 and not Path(paths[0]).is_file():
+        _check_origin("captures and logs", "a run or trace", of_files)
         if (Path(paths[0]) / MANIFEST).is_file():
-            return estimate(call_of(Trace(Path(paths[0])), flow, Path(paths[0]).name, begin=begin, end=end))
+            _check_origin("runs", "a trace", {"repeat": repeat is not None})
+            return estimate(call_of(Trace(paths[0]), flow, Path(paths[0]).name, begin=begin, end=end))
         if find_store(paths[0], Path(out)) is None:
             raise BadInput(
                 f"{paths[0]}: no such file or run", hint="expected a capture, a log, or a run in --out"
             )
         run = open_results(paths[0], out=out)
         return estimate(call_of(_trace_of(run, repeat), flow, run.name, begin=begin, end=end))
+    _check_origin("runs", "captures or logs", {"repeat": repeat is not None})
     files = [Path(path) for path in paths]
     return estimate(
         read_call(files, names=names, sdp=sdp, same_clock=same_clock, flow=flow, begin=begin, end=end)
     )
+
+
+def _check_origin(wanted: str, got: str, arguments: Mapping[str, bool]) -> None:
+    """Refuses arguments that were given and are for calls from elsewhere.
+
+    Raises:
+        BadInput: one was.
+    """
+    for name in (name for name, given in arguments.items() if given):
+        raise BadInput(f"{name}: it is for {wanted}; got {got}, expected no `{name}` with it")
 
 
 def _trace_of(run: Results, repeat: int | None) -> Trace:

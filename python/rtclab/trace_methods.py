@@ -24,7 +24,7 @@ def from_pcap(
     sender: Path | str,
     receiver: Path | str | None = None,
     *,
-    out: Path | None = None,
+    out: str | Path | None = None,
     names: Names | None = None,
     sdp: str | None = None,
     corrected: bool = False,

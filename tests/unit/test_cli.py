@@ -225,6 +225,25 @@ def test_delete_takes_all_runs_or_none(rtclab: Rtclab, stub: StubBackend) -> Non
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == ["first-call-stub-2"]
 
 
+def test_arenas_are_listed_opened_and_deleted_as_runs_are(rtclab: Rtclab, stub: StubBackend) -> None:
+    call = Scenario.load("first-call", {"duration": "2 s", "repeats": 1})
+    for name in ("one", "two"):
+        Experiment({"a": call}, backend=stub).run(into=f"runs/arena-{name}/stub", progress=False)
+    rtclab(*STUB_RUN)
+    os.utime("runs/first-call-stub-1/results.sqlite", ns=(1, 1))
+    names = ["first-call-stub-1", "arena-one/stub", "arena-two/stub"]
+    assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == names
+    assert rtclab("show", "latest", "--json").out == rtclab("show", "arena-two/stub", "--json").out
+    assert "did you mean `arena-two/stub`?" in rtclab("measure", "arena-too/stub").err
+    assert rtclab("delete", "runs", "--yes").err.startswith("delete: `runs` has no results")
+    with only_writer(Path("runs/arena-one/stub")):
+        assert "process" in rtclab("delete", "arena-one", "--yes").err
+    assert rtclab("delete", "arena-one", "latest", "--yes").out == (
+        "deleted runs/arena-one\ndeleted runs/arena-two/stub\n"
+    )
+    assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == names[:1]
+
+
 def test_delete_asks_on_a_terminal_and_needs_yes_elsewhere(
     rtclab: Rtclab, stub: StubBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

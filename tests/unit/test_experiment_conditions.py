@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from math import nan
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -181,7 +183,7 @@ def test_a_store_for_more_conditions_refuses_another_way_to_measure(tmp_path: Pa
     place = tmp_path / "own"
     measured({"a": Condition(scenario(), repeats=1)}).run(into=place)
     with pytest.raises(BadInput, match=r"was made with measure `.*of_flows`; got ``"):
-        Experiment({"b": scenario()}, traces=False, metrics=()).run(into=place)
+        Experiment({"b": scenario()}, traces=False, metrics="rtt").run(into=place)
     alone = Experiment({"b": scenario()}, repeats=1).run(out=tmp_path)
     with pytest.raises(BadInput, match="was made by another command\n  hint: name another directory"):
         Experiment({"c": scenario()}, repeats=1).run(into=alone.path)
@@ -218,13 +220,49 @@ def test_fields_are_drawn_anew_for_every_repeat_and_the_seed_decides(tmp_path: P
     assert len(CALLED) == 8
 
 
+@pytest.mark.parametrize(
+    ("field", "low", "high", "unit"),
+    [
+        ("link.up.capacity", 0.0002, 0.002, "Gbit/s"),
+        ("link.up.capacity", 200_000, 2_000_000, "bit/s"),
+        ("link.up.delay", 0.002, 0.02, "s"),
+        ("link.up.queue", 10_000, 100_000, "B"),
+        ("link.up.loss", 0.01, 1, "%"),
+    ],
+)
+def test_a_drawn_value_has_significant_digits_in_any_unit(
+    field: str, low: float, high: float, unit: str
+) -> None:
+    draw = Draw(field=field, words="", log_uniform=(low, high), unit=unit)
+    source = Random(1)
+    texts = [*draw.ends, *(draw.value(source) for _ in range(100))]
+    for text in texts:
+        scenario(**{field: text})
+    assert len(set(texts)) > 95
+    numbers = [float(text.removesuffix(f" {unit}")) for text in texts]
+    assert (min(numbers), max(numbers)) == (low, high)
+    assert (
+        min(numbers) < sum(numbers) / len(numbers) < (low + high) / 2
+    )  # small values are as likely as large
+
+
+def test_what_cannot_be_drawn_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    draw = Draw(field="link.up.loss", words="loss", log_uniform=(50, 200), unit="%")
+    with pytest.raises(BadInput, match=r"`200 %` is more than 100 %"):
+        measured({"a": Condition(scenario(), repeats=1, draws=[draw])})
+    with pytest.raises(ValueError, match=r"log_uniform: got \(0.0, 2.0\); expected a positive number"):
+        Draw(field="link.up.loss", words="loss", log_uniform=(0, 2), unit="%")
+
+
 def test_a_store_of_schema_1_is_upgraded_and_keeps_its_values(tmp_path: Path) -> None:
     made = Experiment([scenario()], repeats=2, metrics=["receiving_rate"], traces=False).run(out=tmp_path)
     before = made.metrics()
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
         database.execute("ALTER TABLE outcomes DROP COLUMN processor_s")
         database.execute("UPDATE about SET value = '1' WHERE key = 'schema'")
+    os.utime(made.path / "results.sqlite", ns=(1, 1))
     opened = Results(made.path)
     assert opened.metrics().equals(before)
     assert opened.processor_s is None
+    assert (made.path / "results.sqlite").stat().st_mtime_ns == 1  # it did not become the latest
     assert Results(made.path).finished == 2

@@ -63,6 +63,11 @@ def test_units_are_converted() -> None:
             "unknown unit `kbps` of `receiving_rate`; expected bit/s, kbit/s, Mbit/s or Gbit/s",
             "write `300 kbit/s`",
         ),
+        (
+            "receiving_rate > 500000",
+            "no unit in `500000`, a value of `receiving_rate`; expected bit/s, kbit/s, Mbit/s or Gbit/s",
+            "write `500000 bit/s`",
+        ),
         ("rtt < 5 kbit/s", "unknown unit `kbit/s` of `rtt`; expected ns, us, ms, s or min", "write `5 ms`"),
         ("packet_loss < 5", "no unit in `5`, a value of `packet_loss`; expected %", "write `5 %`"),
         ("nacks < 5 ms", "`nacks` has no unit; got `5 ms`", "write `5`"),

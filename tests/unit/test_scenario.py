@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from scenario_text import TWO_PEOPLE, error, scenario
 from rtclab.errors import BadInput, FieldError, ScenarioError
 from rtclab.scenario import Bitrate, Duration, PathSpec, PixelRate, Probability, QueueLimit, Ratio, Scenario
 from rtclab.scenario.path import CapacityTrace, DelaySteps, GilbertElliott
+from rtclab.scenario.units import Quantity, Size
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,72 @@ def test_a_wrong_quantity_says_what_was_expected(
     with pytest.raises(FieldError) as caught:
         kind.parse(text)
     assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+MEANT = [
+    # What other tools call these numbers, and the quantity.
+    (Bitrate, "2.5", "2.5 Mbit/s"),
+    (Bitrate, "800", "800 kbit/s"),
+    (Bitrate, "49999", "49999 kbit/s"),
+    (Bitrate, "64000", "64 kbit/s"),  # maxBitrate of WebRTC is in bit/s
+    (Bitrate, "1000000", "1 Mbit/s"),
+    (Bitrate, 1e6, "1 Mbit/s"),
+    (Bitrate, "2.5 mbps", "2.5 Mbit/s"),
+    (Duration, "25", "25 ms"),
+    (Duration, "0.025", "25 ms"),
+    (Duration, "20", "20 s"),
+    (Duration, "3600", "3600 s"),
+    (Duration, "25000", "25 s"),
+    (Duration, "25000000", "25 ms"),  # Go and Rust print nanoseconds
+    (Duration, "25000000", "25 s"),  # timestamps of libwebrtc are microseconds
+    (Duration, "5 m", "5 min"),
+    (PixelRate, "28", "28 Mpixel/s"),
+    (PixelRate, 1280 * 720 * 30, "27648 kpixel/s"),
+    (PixelRate, 1280 * 720 * 30 // 1000, "27648 kpixel/s"),
+    (Ratio, "0.02", "2 %"),
+    (Ratio, "2", "2 %"),
+    (Probability, "0.02", "2 %"),
+    (Size, "30", "30 kB"),
+    (Size, "30000", "30 kB"),
+    (Size, "1514", "1514 B"),
+    (Size, "64 KiB", "64 kB"),
+    (QueueLimit, "300", "300 ms"),
+    (QueueLimit, "1000", "1000 packets"),  # `limit` of netem
+    (QueueLimit, "30000", "30 kB"),
+    (QueueLimit, "2 pkts", "2 packets"),
+]
+
+
+def offered(kind: type[Quantity], value: object) -> list[Any]:
+    """The quantities that the hint says to write instead of a value."""
+    with pytest.raises(FieldError) as refused:
+        kind.parse(value)
+    return [kind.parse(text) for text in re.findall("`(.*?)`", str(refused.value.hint))]
+
+
+@pytest.mark.parametrize(("kind", "value", "meant"), MEANT)
+def test_a_hint_offers_the_quantity_that_was_meant(kind: type[Quantity], value: object, meant: str) -> None:
+    assert kind.parse(meant) in offered(kind, value)
+
+
+def test_hints_of_every_kind_of_quantity_are_tried() -> None:
+    kinds, known = [Quantity], set()
+    while kinds:
+        below = kinds.pop().__subclasses__()
+        kinds, known = kinds + below, known | set(below)
+    assert known == {kind for kind, *_ in MEANT}
+
+
+@pytest.mark.parametrize("kind", {kind for kind, *_ in MEANT}, ids=lambda kind: kind.__name__)
+def test_every_hint_can_be_written(kind: type[Quantity]) -> None:
+    for number in ("0", "0.5", "3", "150", "70000", "1000000000"):
+        for unit in ("", *(unit for unit in kind.spellings if unit not in kind.units), "furlong"):
+            assert offered(kind, f"{number} {unit}")
+
+
+@pytest.mark.parametrize("rate", ["2 MB/s", "2 MBps", "2 kB/s"])
+def test_bytes_per_second_are_not_taken_for_bits(rate: str) -> None:
+    assert offered(Bitrate, rate) == [Bitrate.parse(Bitrate.example)]
 
 
 def test_an_error_names_file_field_and_value_and_its_hint_is_on_a_separate_line(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -20,6 +21,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from command_line import Rtclab
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -39,6 +41,7 @@ from rtclab.experiment import (
     resumed,
     store,
 )
+from rtclab.lab import list_runs
 from rtclab.metrics import METRICS, metric
 from rtclab.scenario import Scenario
 from rtclab.trace import MANIFEST, SCHEMA, Repeat, Trace
@@ -419,26 +422,48 @@ def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
     assert resumed(path, renew=True, jobs=1).outcomes()["older"].sum() == 0
 
 
-def test_the_latest_outcome_of_any_build_belongs_to_a_trace_that_is_kept(tmp_path: Path) -> None:
-    kept = made(tmp_path / "x")
-    for code, rate in ((store.build(), 1.0), ("other", 2.0)):
-        kept.add([one(0, rate)], code=code)
-    assert rates(kept) == [(0, 2.0)]
+@pytest.fixture
+def of_two_builds(tmp_path: Path, request: pytest.FixtureRequest) -> Store:
+    """Three repeats of this build, of which another build ran the first two again; the second failed."""
+    kept = made(tmp_path / "x", repeats=3, traces=request.param)
+    kept.add([one(repeat, 1.0) for repeat in range(3)], code=store.build())
+    failed = Result(0, Repeat(1, 7, "failed", "no route"), [Number("call_failures", "", 100.0)])
+    kept.add([one(0, 2.0), failed], code="other")
+    return kept
 
 
-def test_of_two_builds_that_alternate_each_shows_its_own_outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def sql(of: Store, query: str) -> list[Any]:
+    with closing(sqlite3.connect(of.file)) as database:
+        return database.execute(query).fetchall()
+
+
+@pytest.mark.parametrize("of_two_builds", [True, False], indirect=True, ids=["traces", "no traces"])
+def test_every_way_to_the_outcomes_takes_the_latest_of_any_build(
+    of_two_builds: Store, rtclab: Rtclab
 ) -> None:
-    kept = made(tmp_path / "x", traces=False)
-    own = store.build()
-    for code, rate in ((own, 1.0), ("other", 2.0)):
-        kept.add([one(0, rate)], code=code)
-    kept.add([one(1, 3.0)], code="other")
-    kept.add([one(1, 4.0)], code="a third")
-    assert rates(kept) == [(0, 1.0), (1, 4.0)]
-    assert Results(kept.path).outcomes()["older"].to_list() == [False, True]
-    monkeypatch.setattr(store, "build", lambda: "other")
-    assert rates(kept) == [(0, 2.0), (1, 3.0)]
+    path, statuses = of_two_builds.path, ["finished", "failed", "finished"]
+    results = Results(path)
+    assert results.outcomes()["status"].to_list() == statuses
+    assert results.outcomes()["older"].to_list() == [True, True, False]
+    assert [repeat.status for repeat in results.repeats] == statuses
+    assert results.finished == list_runs(path.parent)["finished"].item() == 2
+    assert results.failures()["reason"].to_list() == ["no route"]
+    assert sql(of_two_builds, "SELECT status FROM latest ORDER BY repeat") == [(one,) for one in statuses]
+    shown = json.loads(rtclab("show", str(path), "--json").out)
+    assert shown["statuses"] == of_two_builds.statuses() == {"finished": 2, "failed": 1}
+    assert (shown["builds"], shown["older"]) == ({"other": 2, store.build(): 1}, 2)
+    (listed,) = json.loads(rtclab("runs", "--out", str(path.parent), "--json").out)
+    assert (listed["finished"], listed["planned"]) == (2, 3)
+
+
+@pytest.mark.parametrize("of_two_builds", [False], indirect=True)
+def test_every_way_to_the_values_takes_the_latest_of_any_build(of_two_builds: Store, rtclab: Rtclab) -> None:
+    assert rates(of_two_builds) == [(0, 2.0), (2, 1.0)]
+    query = "SELECT repeat, value FROM results WHERE metric = 'sending_rate' ORDER BY repeat"
+    assert sql(of_two_builds, query) == rates(of_two_builds)
+    printed = json.loads(rtclab("measure", str(of_two_builds.path), "--metric", "sending_rate", "--json").out)
+    in_python = Results(of_two_builds.path).summary(metrics="sending_rate")
+    assert [row["mean"] for row in printed["metrics"]] == in_python["mean"].to_list() == [1.5]
 
 
 def test_values_by_other_definitions_are_measured_again_from_traces_only(tmp_path: Path) -> None:
@@ -659,5 +684,6 @@ def test_a_killed_experiment_has_the_same_rows_after_resuming(tmp_path: Path, ki
 def test_results_that_were_deleted_in_the_meantime_are_named(tmp_path: Path) -> None:
     kept = made(tmp_path / "x")
     kept.file.unlink()
-    with pytest.raises(TraceError, match=r"x has no results any more: its results\.sqlite was deleted"):
-        kept.outcomes()
+    for use in (kept.outcomes, kept.events, lambda: kept.add([one(0)], code="x"), lambda: kept.note("x")):
+        with pytest.raises(TraceError, match=r"x has no results any more: its results\.sqlite was deleted"):
+            use()

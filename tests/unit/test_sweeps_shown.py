@@ -221,6 +221,36 @@ def test_the_report_shows_fields_plots_and_conditions_in_one_file(grid: Results)
     assert not re.search(r'(?:src|href)="(?!data:)', page)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "part", "file"),
+    [
+        ({"link.up.loss": "5 %"}, "link.up.loss = 5 %", "report-link.up.loss-5.html"),
+        (
+            {"link.up.loss": "5 %", "link.up.capacity": "1 Mbit/s"},
+            "link.up.capacity = 1 Mbit/s; link.up.loss = 5 %",
+            "report-link.up.capacity-1-Mbit-s-link.up.loss-5.html",
+        ),
+    ],
+)
+def test_the_report_of_a_part_says_which_and_leaves_the_report_of_the_whole(
+    grid: Results, chosen: dict[str, str], part: str, file: str
+) -> None:
+    whole = grid.report()
+    before = whole.read_bytes()
+    page = grid.where(**chosen).report()
+    assert (page.name, whole.read_bytes()) == (file, before)
+    assert f"Only a part of the conditions: {part}." in page.read_text()
+    assert "Only a part" not in whole.read_text()
+
+
+def test_the_report_of_conditions_that_make_no_grid_names_them_in_a_name_of_bounded_length(
+    grid: Results,
+) -> None:
+    page = grid[[grid.conditions[0], grid.conditions[-1]]].report()
+    assert f"Only a part of the conditions: {grid.conditions[0]}, {grid.conditions[-1]}." in page.read_text()
+    assert len(page.name) < 110
+
+
 def test_the_report_names_failed_repeats(tmp_path: Path) -> None:
     vary = {"link.up.loss": ["0 %", "100 %"]}
     made = sweep("first-call", vary, repeats=2, duration="5 s", out=tmp_path)

@@ -40,7 +40,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     """Number of repeats by outcome, including repeats of earlier runs of the campaign."""
     failed: dict[Key, str] = field(default_factory=dict)
-    """Why repeats failed."""
+    """Why repeats failed. Those in which the laboratory failed, not the call, have no row and run again."""
     disturbed: dict[Key, str] = field(default_factory=dict)
     """How the machine disturbed repeats, in each of ``MAX_TRIES`` tries."""
     unsupported: dict[str, str] = field(default_factory=dict)
@@ -194,7 +194,10 @@ class Campaign:
                 Store(self.folder).add([Result(row["condition"], forgotten)], code=build())
 
     def _export(self, todo: Mapping[str, Condition], tally: Tally) -> None:
-        """Writes the rows of what has ended. The earlier rows of what cannot be measured again stay."""
+        """Writes the rows of what has ended. The earlier rows of what cannot be measured again stay.
+
+        A repeat in which the laboratory failed says nothing about the call, so it gets no row.
+        """
         for name in {name for name, _, measured in self._outcomes(todo) if not measured}:
             with suppress(TraceError):
                 Results(self.folder)[name].metrics()  # measures again what other definitions measured
@@ -203,6 +206,9 @@ class Campaign:
         records = self.rows.read()
         for name, row, measured in ended:
             key = self._key(name, row["repeat"])
+            if row["status"] == "error":
+                tally.failed[key] = f"the laboratory failed: {row['reason']}"
+                continue
             record = Record(key, row["attempt"], "failed", row["reason"], self._digest(name))
             if row["status"] == "finished" and measured:
                 reason = row["disturbed"]

@@ -79,7 +79,9 @@ def reproduce(
     ] = False,
     every_reading: Annotated[
         bool,
-        typer.Option("--every-reading", help="Also run the readings of a paper that are marked as extra."),
+        typer.Option(
+            "--every-reading", help="Simulated: also run the readings of a paper that are marked as extra."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -99,6 +101,8 @@ def reproduce(
     if backend_name == "live":
         from rtclab_papers.commands.reproducing_today import TodayRequest, run_today
 
+        if every_reading:
+            raise BadInput("--every-reading is for --backend sim; live calls are of chosen conditions")
         live = not (keep_live or page_only)
         request = TodayRequest(papers, repeats, jobs, out, docs, live, not page_only, retry_failed, as_json)
         raise typer.Exit(run_today(request))
@@ -124,7 +128,7 @@ def validate(
         int | None, typer.Option(min=1, help="Repeats of each scenario, instead of its own number.")
     ] = None,
     keep_live: Annotated[
-        bool, typer.Option("--keep-live", help="Use the newest live runs in DIR instead of running new ones.")
+        bool, typer.Option("--keep-live", help="Use the newest live runs of the same scenarios in DIR.")
     ] = False,
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Compare the simulator's TCP with the kernel's instead.")
@@ -134,12 +138,15 @@ def validate(
         typer.Option(min=1, metavar="N", help="Compare N random conditions of two people instead."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="With --random: the seed of the first condition; the others follow.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=0, help="With --random: the seed of the first condition, by default 1; the others follow."
+        ),
+    ] = None,
     half: Annotated[
-        Literal["odd", "even", "both"],
+        Literal["odd", "even", "both"] | None,
         typer.Option(help="With --random: only conditions with odd seeds, or only those with even seeds."),
-    ] = "both",
+    ] = None,
     again: Annotated[
         list[int] | None,
         typer.Option(
@@ -201,6 +208,8 @@ def validate(
     what = [option for option, given in chosen.items() if given]
     if len(what) > 1:
         raise BadInput(f"{' and '.join(what)} are different comparisons; expected one of them")
+    if random is None and (seed is not None or half is not None):
+        raise BadInput(f"--{'half' if seed is None else 'seed'}: expected --random with it")
     if what and repeats is not None:
         raise BadInput(f"{what[0]} has its own number of repeats, so it does not take --repeats")
     if keep_live and (tcp or from_calls is not None):
@@ -222,7 +231,11 @@ def validate(
             page, out, recorded, meet=meetings, keep_live=keep_live, as_json=as_json
         )
     elif random is not None:
-        seeds = [one for one in range(seed, seed + random) if half in ("both", "odd" if one % 2 else "even")]
+        first = 1 if seed is None else seed
+        wanted = (None, "both")
+        seeds = [
+            one for one in range(first, first + random) if half in (*wanted, "odd" if one % 2 else "even")
+        ]
         validating.validate_random_and_show(page, out, seeds, keep_live=keep_live, as_json=as_json)
     else:
         validating.validate_and_show(page, out, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

@@ -74,7 +74,7 @@ def run_today(request: TodayRequest) -> int:
 def _run(campaign: Campaign) -> Tally:
     def ended(name: str, one: Repeat) -> None:
         if what := one.reason or one.disturbed:
-            outcome = "disturbed" if one.status == "finished" else "failed"
+            outcome = {"finished": "disturbed", "failed": "failed"}.get(one.status, "the laboratory failed")
             _say(f"{name}, repeat {one.repeat}: {outcome}: {what}")
 
     return campaign.run(ended, TITLES[campaign.name])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rtclab.experiment import Experiment, Results, compare_runs, stores
+from rtclab.experiment import Experiment, Store, compare_runs, digest_of, stores
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Run, write_text
 
@@ -50,8 +50,8 @@ def write_validation(
 ) -> list[Pair]:
     """Runs every scenario of ``sim-vs-live`` on both backends and writes the page ``out``; returns the pairs.
 
-    With ``keep_live`` the newest live run of a scenario is reused, if one exists, because a change of the
-    simulator only needs new simulations. All figures are over the second half of each run.
+    With ``keep_live`` the newest live run of the same scenario is reused, if one exists, because a change of
+    the simulator only needs new simulations. All figures are over the second half of each run.
     """
     pairs = []
     for name in shipped():
@@ -86,8 +86,10 @@ def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bo
 
 
 def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
-    found = [path for path in stores(runs) if path.name.startswith(f"{scenario.name}-live-")]
-    return Results(found[-1]).run if found else None
+    """The newest live run of a scenario as it is now; runs of an earlier one of this name do not count."""
+    named = [Store(path) for path in stores(runs) if path.name.startswith(f"{scenario.name}-live-")]
+    same = [store for store in named if store.digests == [digest_of(scenario)]]
+    return same[-1].run() if same else None
 
 
 def _page(pairs: list[Pair]) -> Iterator[str]:

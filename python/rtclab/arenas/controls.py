@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rtclab._native import CONGESTION_CONTROLS
+from rtclab.arguments import items
 from rtclab.errors import BadInput
 from rtclab.replays.settings import Choice
 from rtclab.scenario import Scenario
@@ -19,14 +20,15 @@ def default_controls() -> list[str]:
     return [name for name in CONGESTION_CONTROLS if name not in HISTORICAL]
 
 
-def choices(texts: Sequence[str]) -> dict[str, Choice]:
+def choices(texts: str | Sequence[str]) -> dict[str, Choice]:
     """The controls by the text under which they appear, in the order given; without texts the default ones.
 
     Raises:
         BadInput: there is no such control, an option cannot be read, or a control is given twice.
     """
     found: dict[str, Choice] = {}
-    for text in texts or default_controls():
+    expected = "controls such as goog-cc or nada,kappa=0.4"
+    for text in items("controls", texts, str, expected, may_be_empty=True) or default_controls():
         choice = Choice.parse(text)
         if str(choice) in found:
             raise BadInput(f"controls: `{text}` is given twice; expected each control once")

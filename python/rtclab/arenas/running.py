@@ -27,7 +27,7 @@ MAX_THREADS = 1
 
 
 def arena(
-    controls: Sequence[str] = (),
+    controls: str | Sequence[str] = (),
     *,
     suite: str | Path | ArenaSuite = "access",
     backend: str = SIM,
@@ -46,8 +46,8 @@ def arena(
     shown with the reason, and all others stay.
 
     Args:
-        controls: texts such as ``goog-cc`` or ``nada,kappa=0.4``; by default all that come with rtclab,
-            without the historical ones.
+        controls: one text or several, such as ``goog-cc`` or ``nada,kappa=0.4``; by default all that come
+            with rtclab, without the historical ones.
         suite: ``access``, ``rfc8867``, ``rfc8869``, ``random``, a TOML file, or a loaded suite.
         backend: ``sim`` or ``live``. A page shows both if both have run in its directory.
         repeats: number of repeats of each case with each control; by default 10 simulated or 3 live.
@@ -90,7 +90,7 @@ def arena(
         results = experiment.run(
             into=path / made.name,
             executor=executor,
-            jobs=1 if live else processes,
+            jobs=jobs if live else processes,
             order="paired" if live else "plain",
             renew=True,
             progress=progress,

@@ -23,6 +23,8 @@ def read_weights(given: str | Path | Mapping[str, float] | None) -> dict[str, fl
     if given is None:
         return {}
     origin, pairs = "weights", given
+    if not isinstance(given, (str, Path, Mapping)):
+        raise BadInput(f"weights: got `{given}`; expected a number for each name", hint=_EXAMPLE)
     if not isinstance(given, Mapping):
         text = str(given)
         if text.endswith(".toml"):

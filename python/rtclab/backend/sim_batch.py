@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from rtclab.backend import (
     planned_pairs,
 )
 from rtclab.backend.sim import EVENT, FLOWS, NativeTable, SimBackend, as_simulated, native_columns
-from rtclab.errors import reason_of
+from rtclab.errors import BadInput, reason_of
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMAS, CallInfo, FlowInfo, Trace, TraceManifest
 
@@ -49,8 +50,11 @@ def simulate_together(scenarios: Sequence[tuple[Scenario, Sequence[int]]]) -> li
     the repeat has no flows.
 
     Raises:
-        BadInput: strangers named a control of a scenario, and the user does not trust them.
+        BadInput: the argument is no list of such pairs, or strangers named a control of a scenario, and the
+            user does not trust them.
     """
+    if isinstance(scenarios, (str, PurePath)) or not scenarios:
+        raise BadInput(f"scenarios: got `{scenarios}`; expected pairs of a loaded scenario and its seeds")
     for scenario, _ in scenarios:
         scenario.check_trusted()
     plans: list[_Plan] = []

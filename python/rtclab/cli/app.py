@@ -68,7 +68,8 @@ def complete_scenario(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Completes names of runs in the default directory."""
-    names = [file.parent.name for file in RUNS.glob("*/results.sqlite")]
+    files = [*RUNS.glob("*/results.sqlite"), *RUNS.glob("*/*/results.sqlite")]
+    names = [file.parent.relative_to(RUNS).as_posix() for file in files]
     return sorted(name for name in ["latest", *names] if name.startswith(incomplete))
 
 
@@ -176,7 +177,7 @@ Renew = Annotated[
     typer.Option("--renew", help="With --resume: run repeats again that another build of rtclab simulated."),
 ]
 WatchPort = Annotated[
-    int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; by default a free one.")
+    int | None, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; by default a free one.")
 ]
 Trust = Annotated[
     bool,
@@ -339,7 +340,7 @@ def run(
         bool,
         typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
     ] = False,
-    watch_port: WatchPort = 0,
+    watch_port: WatchPort = None,
     invite: Annotated[
         list[str] | None,
         typer.Option(
@@ -350,9 +351,12 @@ def run(
         ),
     ] = None,
     invite_wait: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="With --invite: how long to wait until all seats are taken."),
-    ] = "5 min",
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --invite: how long to wait until all seats are taken; by default 5 min.",
+        ),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
@@ -366,6 +370,8 @@ def run(
     from rtclab.cli.running import RunOutput, changes_of, limits_of, run_and_report, seats_of
     from rtclab.lab import run
 
+    if watch_port is not None and not watched:
+        raise BadInput("--watch-port: expected --watch with it")
     wanted_changes = changes_of(changes, control)
     seats = seats_of(invite or ())
     shorthands = (f"duration={duration}",) if duration else ()
@@ -387,7 +393,7 @@ def run(
             out=out,
             resume=resume,
             renew=renew,
-            watch=watch_port if watched else None,
+            watch=watch_port or 0 if watched else None,
             invite=seats,
             invite_wait=invite_wait,
             trust=trust,
@@ -438,8 +444,9 @@ def sweep(
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
 
-    Simulated repeats are measured in memory and leave no traces. Live repeats are kept as runs in the
-    directory of the sweep. Finished repeats are always kept. The exit status is 1 if a repeat failed.
+    Simulated repeats are measured in memory and leave no traces. Live repeats leave theirs in the directory
+    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat
+    failed.
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store
@@ -627,9 +634,18 @@ def report(
     name: RunName,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
     suffix: Annotated[
-        Literal["svg", "png", "pdf", "html"], typer.Option("--format", help="Format of the files of --plots.")
-    ] = "svg",
-    metrics: Metrics = None,
+        Literal["svg", "png", "pdf", "html"] | None,
+        typer.Option("--format", help="Format of the files of --plots; by default svg."),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Of a sweep: draw only this metric; may be given several times.",
+            autocompletion=complete_metric,
+        ),
+    ] = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
     ] = None,
@@ -651,25 +667,27 @@ def report(
     """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
     from rtclab.cli.measuring import Drawn, report_and_show
 
+    if suffix is not None and plots is None:
+        raise BadInput("--format: expected --plots with it")
     drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
-    report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
+    report_and_show(name, out, plots, suffix or "svg", drawn, as_json=as_json)
 
 
 @app.command(epilog="Example: rtclab watch latest")
-def watch(name: RunName = "latest", port: WatchPort = 0, out: Out = RUNS) -> None:
+def watch(name: RunName = "latest", port: WatchPort = None, out: Out = RUNS) -> None:
     """Serve a page that shows what happens in a run, until Ctrl-C. Another process may be running it."""
     from rtclab.cli.running import EXIT_INTERRUPTED
     from rtclab.lab import watch
 
     try:
-        watch(name, out=out, port=port)
+        watch(name, out=out, port=port or 0)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 @app.command("runs", epilog="Example: rtclab runs --out runs")
 def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
-    """List the runs, sweeps and imports below --out, the newest last."""
+    """List the runs, sweeps, imports and arenas below --out, the newest last."""
     from rtclab.cli.keeping import list_and_show
 
     list_and_show(out, as_csv=as_csv, as_json=as_json)
@@ -686,7 +704,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     out: Out = RUNS,
 ) -> None:
-    """Delete runs, sweeps or imports with their traces and reports.
+    """Delete runs, sweeps, imports or arenas with their traces and reports.
 
     Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
     written, are refused, and then nothing is deleted.
@@ -838,8 +856,9 @@ def scenario_from(
         typer.Option(metavar="FILE", help="Page to write; by default beside the scenario, as .html."),
     ] = None,
     simulations: Annotated[
-        int, typer.Option(min=1, help="Number of simulations that the page shows beside the call.")
-    ] = 10,
+        int | None,
+        typer.Option(min=1, help="Number of simulations that the page shows beside the call; by default 10."),
+    ] = None,
     out: Out = RUNS,
     no_report: NoReport = False,
     as_json: AsJson = False,
@@ -852,8 +871,11 @@ def scenario_from(
     """
     from rtclab.cli.estimating import EstimateRequest, estimate_and_show
 
+    if no_report and (page is not None or simulations is not None):
+        raise BadInput("--no-report: the page is not written; expected neither --page nor --simulations")
+    count = simulations or 10
     request = EstimateRequest(
-        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, simulations, out, as_json
+        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, count, out, as_json
     )
     estimate_and_show(request, report=not no_report)
 

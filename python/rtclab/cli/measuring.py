@@ -124,11 +124,6 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
     """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
     _check_format(output)
     check_names(request.metrics)
-    if len(request.runs) < 2:
-        raise BadInput(
-            f"{request.runs[0]} alone: expected two runs or more",
-            hint="the first is what others are compared with",
-        )
     compared = compare(
         *request.runs,
         labels=request.labels,

@@ -44,6 +44,16 @@ class RunOutput:
     metrics: Sequence[str] = ()
     quiet: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuses options that contradict each other.
+
+        Raises:
+            BadInput: two do.
+        """
+        for option, given in (("--json", self.as_json), ("--all", self.all_metrics)):
+            if self.quiet and given:
+                raise BadInput(f"--quiet and {option}: expected one of them")
+
 
 def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Change]:
     """The changes of ``--control`` and ``--set``, in this order.

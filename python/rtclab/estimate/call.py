@@ -130,6 +130,8 @@ def read_call(
                 hint="keep the headers alone, `editcap -s 200`, or a part of the time, `editcap -A … -B …`",
             )
     two = len(captured) == 2
+    if same_clock and not two:
+        raise BadInput("same_clock: it is about the clocks of two captures; expected two captures with it")
     imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
     window = chosen_part(imported.manifest.duration_ns, begin, end)
     origin = " and ".join(file.name for file in files)

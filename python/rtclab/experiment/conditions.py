@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
 from rtclab.experiment.draws import Draw
@@ -96,20 +97,30 @@ class Condition:
 
     scenario: Scenario
     repeats: int | Sequence[int] | None = None
-    measures: Sequence[str] | None = None
+    measures: str | Sequence[str] | None = None
     traces: int | None = None
-    draws: Sequence[Draw] = ()
+    draws: Draw | Sequence[Draw] = ()
 
     @property
     def settings(self) -> Settings:
-        """What holds for this condition alone."""
+        """What holds for this condition alone.
+
+        Raises:
+            BadInput: an attribute is something else than the list that it should be.
+        """
         repeats = range(self.repeats) if isinstance(self.repeats, int) else self.repeats
         return Settings(
-            None if repeats is None else tuple(repeats),
-            None if self.measures is None else tuple(self.measures),
+            None
+            if repeats is None
+            else _all("repeats", repeats, int, "a number of repeats, or their numbers"),
+            None if self.measures is None else _all("measures", self.measures, str, "names of measures"),
             self.traces,
-            tuple(self.draws),
+            _all("draws", self.draws, Draw, "fields that are drawn"),
         )
+
+
+def _all(name: str, given: object, kind: type, expected: str) -> tuple[Any, ...]:
+    return tuple(items(name, given, kind, expected, may_be_empty=True))
 
 
 class Conditions(Protocol):
@@ -272,13 +283,15 @@ def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditi
     return Product(**{**known, "fields": fields, "read_from": read_from})
 
 
-def listed(given: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condition]) -> Listed:
-    """Conditions by label, or with the names of their scenarios as labels.
+def by_label(given: object) -> dict[str, Scenario | Condition]:
+    """Scenarios by label, or with the names of their scenarios as labels.
 
     Raises:
-        BadInput: there is none, or two have the same name.
+        BadInput: there is none, one is no scenario, or two have the same name.
     """
+    expected = "scenarios, such as {'label': rtclab.Scenario.load('first-call')}"
     if not isinstance(given, Mapping):
+        given = items("conditions", given, (Scenario, Condition), expected)
         names = [scenario_of(one).name for one in given]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -287,10 +300,15 @@ def listed(given: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condi
                 hint="give each a label: {'label': scenario}",
             )
         given = dict(zip(names, given, strict=True))
-    if not given:
-        raise BadInput("conditions: none given; expected at least one scenario")
-    own = {label: one.settings for label, one in given.items() if isinstance(one, Condition)}
-    return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in given.items()}, own)
+    items("conditions", given.values(), (Scenario, Condition), expected)
+    return dict(given)
+
+
+def listed(given: object) -> Listed:
+    """Conditions as for :func:`by_label`, which raises its errors."""
+    known = by_label(given)
+    own = {label: one.settings for label, one in known.items() if isinstance(one, Condition)}
+    return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in known.items()}, own)
 
 
 def scenario_of(given: Scenario | Condition) -> Scenario:
@@ -343,7 +361,11 @@ def check(conditions: Conditions, backend: Backend) -> None:
     check_trusted(conditions, live=backend.name != SIM)
     for number in range(len(conditions)):
         try:
-            backend.check(conditions.scenario(number))
+            scenario = conditions.scenario(number)
+            backend.check(scenario)
+            for draw in conditions.settings(number).draws:
+                for value in draw.ends:
+                    Scenario.load(scenario, {draw.field: value})
         except BackendUnavailable:
             raise
         except RtclabError as error:
@@ -418,6 +440,7 @@ def _first(
 
 
 def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
+    vary = table(VARY, vary, 'the values of each field, such as {"link.up.loss": ["0 %", "2 %"]}')
     if not vary:
         raise BadInput(
             "vary: no field; expected at least one", hint="for example --vary 'link.up.loss=0 %,2 %,5 %'"

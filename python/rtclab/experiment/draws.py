@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from random import Random
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ from pydantic import model_validator
 
 from rtclab.errors import FieldError
 from rtclab.scenario import Scenario, Table
+from rtclab.scenario.units import with_unit
 
 
 class Draw(Table):
@@ -33,7 +35,18 @@ class Draw(Table):
         given = [key for key in keys if getattr(self, key) is not None]
         if len(given) != 1:
             raise FieldError(f"expected one of {', '.join(keys)}; got {', '.join(given) or 'none'}")
+        if self.log_uniform is not None and not 0 < self.log_uniform[0] <= self.log_uniform[1] < inf:
+            raise FieldError(
+                f"log_uniform: got {self.log_uniform}; expected a positive number and a larger one"
+            )
         return self
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """The values that the field may have; of a range both ends."""
+        if self.log_uniform is not None:
+            return tuple(with_unit(value, self.unit) for value in self.log_uniform)
+        return self.whole if self.whole is not None else self.one_of or ()
 
     def value(self, source: Random) -> Any:
         """A value of the field."""
@@ -41,7 +54,7 @@ class Draw(Table):
             return source.randint(*self.whole)
         if self.log_uniform is not None:
             low, high = self.log_uniform
-            return f"{low * (high / low) ** source.random():.3f} {self.unit}"
+            return with_unit(low * (high / low) ** source.random(), self.unit)
         return source.choice(self.one_of or ())
 
 

@@ -19,6 +19,8 @@ from rtclab.experiment.conditions import (
     Condition,
     Conditions,
     Listed,
+    Product,
+    by_label,
     check,
     check_trusted,
     listed,
@@ -26,13 +28,13 @@ from rtclab.experiment.conditions import (
     scenario_of,
 )
 from rtclab.experiment.definitions import Definitions, Measure, name_of
-from rtclab.experiment.results import Moment, Results, check_names, window
+from rtclab.experiment.results import Moment, Results, chosen_metrics, window
 from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.metrics import METRICS
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario
-from rtclab.scenario.load import as_changes
+from rtclab.scenario.load import Changes, as_changes
 from rtclab.trace import Repeat, Trace, new_directory, only_writer
 
 
@@ -56,12 +58,16 @@ class Experiment:
 
     def __init__(
         self,
-        conditions: Mapping[str, Scenario | Condition] | Sequence[Scenario | Condition] | Conditions,
+        conditions: Mapping[str, Scenario | Condition]
+        | Sequence[Scenario | Condition]
+        | Scenario
+        | Condition
+        | Conditions,
         *,
         repeats: int | None = None,
         backend: str | Backend = SIM,
         name: str | None = None,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         begin: Moment | None = None,
         end: Moment | None = None,
         traces: bool = True,
@@ -71,7 +77,7 @@ class Experiment:
         """Plans an experiment, and checks that the backend can run every condition.
 
         Args:
-            conditions: scenarios by label, or scenarios, whose names are their labels. A
+            conditions: scenarios by label, or one scenario or several, whose names are their labels. A
                 :class:`Condition` has repeats, measures and traces of its own.
             repeats: number of repeats of each condition, by default the first scenario's.
             backend: ``sim`` (virtual time) or ``live`` (real browsers).
@@ -93,14 +99,15 @@ class Experiment:
             BackendUnavailable: this machine lacks something that the backend needs.
         """
         self.backend = backend_of(backend, capture=capture)
-        if isinstance(conditions, (Mapping, Sequence)):
-            for one in conditions.values() if isinstance(conditions, Mapping) else conditions:
+        if not isinstance(conditions, (Listed, Product)):
+            given = by_label(conditions)
+            for one in given.values():
                 scenario_of(one).check_trusted(live=self.backend.name != SIM)
-            conditions = listed(conditions)
+            conditions = listed(given)
             check(conditions, self.backend)
         check_trusted(conditions, live=self.backend.name != SIM)
         self.conditions: Conditions = conditions
-        check_names(metrics or ())
+        metrics = chosen_metrics(metrics)
         if not traces and self.backend.name != SIM:
             raise BadInput("traces: live calls are measured from their traces; expected traces=True")
         if measure is not None and (metrics or begin is not None or end is not None):
@@ -131,11 +138,11 @@ class Experiment:
         scenario: str | Path | Scenario,
         vary: Mapping[str, object],
         *,
-        set: Mapping[str, object] | Sequence[str | Change] = (),
+        set: Changes = (),
         repeats: int | None = None,
         backend: str | Backend = SIM,
         traces: bool = False,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         begin: Moment | None = None,
         end: Moment | None = None,
         trust: bool = False,
@@ -243,7 +250,7 @@ class Experiment:
         """Checks that results were made as this experiment would make them."""
         if not store.about.grows:
             raise BadInput(f"into: {store.path} was made by another command", hint="name another directory")
-        for name in ("backend", "repeats", "metrics", "window", "traces", "capture", "measure"):
+        for name in ("backend", "repeats", "measure", "metrics", "window", "traces", "capture"):
             had, has = getattr(store.about, name), getattr(self.about, name)
             if had != has:
                 raise BadInput(

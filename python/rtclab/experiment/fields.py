@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Self
 
@@ -60,6 +60,15 @@ class Field:
     def count(self) -> int:
         """Number of values."""
         return len(self.values)
+
+    def only(self, texts: Collection[str]) -> Field:
+        """The field with only some of its values."""
+        places = [place for place, text in enumerate(self.texts) if text in texts]
+
+        def of(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(values[place] for place in places) if values else ()
+
+        return replace(self, values=of(self.values), texts=of(self.texts), numbers=of(self.numbers))
 
     @property
     def number_column(self) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from html import escape
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
+from rtclab.arguments import items, table
 from rtclab.errors import (
     BadInput,
     CallFailed,
@@ -53,7 +55,7 @@ class Results:
 
     def __init__(
         self,
-        store: Store | Path,
+        store: Store | str | Path,
         traces: Mapping[int, Trace] | None = None,
         chosen: Sequence[int] | None = None,
     ) -> None:
@@ -67,9 +69,10 @@ class Results:
         Raises:
             TraceError: the directory has no results.
         """
-        self._store = store if isinstance(store, Store) else Store(store)
-        self._known = dict(traces or {})
-        self._chosen = None if chosen is None else list(chosen)
+        self._store = store if isinstance(store, Store) else Store(Path(store))
+        self._known = dict(table("traces", traces or {}, "opened traces by repeat"))
+        numbers = "numbers of conditions"
+        self._chosen = None if chosen is None else items("chosen", chosen, int, numbers, may_be_empty=True)
 
     def __repr__(self) -> str:
         return f"Results({str(self.path)!r})"
@@ -98,7 +101,20 @@ class Results:
     def varied(self) -> tuple[Field, ...]:
         """What differs between the conditions: the varied fields with their values, or the labels."""
         labels = tuple(self.conditions)
-        return self._store.conditions.fields or (Field("condition", labels, labels),)
+        fields = self._store.conditions.fields
+        varied = tuple(field.only(self._table[field.name].unique().to_list()) for field in fields)
+        return varied or (Field("condition", labels, labels),)
+
+    @property
+    def part(self) -> str:
+        """Which conditions these are, such as ``link.up.loss = 2 %``; empty if they are all there are."""
+        every = self._store.conditions
+        if len(self._table) == len(every):
+            return ""
+        pairs = zip(self.varied, every.fields, strict=False)
+        fewer = [f"{one.name} = {', '.join(one.texts)}" for one, whole in pairs if one.count < whole.count]
+        is_product = prod(field.count for field in self.varied) == len(self._table)
+        return "; ".join(fewer) if fewer and is_product else ", ".join(self.conditions)
 
     @property
     def conditions(self) -> list[str]:
@@ -128,16 +144,22 @@ class Results:
 
     @property
     def processor_s(self) -> float | None:
-        """Processor time in s that it took to simulate and measure the repeats, also those whose call failed.
+        """Processor time in s of the threads that simulated and measured the repeats, with failed calls.
 
-        None if it is unknown of one of them, or for live calls.
+        None for live calls, for calls with a control of your own, which runs in another process, and if it is
+        unknown of any repeat.
         """
         took = self._outcomes().filter(pl.col("status").is_in(["finished", "failed"]))["processor_s"]
         return None if took.is_empty() or took.null_count() else float(took.sum())
 
     def __getitem__(self, labels: str | Sequence[str]) -> Self:
-        """The results of one condition by its label, or of several by a list of labels."""
-        return self._of([self._number(label) for label in ([labels] if isinstance(labels, str) else labels)])
+        """The results of one condition by its label, or of several by a list of labels.
+
+        Raises:
+            BadInput: there is no such condition, or no label is given.
+        """
+        wanted = items("condition", labels, str, "the label of a condition, or a list of labels")
+        return self._of([self._number(label) for label in wanted])
 
     def where(self, **values: str) -> Self:
         """The conditions of a sweep with these values of varied fields, written as they were given.
@@ -348,7 +370,7 @@ class Results:
         *,
         begin: Moment | None = None,
         end: Moment | None = None,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
     ) -> pl.DataFrame:
         """The value of every metric for every flow, in every repeat, one row each.
 
@@ -362,7 +384,7 @@ class Results:
         Args:
             begin: measure from this time on; by default from the beginning.
             end: measure up to this time; by default to the end.
-            metrics: only these metrics, by default all.
+            metrics: only this metric or these metrics, by default all.
 
         Raises:
             BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric, or the
@@ -387,7 +409,7 @@ class Results:
         *,
         begin: Moment | None = None,
         end: Moment | None = None,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         by: str | Sequence[str] | None = None,
     ) -> pl.DataFrame:
         """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
@@ -401,7 +423,7 @@ class Results:
         Args:
             begin: measure from this time on.
             end: measure up to this time.
-            metrics: only these metrics, by default all.
+            metrics: only this metric or these metrics, by default all.
             by: varied fields; the values of the others are averaged, over the same repeats everywhere. By
                 default there is a row for each condition.
 
@@ -419,7 +441,8 @@ class Results:
             return labelled.select(
                 "condition", *self._field_columns, pl.exclude("number", *self._table.columns)
             )
-        keys = [self._field("by", name).name for name in ([by] if isinstance(by, str) else by)]
+        wanted = items("by", by, str, "names of varied fields")
+        keys = [self._field("by", name).name for name in wanted]
         rows = rows.join(self._table.select("number", *self.fields), on="number", maintain_order="left")
         return marginal_of(rows, keys, [name for name in self.fields if name not in keys])[0]
 
@@ -461,18 +484,24 @@ class Results:
             >>> run.plot("rate").save("rate.svg").name
             'rate.svg'
         """
+        fields = items("average", average, str, "names of varied fields", may_be_empty=True)
         if len(self._table) == 1 and name not in METRICS:
             from rtclab.report.plots import run_plot
 
+            if x or by or fields:
+                raise BadInput(
+                    f"plot: x, by and average are for metrics of sweeps; `{name}` is drawn over time"
+                )
             return run_plot(self.run, name, flow)
         from rtclab.report.sweep_plots import sweep_plot
 
         check_names([name])
-        fields = [average] if isinstance(average, str) else average
         return sweep_plot(self.metrics(metrics=[name]), self.varied, name, x, by, flow, fields)
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
         """Writes ``report.html`` into the directory of the results; returns its path.
+
+        The page of some conditions of a sweep has a name of its own, such as ``report-link.up.loss-2.html``.
 
         Args:
             measured: the result of :meth:`summary`, if the caller already has it.
@@ -506,7 +535,9 @@ class Results:
         outcomes = self._store.outcomes().rename({"condition": "number"})
         return outcomes.filter(pl.col("number").is_in(self._table["number"].implode()))
 
-    def _rows(self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None) -> pl.DataFrame:
+    def _rows(
+        self, begin: Moment | None, end: Moment | None, metrics: str | Sequence[str] | None
+    ) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces.
 
         The column ``measured_s`` is the time that was measured.
@@ -517,10 +548,10 @@ class Results:
         return rows.join(lasts, on="number", how="left", maintain_order="left")
 
     def _values(
-        self, begin: Moment | None, end: Moment | None, metrics: Sequence[str] | None
+        self, begin: Moment | None, end: Moment | None, chosen: str | Sequence[str] | None
     ) -> pl.DataFrame:
         about, window = self._store.about, self.window(begin, end)
-        check_names(metrics or (), self._store.measured() if about.measure else METRICS)
+        metrics = chosen_metrics(chosen, self._store.measured() if about.measure else METRICS)
         if about.measure and window is not None:
             raise BadInput(f"{self.name} was measured by {about.measure}, which has a time of its own")
         of_store = about.measure or metrics is None or set(metrics) <= set(about.metrics)
@@ -661,6 +692,19 @@ def check_names(metrics: Sequence[str], known: Collection[str] = METRICS) -> Non
     for name in metrics:
         if name not in known:
             raise BadInput(f"no metric `{name}`", hint=closest(name, known) or "`rtclab metrics` lists them")
+
+
+def chosen_metrics(given: str | Sequence[str] | None, known: Collection[str] = METRICS) -> list[str] | None:
+    """The names of the chosen metrics: of one or of several; None for all.
+
+    Raises:
+        BadInput: there is no such metric, or the list is empty.
+    """
+    if given is None:
+        return None
+    names = items("metrics", given, str, "names of metrics, such as rtt; leave it out for all")
+    check_names(names, known)
+    return names
 
 
 def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:

@@ -416,7 +416,8 @@ class _Traced:
         watch("outcome", **asdict(outcome))
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
-        took_s = thread_time() - began_s if self.backend.deterministic else None
+        in_this_thread = self.backend.deterministic and not self.scenario.own_controls()
+        took_s = thread_time() - began_s if in_this_thread else None
         return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
 
 

@@ -99,7 +99,7 @@ class Result:
     """Identifies the definitions that measured it. Other definitions measure it again, if its trace was kept;
     it is empty if it was not measured."""
     processor_s: float | None = None
-    """Processor time in s that it took to simulate and measure it, if known."""
+    """Processor time in s of the thread that simulated and measured it, if that thread did all of it."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Store:
 
     def _upgrade(self) -> None:
         """Adds what schema 2 has and schema 1 had not: the processor time of a repeat."""
-        with self._writing() as database:
+        with self._writing(changed=False) as database:
             if database.execute("SELECT value FROM about WHERE key = 'schema'").fetchone() == ("1",):
                 database.execute("ALTER TABLE outcomes ADD COLUMN processor_s REAL")
                 database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [str(SCHEMA)])
@@ -344,11 +344,8 @@ class Store:
             DiskFull: no space is left. What was there is unchanged.
             BadInput: another process locks the file for long, or it cannot be written.
         """
-        before = self.file.stat()
-        with self._writing() as database:
+        with self._writing(changed=changed) as database:
             _insert(database, self.digests, results, code)
-        if not changed:
-            os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def note(self, what: str) -> None:
         """Adds an event, with the time: who ran what, what was interrupted or tried again."""
@@ -362,9 +359,7 @@ class Store:
             return list(database.execute("SELECT at, what FROM events ORDER BY event"))
 
     def outcomes(self) -> pl.DataFrame:
-        """The outcome of each repeat that this build of rtclab ran, and the latest outcome of all others.
-
-        A repeat whose trace is kept has its latest outcome, because the trace belongs to that.
+        """The latest outcome of each repeat, whichever build of rtclab ran it, from the view ``latest``.
 
         Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
         ``reason``, ``note``, ``attempt``, ``disturbed``, ``code``, ``metrics`` and ``processor_s``.
@@ -377,13 +372,8 @@ class Store:
             "processor_s": pl.Float64(),
         }
         with self._reading() as database:
-            database.create_function("keeps_trace", 2, self.keeps_trace)
             rows = database.execute(
-                f"SELECT {', '.join(columns)} FROM (SELECT o.*, "
-                "max((o.code = ? AND NOT keeps_trace(o.condition, o.repeat)) << 62 | outcome) "
-                "FROM outcomes o JOIN conditions c USING (condition) WHERE o.digest = c.digest "
-                "GROUP BY o.condition, o.repeat) ORDER BY condition, repeat",
-                [build()],
+                f"SELECT {', '.join(columns)} FROM latest ORDER BY condition, repeat"
             ).fetchall()
         return pl.DataFrame(rows, schema=columns, orient="row")
 
@@ -464,13 +454,20 @@ class Store:
             yield database
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as database, database:
-            # Without the last fsync, a power cut may lose the latest commit, but the file stays consistent.
-            database.execute("PRAGMA synchronous = NORMAL")
-            # A transaction that first reads and then writes would fail if another process wrote in between.
-            database.execute("BEGIN IMMEDIATE")
-            yield database
+    def _writing(self, *, changed: bool = True) -> Iterator[sqlite3.Connection]:
+        """Writes in one transaction. Unless the results have changed, the file stays as old as it was."""
+        with self._reading() as database:
+            before = self.file.stat()
+            with database:
+                # Without the last fsync, a power cut may lose the latest commit, but the file stays
+                # consistent.
+                database.execute("PRAGMA synchronous = NORMAL")
+                # A transaction that first reads and then writes would fail if another process wrote in
+                # between.
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+        if not changed:
+            os.utime(self.file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 NUMBERS = pl.Schema(
@@ -623,11 +620,16 @@ def open_store(name_or_path: str | Path, out: Path, *, trust: bool = False) -> S
     import difflib
 
     text = str(name_or_path)
-    near = difflib.get_close_matches(text, [path.name for path in stores(out)], n=1)
+    near = difflib.get_close_matches(text, [name_below(path, out) for path in stores(out)], n=1)
     raise TraceError(
         f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",
         hint=f"did you mean `{near[0]}`?" if near else "make one with `rtclab run first-call`",
     )
+
+
+def name_below(path: Path, out: Path) -> str:
+    """The name below ``out`` of a directory of results there: ``first-call-sim-1``, ``arena-access/sim``."""
+    return path.relative_to(out).as_posix()
 
 
 def find_store(name_or_path: str | Path, out: Path) -> Path | None:
@@ -640,8 +642,23 @@ def find_store(name_or_path: str | Path, out: Path) -> Path | None:
 
 
 def stores(out: Path) -> list[Path]:
-    """The directories of results in a directory, the oldest first."""
-    return sorted((path for path in subdirectories(out) if _is_store(path)), key=_changed_ns)
+    """The directories of results in a directory, the oldest first; of arenas ``arena-access/sim``."""
+    found = [path for path in subdirectories(out) if _is_store(path)]
+    for path in subdirectories(out):
+        if path not in found:
+            found += filter(_is_store, subdirectories(path))
+    return sorted(found, key=_changed_ns)
+
+
+def arena_of(path: Path) -> list[Path]:
+    """The directories of results of an arena, one for each backend; none if the directory is no arena."""
+    below = [place for place in subdirectories(path) if _is_store(place)]
+    return below if all(_is_of_arena(place) for place in below) else []
+
+
+def _is_of_arena(path: Path) -> bool:
+    about = Store(path).about
+    return about.grows and path.name == about.backend
 
 
 def _is_store(path: Path) -> bool:

@@ -150,7 +150,9 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
             )
             recorded = trace if trace.manifest.flows else None
             results.append(definitions.result(part.condition, outcome, recorded, part.names))
-    each_s = (thread_time() - began_s) / len(results)
+    # A control of the user's own runs in another process, whose time is not known here.
+    in_this_thread = not any(part.scenario.own_controls() for part in parts)
+    each_s = (thread_time() - began_s) / len(results) if in_this_thread else None
     return [replace(result, processor_s=each_s) for result in results]
 
 

@@ -175,4 +175,7 @@ def _wrong_unit(number: str, unit: str, known: list[str], metric: Metric) -> str
 def _right_unit(number: str, unit: str, metric: Metric) -> str:
     quantity = next((one for one in QUANTITIES if metric.unit in one.units), None)
     meant = None if quantity is None else quantity.spellings.get(unit.lower())
+    if quantity is not None and not unit:
+        likely = quantity.likely_units(Decimal(number))
+        meant = metric.unit if metric.unit in likely else likely[0]
     return f"write `{number} {meant or metric.unit}`" if metric.unit else f"write `{number}`"

@@ -92,7 +92,7 @@ class Episodes:
             SimBackend().check(one)
             sender_of(one, participant)
             for draw in self._draws:
-                for value in _ends(draw):
+                for value in draw.ends:
                     Scenario.load(one, {draw.field: value})
 
     @property
@@ -189,10 +189,3 @@ def _draw(field: str, given: object) -> Draw:
     if not (low.isdecimal() and high.isdecimal()):
         raise BadInput(f"vary: {field}: `{given}` has no unit; expected one, or whole numbers")
     return Draw(field=field, words=field, whole=(int(low), int(high)))
-
-
-def _ends(draw: Draw) -> Sequence[Any]:
-    """The values that a draw may have, or the ends of their range."""
-    if draw.log_uniform is not None:
-        return [f"{value:.3f} {draw.unit}" for value in draw.log_uniform]
-    return draw.whole if draw.whole is not None else draw.one_of or ()

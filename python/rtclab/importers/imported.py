@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from rtclab.arguments import items
 from rtclab.errors import BadInput
 from rtclab.trace import TraceManifest
 
@@ -29,8 +30,10 @@ def two_names(names: Names) -> tuple[str, str]:
     Raises:
         BadInput: they are not two different names.
     """
-    if isinstance(names, (Mapping, str)) or len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise BadInput(f"names: got {names!r}; expected two different names, such as alice,bob")
-    if any("->" in name for name in names):
+    expected = "two different names, such as alice,bob"
+    both = items("names", names, str, expected)
+    if len(both) != 2 or not all(both) or both[0] == both[1]:
+        raise BadInput(f"names: got {names!r}; expected {expected}")
+    if any("->" in name for name in both):
         raise BadInput(f"names: got {names!r}; expected names without `->`, which stands in names of flows")
-    return names[0], names[1]
+    return both[0], both[1]

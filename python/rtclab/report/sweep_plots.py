@@ -67,6 +67,8 @@ def sweep_plot(
     rows = rows.with_columns(pl.col(field.name).cast(pl.Enum(field.texts)) for field in fields)
     fields = [field for field in fields if rows[field.name].n_unique() > 1] or list(fields)[:1]
     averaged = [_named(fields, "average", name) for name in average]
+    if len({field.name for field in averaged}) == len(fields):
+        raise BadInput("average: no field is left to draw along", hint="`rtclab measure` prints averages")
     first, second = _chosen([field for field in fields if field not in averaged], x, by)
     chosen = [first] if second is None else [first, second]
     apart = [field for field in fields if field not in (*chosen, *averaged)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +23,8 @@ from rtclab.trace import Run, write_text
 MAX_ROWS = 200
 """Maximum number of rows in the table of points. The store has all rows."""
 MAX_FAILURES = 20
+MAX_SUFFIX = 80
+"""Maximum number of letters that the conditions of a page take in its name."""
 
 
 class Swept(Protocol):
@@ -36,6 +40,8 @@ class Swept(Protocol):
     def varied(self) -> tuple[Field, ...]: ...
     @property
     def conditions(self) -> list[str]: ...
+    @property
+    def part(self) -> str: ...
     @property
     def runs(self) -> list[Run]: ...
     @property
@@ -74,6 +80,8 @@ class PointLine:
 def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | None = None) -> Path:
     """Writes ``report.html`` into the directory of the results of several conditions; returns its path.
 
+    The page of some of the conditions says which, and has a name of its own.
+
     Raises:
         DiskFull: no disk space is left.
     """
@@ -87,6 +95,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         sweep_plots(results, summary, chosen),
         name=results.name,
         title=str(results.runs[0].scenario.get("title") or results.name),
+        part=results.part,
         facts=_facts(results),
         fields=[(field.name, ", ".join(field.texts)) for field in results.varied],
         columns=[field.name for field in results.varied],
@@ -96,9 +105,17 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         failures=[(row["condition"], row["repeat"], row["reason"]) for row in failed],
         more_failures=max(failures.height - MAX_FAILURES, 0),
     )
-    page = results.path / "report.html"
+    page = results.path / f"report{_suffix(results.part)}.html"
     write_text(page, text)
     return page
+
+
+def _suffix(part: str) -> str:
+    """What the name of the page of some conditions has after ``report``: their words without other signs."""
+    words = re.sub(r"[^\w.]+", "-", part).strip("-")
+    if len(words) > MAX_SUFFIX:
+        words = f"{words[:MAX_SUFFIX]}-{sha256(part.encode()).hexdigest()[:8]}"
+    return f"-{words}" if words else ""
 
 
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
@@ -121,7 +138,7 @@ def _essential(summary: pl.DataFrame, chosen: Chosen) -> tuple[pl.DataFrame, lis
 
 def _plots(results: Swept, metric: str, rows: pl.DataFrame, chosen: Chosen) -> list[Plot]:
     """The plots of a metric. With more fields than a plot can show, its values are averaged over some."""
-    fields = results.varied
+    fields = [field for field in results.varied if field.count > 1] or results.varied[:1]
     if rows.is_empty():
         return []
     options = (chosen.x, chosen.by, chosen.flow, chosen.average)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from rtclab import plugins
+from rtclab.arguments import items
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario import layers
 from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile, shipped_file
@@ -20,8 +21,9 @@ _NO_NAME = Problem(
 )
 IN_PYTHON = "set"
 """The origin, in errors, of changes that were passed as a dict."""
-Changes = Mapping[str, object] | Sequence[str | Change]
-"""Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}`` or ``["link.up.capacity=2 Mbit/s"]``."""
+Changes = Mapping[str, object] | Sequence[str | Change] | str
+"""Changes of fields: ``{"link.up.capacity": "2 Mbit/s"}``, ``["link.up.capacity=2 Mbit/s"]``, or one
+such text."""
 
 
 @cache
@@ -68,10 +70,16 @@ def _apply(layered: Layered, overrides: Changes) -> Layered:
 
 
 def as_changes(overrides: Changes) -> list[Change]:
-    """The changes as a list. They may be given as a dict, as texts of ``--set``, or as :class:`Change`."""
+    """The changes as a list. They may be given as a dict, as texts of ``--set``, or as :class:`Change`.
+
+    Raises:
+        BadInput: a change cannot be read.
+    """
     if isinstance(overrides, Mapping):
         return [Change(field, value, IN_PYTHON) for field, value in overrides.items()]
-    return [change if isinstance(change, Change) else Change.parse(change) for change in overrides]
+    expected = 'changes such as {"link.up.capacity": "2 Mbit/s"}'
+    given = items(IN_PYTHON, overrides, (str, Change), expected, may_be_empty=True)
+    return [change if isinstance(change, Change) else Change.parse(change) for change in given]
 
 
 def as_time(time: str | float | None) -> str | None:

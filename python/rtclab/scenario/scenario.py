@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,8 +10,7 @@ from pydantic import PrivateAttr, model_validator
 from rtclab.errors import FieldErrors, ScenarioError
 from rtclab.scenario import mixing, native, network
 from rtclab.scenario.json_schema import json_schema
-from rtclab.scenario.layers import Change
-from rtclab.scenario.load import as_changes, changed, load
+from rtclab.scenario.load import Changes, as_changes, changed, load
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.topology import Flow
@@ -38,7 +36,7 @@ class Scenario(ScenarioTables):
     def load(
         cls,
         name_or_path: str | Path | Scenario,
-        set: Sequence[str | Change] | Mapping[str, object] = (),
+        set: Changes = (),
         *,
         trust: bool = False,
         by: ReadFrom = CALLER,

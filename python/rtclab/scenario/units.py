@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from math import inf
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -42,13 +43,15 @@ class Quantity:
     """A number with a unit. The name of the field that holds the number is its unit (``bps``, ``ns``).
 
     ``units`` maps each accepted unit to its size. ``spellings`` maps common misspellings, in lower case, to
-    the unit to suggest in the hint.
+    the unit to suggest in the hint. ``guesses`` are the units to suggest for a number without one: those
+    of the first entry whose limit the number is below.
     """
 
     noun: ClassVar[str]
     example: ClassVar[str]
     units: ClassVar[Mapping[str, Decimal]]
     spellings: ClassVar[Mapping[str, str]] = {}
+    guesses: ClassVar[Sequence[tuple[float, Sequence[str]]]] = ()
 
     @classmethod
     def parse(cls, value: object) -> Self:
@@ -81,20 +84,41 @@ class Quantity:
         if unit in cls.units:
             return Decimal(number), unit
         if not unit:
-            # A hint with `0` and a unit would not help, because most fields reject zero.
-            hint = f"write `{cls._guess(number)}`" if Decimal(number) else f"for example `{cls.example}`"
+            hint = cls._hint(cls._guesses(Decimal(number)))
             raise FieldError(f"no unit in `{toml_text(value)}`; expected {expected}", hint=hint)
-        meant = cls.spellings.get(unit.lower()) or next(
-            (known for known in cls.units if known.lower() == unit.lower()), None
-        )
-        raise FieldError(
-            f"unknown {cls.noun} unit in `{value}`; expected {expected}",
-            hint=f"write `{number} {meant}`" if meant else f"for example `{cls.example}`",
-        )
+        hint = cls._hint([f"{number} {meant}" for meant in cls._meant(unit)])
+        raise FieldError(f"unknown {cls.noun} unit in `{value}`; expected {expected}", hint=hint)
 
     @classmethod
-    def _guess(cls, number: str) -> str:
-        return f"{number} {cls.example.split()[1]}"
+    def likely_units(cls, number: Decimal) -> Sequence[str]:
+        """The units that a number without one may have."""
+        return next((units for limit, units in cls.guesses if number < limit), ())
+
+    @classmethod
+    def _guesses(cls, number: Decimal) -> list[str]:
+        """What a number without a unit may mean, if it is not 0, which most fields reject."""
+        return [f"{_plain(number)} {unit}" for unit in cls.likely_units(number)] if number else []
+
+    @classmethod
+    def _meant(cls, unit: str) -> list[str]:
+        """The unit that a misspelled one means, if it is known."""
+        spelled = cls.spellings.get(unit.lower())
+        return [spelled] if spelled else [known for known in cls.units if known.lower() == unit.lower()]
+
+    @classmethod
+    def _hint(cls, texts: Sequence[str]) -> str:
+        """What to write: those of the texts that can be read, or else an example."""
+        valid = [f"`{text}`" for text in texts if cls._reads(text)]
+        return f"write {' or '.join(valid)}" if valid else f"for example `{cls.example}`"
+
+    @classmethod
+    def _reads(cls, text: str) -> bool:
+        number, unit = text.split()
+        try:
+            cls._of(Decimal(number), unit)
+        except (FieldError, KeyError):
+            return False
+        return True
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -126,14 +150,16 @@ class Bitrate(Quantity):
         "Gbit/s": Decimal(10**9),
     }
     spellings: ClassVar[Mapping[str, str]] = _RATE_SPELLINGS
+    # Rates of calls are 50 kbit/s to 50 Mbit/s; above, other tools' numbers are in bit/s.
+    guesses = ((50, ["Mbit/s"]), (50_000, ["kbit/s"]), (inf, ["bit/s"]))
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
         return cls(_whole(number, unit, cls.units, "1 bit/s"))
 
     @classmethod
-    def _guess(cls, number: str) -> str:
-        return f"{number} Mbit/s" if Decimal(number) < 50 else f"{number} kbit/s"
+    def _meant(cls, unit: str) -> list[str]:
+        return [] if "B" in unit else super()._meant(unit)  # `MB/s` are bytes
 
     def __str__(self) -> str:
         return _in_largest_unit(self.bps, self.units)
@@ -149,14 +175,11 @@ class Duration(Quantity):
     example: ClassVar[str] = "25 ms"
     units: ClassVar[Mapping[str, Decimal]] = _NS_PER
     spellings: ClassVar[Mapping[str, str]] = _TIME_SPELLINGS
+    guesses = ((100_000, ["ms", "s"]), (inf, ["us", "ns"]))
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
         return cls(_whole(number, unit, cls.units, "1 ns", _LARGEST_NS))
-
-    @classmethod
-    def _guess(cls, number: str) -> str:
-        return f"{number} ms` or `{number} s"
 
     @property
     def s(self) -> float:
@@ -186,6 +209,8 @@ class PixelRate(Quantity):
         "Mpixel/s": Decimal(10**6),
         "Gpixel/s": Decimal(10**9),
     }
+    # 320x180 at 15 frame/s are 0.9 Mpixel/s, and 4K at 60 frame/s are 500.
+    guesses = ((1000, ["Mpixel/s"]), (700_000, ["kpixel/s"]), (inf, ["pixel/s"]))
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
@@ -213,8 +238,8 @@ class Ratio(Quantity):
         return cls(float(number * cls.units[unit]))
 
     @classmethod
-    def _guess(cls, number: str) -> str:
-        return f"{_plain(Decimal(number) * 100)} %" if Decimal(number) < 1 else f"{number} %"
+    def _guesses(cls, number: Decimal) -> list[str]:
+        return [f"{_plain(number * 100 if number < 1 else number)} %"] if number else []
 
     def __str__(self) -> str:
         return f"{_plain(Decimal(repr(self.value)) * 100)} %"
@@ -251,6 +276,7 @@ class Size(Quantity):
     example: ClassVar[str] = "30 kB"
     units: ClassVar[Mapping[str, Decimal]] = _BYTES_PER
     spellings: ClassVar[Mapping[str, str]] = _BYTES_SPELLINGS
+    guesses = ((1000, ["B", "kB"]), (inf, ["B"]))
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
@@ -273,6 +299,7 @@ class QueueLimit(Quantity):
     spellings: ClassVar[Mapping[str, str]] = (
         _BYTES_SPELLINGS | _TIME_SPELLINGS | {"packet": "packets", "pkts": "packets"}
     )
+    guesses = ((10_000, ["ms", "packets"]), (inf, ["B"]))
 
     @classmethod
     def _of(cls, number: Decimal, unit: str) -> Self:
@@ -289,6 +316,17 @@ class QueueLimit(Quantity):
         if self.kind == "bytes":
             return _in_largest_unit(self.limit, _BYTES_PER)
         return str(Duration(self.limit))
+
+
+def with_unit(value: float, unit: str) -> str:
+    """A number and its unit, to 6 significant digits, or fewer if the unit cannot be divided further."""
+    number = Decimal(f"{value:.6g}")
+    sizes = [
+        kind.units[unit] for kind in (Bitrate, Duration, PixelRate, Size, QueueLimit) if unit in kind.units
+    ]
+    if sizes:
+        number = (number * sizes[0]).to_integral_value() / sizes[0]
+    return f"{_plain(number)} {unit}".strip()
 
 
 def _whole(

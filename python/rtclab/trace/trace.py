@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import polars as pl
 
+from rtclab.arguments import table as named
 from rtclab.errors import TraceError
 from rtclab.trace.files import json_bytes, write_new
 from rtclab.trace.manifest import TraceManifest, read_manifest
@@ -44,14 +45,15 @@ class Trace:
     plot: ClassVar[Callable[..., Any]]
     report: ClassVar[Callable[..., Path]]
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         """Opens a trace.
 
         Raises:
             TraceError: ``path`` is not a trace, is incomplete, or is a trace of another version. The message
                 names file and field.
         """
-        self._open(path, read_manifest(path / MANIFEST, TraceManifest), {})
+        directory = Path(path)
+        self._open(directory, read_manifest(directory / MANIFEST, TraceManifest), {})
 
     def _open(
         self, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]
@@ -117,11 +119,11 @@ class Trace:
         """Names of the tables present, in the order of docs/trace.md."""
         return [name for name in SCHEMAS if name in self._known or self._file(name).is_file()]
 
-    def save(self, path: Path) -> Trace:
+    def save(self, path: str | Path) -> Trace:
         """Writes all tables and the manifest to the directory ``path``; see :meth:`write`."""
         tables = {name: self._known.get(name) for name in self.tables}
         known = {name: self.table(name) if table is None else table for name, table in tables.items()}
-        return _save(path, known, self.manifest)
+        return _save(Path(path), known, self.manifest)
 
     def table(self, name: str) -> pl.DataFrame:
         """A table, with the columns and types of ``SCHEMAS[name]``.
@@ -195,7 +197,7 @@ class Trace:
         return self.path / f"{name}.parquet"
 
     @classmethod
-    def write(cls, path: Path, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
+    def write(cls, path: str | Path, tables: Mapping[str, pl.DataFrame], manifest: TraceManifest) -> Trace:
         """Writes a trace to the directory ``path``. Other files there are kept.
 
         Columns are put in order, missing nullable columns are filled with null, and missing tables are
@@ -206,7 +208,7 @@ class Trace:
                 another type.
             DiskFull: no space is left. Nothing is left behind.
         """
-        return _save(path, _complete(tables), manifest)
+        return _save(Path(path), _complete(tables), manifest)
 
 
 def _save(path: Path, tables: Mapping[str, pl.DataFrame | Recorded], manifest: TraceManifest) -> Trace:
@@ -287,7 +289,7 @@ def _complete(tables: Mapping[str, pl.DataFrame | Recorded]) -> dict[str, pl.Dat
     """The tables in the form of the contract, with empty tables for missing ones."""
     known = {
         name: conform(name, table) if isinstance(table, pl.DataFrame) else table
-        for name, table in tables.items()
+        for name, table in named("tables", tables, "data frames by the name of their table").items()
     }
     for name in SCHEMAS.keys() - known.keys() - OPTIONAL_TABLES:
         known[name] = SCHEMAS[name].to_frame()
