@@ -34,6 +34,7 @@ def files() -> list[Path]:
     own = sorted(path for part in parts for path in (PACKAGE / part).rglob("*.py"))
     names = (
         "backend/__init__",
+        "backend/promises",
         "backend/sim",
         "backend/sim_batch",
         "experiment/definitions",

@@ -559,7 +559,7 @@ def test_polars_reads_the_values_in_one_line(whole: Results) -> None:
         "value",
     ]
     keys = ["condition", "repeat", "metric", "flow"]
-    known = whole.metrics().drop("better", "deviation")
+    known = whole.metrics().drop("better", "deviation", "measured_s")
     assert_frame_equal(
         table.drop("seed").sort(keys),
         known.with_columns(pl.col("^link.up.(capacity|loss)$").cast(pl.String)).sort(keys),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.packets import NEVER, Packets, packets_of
+from rtclab.metrics.packets import NEVER, PacketColumns, packets_of
 from rtclab.metrics.registry import EXACT, OF_RTP, metric
 from rtclab.metrics.series import NO_SAMPLES, Array, Samples, Window, gauge, span_ns, window_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
@@ -95,7 +95,7 @@ def inter_arrival_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     return between, np.arange(1, between.size + 1) / max(between.size, 1)
 
 
-def _arrivals(trace: Trace, flow: str, window: Window | None) -> Packets:
+def _arrivals(trace: Trace, flow: str, window: Window | None) -> PacketColumns:
     """The RTP packets of a flow in the order of their arrivals, ``delivered_ns``.
 
     A capture at a single point has one time per packet, stored as the send time.

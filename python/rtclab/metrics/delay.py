@@ -7,7 +7,7 @@ from math import nan
 
 import numpy as np
 
-from rtclab.metrics.packets import NEVER, Packets, packets_of
+from rtclab.metrics.packets import NEVER, PacketColumns, packets_of
 from rtclab.metrics.registry import ANY, OF_DELAYS, OF_MODEL, OF_REPORTS, metric
 from rtclab.metrics.series import (
     Array,
@@ -177,13 +177,13 @@ def _bin_of(packets: Array, percent: float) -> int:
     return int(np.searchsorted(reached, percent * reached[-1] / 100))
 
 
-def _in_window(trace: Trace, flow: str, window: Window) -> Packets:
+def _in_window(trace: Trace, flow: str, window: Window) -> PacketColumns:
     """The packets sent in a window that arrived. Histograms have no times."""
     packets, (begin_ns, end_ns) = _arrived(trace, flow), window_ns(window)
     return packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
 
 
-def _arrived(trace: Trace, flow: str) -> Packets:
+def _arrived(trace: Trace, flow: str) -> PacketColumns:
     """The packets whose delays count: they arrived before the flow's end. See also ``FlowInfo.forwarded``."""
     packets, end_ns = packets_of(trace, flow), span_ns(trace, flow)[1]
     arrived = (packets.delivered_ns != NEVER) & (packets.delivered_ns < end_ns)
@@ -193,7 +193,7 @@ def _arrived(trace: Trace, flow: str) -> Packets:
     return packets.chosen(arrived)
 
 
-def _delays_ns(packets: Packets) -> IntegerArray:
+def _delays_ns(packets: PacketColumns) -> IntegerArray:
     return packets.delivered_ns - packets.sent_ns
 
 

@@ -21,7 +21,7 @@ NEVER = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
-class Packets:
+class PacketColumns:
     """Columns of packets, each of shape (packets,); times are in ns since the run began."""
 
     sent_ns: IntegerArray
@@ -33,12 +33,12 @@ class Packets:
     ssrc: IntegerArray
     rtp_timestamp: IntegerArray
 
-    def chosen(self, which: slice | NDArray[Any]) -> Packets:
+    def chosen(self, which: slice | NDArray[Any]) -> PacketColumns:
         """Some of the packets, given by a slice, a mask or indices."""
-        return Packets(*(getattr(self, column.name)[which] for column in fields(self)))
+        return PacketColumns(*(getattr(self, column.name)[which] for column in fields(self)))
 
     @property
-    def rtp(self) -> Packets:
+    def rtp(self) -> PacketColumns:
         """The RTP packets."""
         return self.chosen(self.is_rtp)
 
@@ -67,7 +67,7 @@ COLUMNS = {
 
 
 _NO_ROWS = SCHEMAS["packets"].to_frame().select(**COLUMNS)
-NO_PACKETS = Packets(*(_NO_ROWS[name].to_numpy() for name in COLUMNS))
+NO_PACKETS = PacketColumns(*(_NO_ROWS[name].to_numpy() for name in COLUMNS))
 
 
 def were_recorded(trace: Trace) -> bool:
@@ -75,7 +75,7 @@ def were_recorded(trace: Trace) -> bool:
     return "packets" in trace.tables
 
 
-def packets_of(trace: Trace, flow: str) -> Packets:
+def packets_of(trace: Trace, flow: str) -> PacketColumns:
     """The packets of a flow in the order of the table; none if packets were not recorded."""
     if not were_recorded(trace):
         return NO_PACKETS
@@ -83,7 +83,7 @@ def packets_of(trace: Trace, flow: str) -> Packets:
     return packets.chosen(of_flow.get(flow, slice(0, 0)))
 
 
-def _grouped(trace: Trace) -> tuple[Packets, dict[str, slice]]:
+def _grouped(trace: Trace) -> tuple[PacketColumns, dict[str, slice]]:
     """All packets in the order of their flows, and the packets of each flow."""
     flows = list(trace.manifest.flows)
     codes = dict(zip(flows, range(len(flows)), strict=True))
@@ -93,5 +93,5 @@ def _grouped(trace: Trace) -> tuple[Packets, dict[str, slice]]:
     small = codes_of_rows.astype(np.uint16) if len(flows) < np.iinfo(np.uint16).max else codes_of_rows
     order = np.argsort(small, kind="stable")
     ends = np.searchsorted(codes_of_rows[order], np.arange(len(flows) + 1))
-    packets = Packets(*(rows[name].to_numpy()[order] for name in COLUMNS))
+    packets = PacketColumns(*(rows[name].to_numpy()[order] for name in COLUMNS))
     return packets, {flow: slice(*ends[index : index + 2]) for index, flow in enumerate(flows)}

@@ -12,7 +12,7 @@ from math import nan
 
 import polars as pl
 
-from rtclab.metrics.packets import NEVER, Packets, packets_of, were_recorded
+from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
 from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
@@ -177,7 +177,7 @@ def _rates_of(trace: Trace, flow: str, kind: str) -> StreamRates | None:
     )
 
 
-def _arrived(trace: Trace, flow: str, kind: str | None) -> Packets:
+def _arrived(trace: Trace, flow: str, kind: str | None) -> PacketColumns:
     """The RTP packets that arrived; of one kind of media with its repair, if given."""
     packets = packets_of(trace, flow).rtp
     arrived = packets.delivered_ns != NEVER
