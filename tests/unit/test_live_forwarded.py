@@ -9,8 +9,8 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live.connections import live_connections
-from rtclab.backend.live.forwarded import SEQ_RANGE, since_originals
-from rtclab.trace import SCHEMAS
+from rtclab.backend.live.forwarded import SEQ_RANGE, forwarded_by_servers, since_originals
+from rtclab.trace import SCHEMAS, FlowInfo, delay_histogram_table, flow_seconds_table
 
 MS = 10**6
 UP_MS, HELD_MS, DOWN_MS = 20, 1, 30
@@ -41,7 +41,7 @@ def stream(flow: str, ssrc: int, first_seq: int, begin_ms: int, way_ms: int, cou
 
 @pytest.mark.parametrize("first_seq", [1, SEQ_RANGE - 10])
 def test_a_copy_counts_from_when_its_sender_sent_the_original(tmp_path: Path, first_seq: int) -> None:
-    joined = live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'"))
+    joined = forwarded_by_servers(live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'")))
     originals = stream("alice->core", 7, first_seq, 0, UP_MS)
     copies = stream("alice->bob", 8, 500, UP_MS + HELD_MS, DOWN_MS)
     found = since_originals(pl.concat([originals, copies]), joined).filter(flow="alice->bob").sort("seq")
@@ -50,12 +50,24 @@ def test_a_copy_counts_from_when_its_sender_sent_the_original(tmp_path: Path, fi
     assert delays_ms == [UP_MS + HELD_MS + DOWN_MS]
     # What the original and the copy waited in queues adds up.
     assert found["queued_ns"].to_list() == [index * (UP_MS + DOWN_MS) for index in range(40)]
+    assert found["is_whole"].all()
 
 
 def test_packets_that_a_server_sends_by_itself_keep_their_own_time(tmp_path: Path) -> None:
-    joined = live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'"))
+    joined = forwarded_by_servers(live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'")))
     originals = stream("alice->core", 7, 1, 0, UP_MS)
     repeated = stream("alice->bob", 9, 1, UP_MS + HELD_MS, DOWN_MS).with_columns(kind=pl.lit("rtx"))
     found = since_originals(pl.concat([originals, repeated]), joined)
     own = found.filter(flow="alice->bob")
     assert own.select("sent_ns", "queued_ns").equals(repeated.select("sent_ns", "queued_ns"))
+    # Their delays are of the last leg alone, so they do not count.
+    assert not own["is_whole"].any()
+    assert found.filter(flow="alice->core")["is_whole"].all()
+    flows = {
+        name: FlowInfo(sender="alice", receiver="bob", begin_ns=0, end_ns=10**10)
+        for name in ("alice->core", "alice->bob")
+    }
+    assert set(delay_histogram_table(found, flows)["flow"]) == {"alice->core"}
+    seconds = flow_seconds_table(found, flows, 10**9, ())
+    delays = dict(seconds.select("flow", "one_way_delay_mean_ms").iter_rows())
+    assert delays == {"alice->core": UP_MS, "alice->bob": None}

@@ -157,10 +157,13 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
     if window is not None:
+        least_ms, _ = trace.cached(_bins, flow, "delay_histogram")
+        base_ns = round(least_ms[0] * NS_PER_MS) if least_ms.size else nan
+        # A live server's copy whose original was not found has only a part of its delay.
         delays_ns = _delays_ns(_in_window(trace, flow, window))
+        delays_ns = delays_ns[delays_ns >= base_ns]
         if not delays_ns.size:
             return nan
-        base_ns = float(_delays_ns(_arrived(trace, flow)).min())
         return float((np.percentile(delays_ns, percent) - base_ns) / NS_PER_MS)
     lower_ms, packets = trace.cached(_bins, flow, "delay_histogram")
     if not packets.size:

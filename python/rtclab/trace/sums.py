@@ -47,13 +47,16 @@ def flow_seconds_table(
 
     Columns about ECN and about drops by a discipline are null if ``packets`` has no ``ecn``, ``mark_path`` or
     ``drop_cause``, and in flows with a packet for which the column is null. ``marked``, whether a packet
-    arrived with a mark, may be there in place of ``mark_path``.
+    arrived with a mark, may be there in place of ``mark_path``. Packets with a false ``is_whole`` have no
+    delay.
     """
     seconds = pl.int_range(0, -(-duration_ns // NS_PER_S) * NS_PER_S, NS_PER_S, eager=True).alias("at_ns")
     of_flows = pl.DataFrame({"flow": list(flows)}, schema={"flow": pl.String})
     table = seconds.to_frame().join(of_flows, how="cross")
     packets = _with_queues(packets).join(_ends(flows), on="flow", maintain_order="left")
     delay_ms = (pl.col("delivered_ns") - pl.col("sent_ns")) / NS_PER_MS
+    if "is_whole" in packets.columns:
+        delay_ms = pl.when("is_whole").then(delay_ms)
     counted = {
         "sent_ns": [pl.len().alias("sent_packets"), pl.col("size_bytes").sum().alias("sent_bytes")],
         "delivered_ns": [
@@ -147,6 +150,8 @@ def _histogram(
 ) -> pl.DataFrame:
     ns_per_bin = NS_PER_MS // BINS_PER_MS
     _, edge, _ = SCHEMAS[table]
+    if "is_whole" in packets.columns:
+        packets = packets.filter("is_whole")
     # Rounded, because polars multiplies by the reciprocal of 10.
     lower_ms = (delay_ns // ns_per_bin / BINS_PER_MS).round(1)
     return (

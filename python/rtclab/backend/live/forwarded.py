@@ -6,7 +6,7 @@ frame reveal the offset: one that leaves the server is nearly always a copy of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
@@ -18,20 +18,29 @@ LONGEST_WAY_NS = 1_000_000_000
 """A server holds no packet for longer than this. Sequence numbers repeat after a minute or more."""
 
 
-def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]) -> pl.DataFrame:
-    """The table ``packets``, where ``sent_ns`` of a copy is when its sender sent the original.
-
-    ``queued_ns`` of a copy contains the queues that the original waited in. A packet whose original is not
-    found, such as a retransmission by the server, keeps its own times.
-    """
+def forwarded_by_servers(connections: Iterable[LiveConnection]) -> dict[str, str]:
+    """The flows that servers forward, and the flow to the server that each is copied from."""
     joined = {one.number: one for one in connections}
-    pairs = {
+    return {
         one.flows[0]: joined[one.forwards].flows[0]
         for one in joined.values()
         if one.server is not None and one.forwards is not None
     }
+
+
+def since_originals(packets: pl.DataFrame, pairs: Mapping[str, str]) -> pl.DataFrame:
+    """The table ``packets``, where ``sent_ns`` of a copy is when its sender sent the original.
+
+    ``queued_ns`` of a copy contains the queues that the original waited in. A packet whose original is not
+    found, such as a retransmission by the server, keeps its own times. The added column ``is_whole`` says
+    whether the times of a packet are of its whole way; it is false for such packets.
+
+    Args:
+        packets: the table, without that column.
+        pairs: see :func:`forwarded_by_servers`.
+    """
     if not pairs:
-        return packets
+        return packets.with_columns(is_whole=pl.lit(True))
     numbered = packets.with_row_index("row")
     media = numbered.filter(pl.col("kind").is_in(COPIED))
     found = [
@@ -44,6 +53,7 @@ def since_originals(packets: pl.DataFrame, connections: Iterable[LiveConnection]
         .with_columns(
             sent_ns=pl.coalesce("original_ns", "sent_ns"),
             queued_ns=pl.col("queued_ns") + pl.col("queued_before_ns").fill_null(0),
+            is_whole=pl.col("original_ns").is_not_null() | ~pl.col("flow").is_in(list(pairs)),
         )
         .drop("row", "original_ns", "queued_before_ns")
         .sort("sent_ns", maintain_order=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rtclab.backend.live.carried import Address, Claim, FlowKeys, one_row_each, owned
-from rtclab.backend.live.forwarded import since_originals
+from rtclab.backend.live.forwarded import forwarded_by_servers, since_originals
 from rtclab.backend.live.nat import UDP_BLOCKED
 from rtclab.backend.live.own_flows import OwnFlows
 from rtclab.backend.live.recorder import Recorder
@@ -79,8 +79,9 @@ def write_trace(
         )
     seen = packets
     carried = packets_table(packets, planned.flows, recorder.payload_kinds, planned.duration_ns)
-    packets = since_originals(with_fec(carried, recorder.red), recorder.connections.values())
-    flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns)
+    copies = forwarded_by_servers(recorder.connections.values())
+    packets = since_originals(with_fec(carried, recorder.red), copies)
+    flows = as_seen(planned.flows, packets, recorder.left_ns(), ended_ns, copies)
     tables = {name: recorder.table(name) for name in recorder.rows}
     logged = controller_rows(out, flows, recorder.run_began_monotonic_ns, planned.duration_ns)
     tables["controller"] = pl.concat([tables["controller"], logged]).sort("at_ns", maintain_order=True)
@@ -90,7 +91,7 @@ def write_trace(
     tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
     tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])
     if call["record"] == "packets":
-        tables["packets"] = packets
+        tables["packets"] = packets.drop("is_whole")
     outcome = {
         "flows": flows,
         "used": used(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
@@ -139,9 +140,15 @@ def hides_fec(packets: pl.DataFrame, payload_kinds: Mapping[tuple[str, int], str
 
 
 def as_seen(
-    planned: Mapping[str, FlowInfo], packets: pl.DataFrame, left_ns: Mapping[str, int], ended_ns: int
+    planned: Mapping[str, FlowInfo],
+    packets: pl.DataFrame,
+    left_ns: Mapping[str, int],
+    ended_ns: int,
+    copies: Collection[str] = (),
 ) -> dict[str, FlowInfo]:
-    """The flows with the time in which each was active.
+    """The flows with the time in which each was active, and whether it is of copies that a server sends.
+
+    A page that passes media on encodes it again, so its flows begin at the page.
 
     A flow lasts from its first packet to the planned end of its connection, or to when one of its ends left
     or the session ended, if that was earlier.
@@ -152,7 +159,8 @@ def as_seen(
         left = [left_ns[end] for end in (flow.sender, flow.receiver) if end in left_ns]
         end_ns = min(flow.end_ns, ended_ns, *left)
         begin_ns = min(firsts.get(name, flow.begin_ns), end_ns)
-        flows[name] = flow.model_copy(update={"begin_ns": begin_ns, "end_ns": end_ns})
+        seen = {"begin_ns": begin_ns, "end_ns": end_ns, "forwarded": name in copies}
+        flows[name] = flow.model_copy(update=seen)
     return flows
 
 
