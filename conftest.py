@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from parts import PARTS, need, needed
 
 from side_by_side import TURNS
@@ -26,6 +27,9 @@ SECONDS = ROOT / "tests" / "seconds.json"
 RECORD = "RTCLAB_TEST_RECORD"
 """Environment variable that names the file to which the tests of a run are written as they end."""
 
+# A busy machine makes any example slow.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 # Children of a shell that started tests in the background ignore Ctrl-C, which some tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

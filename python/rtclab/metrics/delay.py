@@ -157,14 +157,7 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
 
 def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
     if window is not None:
-        least_ms, _ = trace.cached(_bins, flow, "delay_histogram")
-        base_ns = round(least_ms[0] * NS_PER_MS) if least_ms.size else nan
-        # A live server's copy whose original was not found has only a part of its delay.
-        delays_ns = _delays_ns(_in_window(trace, flow, window))
-        delays_ns = delays_ns[delays_ns >= base_ns]
-        if not delays_ns.size:
-            return nan
-        return float((np.percentile(delays_ns, percent) - base_ns) / NS_PER_MS)
+        return _delay_variation_in(trace, flow, window, percent)
     lower_ms, packets = trace.cached(_bins, flow, "delay_histogram")
     if not packets.size:
         return nan
@@ -172,6 +165,15 @@ def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: fl
     index = _bin_of(packets, percent)
     into_bin = 1 - (reached[index] - percent * reached[-1] / 100) / packets[index]
     return float(lower_ms[index] - lower_ms[0] + into_bin * HISTOGRAM_BIN_MS)
+
+
+def _delay_variation_in(trace: Trace, flow: str, window: Window, percent: float) -> float:
+    least_ms, _ = trace.cached(_bins, flow, "delay_histogram")
+    all_ns, delays_ns = _delays_ns(_arrived(trace, flow)), _delays_ns(_in_window(trace, flow, window))
+    base_ns = round(least_ms[0] * NS_PER_MS) if least_ms.size else all_ns.min(initial=np.iinfo(np.int64).max)
+    # A copy of a live server whose original was not found has only a part of its delay.
+    delays_ns = delays_ns[delays_ns >= base_ns]
+    return float((np.percentile(delays_ns, percent) - base_ns) / NS_PER_MS) if delays_ns.size else nan
 
 
 def _bin_of(packets: Array, percent: float) -> int:
