@@ -23,6 +23,7 @@ names another one.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import traceback
 from pathlib import Path
@@ -77,6 +78,7 @@ def misused(method: Any, error: BaseException) -> str:
 
 def place_of(what: Any) -> str:
     """File, line and name of a function or method."""
+    what = inspect.unwrap(what)
     code = getattr(getattr(what, "__func__", what), "__code__", None)
     name = getattr(what, "__qualname__", repr(what))
     if code is None:

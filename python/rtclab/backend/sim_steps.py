@@ -54,7 +54,7 @@ class Simulation:
         self.scenario = loaded
         self._planned = loaded
         self._repeat, self._seed = repeat, loaded.seed_of(repeat)
-        own = own_controls.factories(loaded.own_controls(), self._seed) or None
+        own = own_controls.factories(loaded.owned_controls(), self._seed) or None
         self._native = _native.Simulation(json.dumps(loaded.native(seed=self._seed)), own)
         self._table = paths_table(loaded)
 

@@ -17,6 +17,8 @@ from queue import Empty, SimpleQueue
 from time import thread_time
 from typing import Literal, get_args
 
+import polars as pl
+
 from rtclab.backend import Backend, planned_flows
 from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
@@ -24,6 +26,7 @@ from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
 from rtclab.experiment.store import Result, Store, build
 from rtclab.experiment.work import Item, run_task, tasks_of
+from rtclab.own_controls import digest_of, files_read
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
 from rtclab.trace import MANIFEST, Repeat, Trace, watch_file, write_text
@@ -101,6 +104,9 @@ def run(
     """
     wanted = store.plans if wanted is None else wanted
     with store.only_writer():
+        for told in forget_changed(store, wanted):
+            store.note(told)
+            print(told, file=sys.stderr)
         items = _ordered(unfinished(store, backend, wanted, renew=how.renew), how.order)
         size = sum(map(len, wanted.values()))
         how.advance(size - len(items))
@@ -152,6 +158,30 @@ def _command() -> str:
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name
     return shlex.join([name or "python", *sys.argv[1:]])
+
+
+def forget_changed(store: Store, wanted: Mapping[int, Sequence[int]]) -> list[str]:
+    """Removes the outcomes of controls that read a file which has changed since; returns a sentence for each file.
+
+    Such a control is another one, though its name and its code are the same.
+    """
+    files = store.files()
+    now = {file: digest_of(file) for file in {file for of in files.values() for file in of}}
+    changed: dict[tuple[str, str], list[int]] = {}
+    rows = store.outcomes().filter(pl.col("condition").is_in(list(wanted)))
+    for outcome, condition in rows.select("outcome", "condition").iter_rows():
+        for file, digest in files.get(outcome, {}).items():
+            if digest != now[file]:
+                controls = store.conditions.scenario(condition).own_controls()
+                who = " or ".join(dict.fromkeys(control.label for control in controls))
+                changed.setdefault((file, who), []).append(outcome)
+    store.forget({outcome for outcomes in changed.values() for outcome in outcomes})
+    return [_changed(*key, len(outcomes)) for key, outcomes in changed.items()]
+
+
+def _changed(file: str, who: str, count: int) -> str:
+    what = f"{file}, which {who} reads," if Path(file).name != who.partition(":")[0] else file
+    return f"{what} has changed: {count} {'repeat is' if count == 1 else 'repeats are'} run again"
 
 
 def unfinished(
@@ -382,18 +412,19 @@ class _Traced:
             participants=list(self.scenario.participants),
             flows={name: flow.model_dump() for name, flow in planned_flows(self.scenario).items()},
         )
-        place, seed = self.place, self.scenario.seed_of(self.repeat)
+        place, seed, files = self.place, self.scenario.seed_of(self.repeat), {}
         unfinished = place.with_name(f".{place.name}")
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            made = self.backend.run(
-                self.scenario,
-                seed=seed,
-                repeat=self.repeat,
-                out=unfinished,
-                watch=lambda new: watch("points", **new),
-            )
+            with files_read() as read:
+                made = self.backend.run(
+                    self.scenario,
+                    seed=seed,
+                    repeat=self.repeat,
+                    out=unfinished,
+                    watch=lambda new: watch("points", **new),
+                )
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
             unfinished.rename(place)
@@ -407,6 +438,7 @@ class _Traced:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
         else:
+            files = read.of(self.scenario.owned_controls())
             made.path, trace = place, made
             note = "; ".join([*map(str, made.manifest.not_connected), *made.manifest.notes])
             disturbed = "" if self.backend.parallel else "; ".join(disturbances(made))
@@ -415,7 +447,7 @@ class _Traced:
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
         took_s = thread_time() - began_s if self.backend.deterministic else None
-        return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
+        return replace(result, processor_s=took_s, files=files), trace if outcome.status == "finished" else None
 
 
 def _run_apart(repeat: _Traced) -> list[Result]:

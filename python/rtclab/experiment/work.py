@@ -17,6 +17,7 @@ from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.definitions import Definitions, OtherVersion
 from rtclab.experiment.draws import Draw, drawn
 from rtclab.experiment.store import About, Result, build
+from rtclab.own_controls import files_read
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat, Status
 
@@ -134,9 +135,11 @@ class _Part:
 def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]:
     """Simulates parts into one trace, and measures each repeat."""
     began_s = thread_time()
-    traces = iter(simulate_together([run for part in parts for run in part.runs()]))
+    with files_read() as read:
+        traces = iter(simulate_together([run for part in parts for run in part.runs()]))
     results = []
     for part in parts:
+        files = read.of(part.scenario.owned_controls())
         for repeat, trace in zip(part.repeats, traces, strict=False):
             failure = trace.manifest.failure
             # Without flows, not the call failed but the simulator.
@@ -149,7 +152,8 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
                 "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
             )
             recorded = trace if trace.manifest.flows else None
-            results.append(definitions.result(part.condition, outcome, recorded, part.names))
+            result = definitions.result(part.condition, outcome, recorded, part.names)
+            results.append(replace(result, files=files))
     each_s = (thread_time() - began_s) / len(results)
     return [replace(result, processor_s=each_s) for result in results]
 

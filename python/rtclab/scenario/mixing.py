@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rtclab.errors import FieldError
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.own_control import OwnControl
@@ -47,13 +49,17 @@ def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
 
 def own_controls(scenario: ScenarioTables) -> list[OwnControl]:
     """The controls of the user's own that somebody sends with, each once."""
-    controls = [
-        *(scenario.congestion_control_of(name) for name in scenario.participants),
-        *(congestion_control_of(scenario, server) for server in mixers(scenario)),
-        *forwarders(scenario).values(),
-    ]
-    found = (control.own for control in controls)
-    return list({own.key: own for own in found if own is not None}.values())
+    found = (replace(control, owner="") for control in owned_controls(scenario))
+    return list({own.key: own for own in found}.values())
+
+
+def owned_controls(scenario: ScenarioTables) -> list[OwnControl]:
+    """The controls of the user's own that somebody sends with, one for each sender."""
+    controls = {name: scenario.congestion_control_of(name) for name in scenario.participants}
+    controls |= {name: congestion_control_of(scenario, name) for name in mixers(scenario)}
+    controls |= forwarders(scenario)
+    found = ((owner, control.own) for owner, control in controls.items())
+    return [replace(own, owner=owner) for owner, own in found if own is not None]
 
 
 def congestion_control_of(scenario: ScenarioTables, server: str) -> CongestionControl:

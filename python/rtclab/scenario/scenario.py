@@ -81,6 +81,10 @@ class Scenario(ScenarioTables):
         """The congestion controls of the user's own that somebody sends with, each once."""
         return mixing.own_controls(self)
 
+    def owned_controls(self) -> list[OwnControl]:
+        """The congestion controls of the user's own, one for each participant or server that sends with it."""
+        return mixing.owned_controls(self)
+
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
         """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, at each change of a path."""
         return network.path_changes(self)
