@@ -254,7 +254,7 @@ def test_a_control_that_fails_is_shown_with_its_reason_and_the_others_stay(tmp_p
     text = found.page.read_text()
     assert "What failed" in text
     assert text.count(REASON) >= 3
-    known, cases = found.values.of("utilisation")
+    known, cases = found.values.of("rate_attained")
     assert len(cases) == 3
     assert not np.isnan(known[0]).any()
     assert np.isnan(known[1]).all()
@@ -283,7 +283,7 @@ def test_the_page_has_all_parts_and_nothing_of_this_machine(ran: Arena) -> None:
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings == [
         "Which one to pick",
-        "Utilisation and queuing delay",
+        "Rate attained and queuing delay",
         "Ranks",
         "Cases and controls",
         "Distribution of the queuing delay",
@@ -327,8 +327,8 @@ def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_
     page = found.page.read_text()
     assert "l4s with goog-cc: audio: no microphone" in page
     # The same seed, so the same value.
-    known, cases = found.values.of("utilisation")
-    simulated, _ = found.values_of("sim").of("utilisation", cases)
+    known, cases = found.values.of("rate_attained")
+    simulated, _ = found.values_of("sim").of("rate_attained", cases)
     assert [case.name for case in cases] == ["narrow"]
     assert known.tolist() == simulated.tolist()
     told = number(float(known[0, 0, 0]))
@@ -369,21 +369,21 @@ def test_traces_of_first_repeats_are_kept_and_linked(tmp_path: Path) -> None:
 
 def test_weights_are_asked_for_and_shown(ran: Arena, tmp_path: Path) -> None:
     weights = tmp_path / "weights.toml"
-    weights.write_text("queuing_delay_p95 = 2\nutilisation = 1\n")
-    assert read_weights(weights) == read_weights("utilisation=1,queuing_delay_p95=2")
+    weights.write_text("queuing_delay_p95 = 2\nrate_attained = 1\n")
+    assert read_weights(weights) == read_weights("rate_attained=1,queuing_delay_p95=2")
     weighted = Arena(
-        tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("utilisation=1"), False
+        tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("rate_attained=1"), False
     )
-    assert "Asked for with these weights: Utilisation 1." in write_page(weighted).read_text()
+    assert "Asked for with these weights: Rate attained 1." in write_page(weighted).read_text()
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("utilisation", "weights: cannot read `utilisation`; expected NAME=NUMBER"),
-        ("speed=1", "weights: no value `speed`; expected utilisation"),
-        ("utilisation=0", "weights: utilisation: got `0.0`; expected a number above 0"),
-        ("utilisation=nan", "weights: utilisation: got `nan`"),
+        ("rate_attained", "weights: cannot read `rate_attained`; expected NAME=NUMBER"),
+        ("speed=1", "weights: no value `speed`; expected rate_attained"),
+        ("rate_attained=0", "weights: rate_attained: got `0.0`; expected a number above 0"),
+        ("rate_attained=nan", "weights: rate_attained: got `nan`"),
         ({}, "weights: no weight"),
         ("missing.toml", "missing.toml: No such file"),
     ],

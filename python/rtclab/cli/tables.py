@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
@@ -56,6 +58,8 @@ FIRST_TO_KEEP = (
 MOST_NAMES = 5
 """Flows that a table leaves out are named if they are at most this many."""
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
+FAILED_CONTROL = re.compile("congestion control `([^`]+)`")
+"""Begin of the reason of a repeat in which a control of the user's own failed."""
 BACKENDS = {"sim": "simulated"}
 """Name of a backend in the line above a table, if it differs from its own."""
 WIDTH_OF_TEXT = 100
@@ -203,8 +207,21 @@ def print_incomplete(results: Results) -> bool:
 
 
 def how_to_continue(results: Results) -> str:
-    """The hint that names the command to continue a run."""
-    return f"  hint: continue with `rtclab run --resume {results.path}`"
+    """The hint that names the command to continue a run or a sweep.
+
+    A congestion control of the user's own would fail again, unless its file is mended first.
+    """
+    again = f"`rtclab {'sweep' if results.fields else 'run'} --resume {results.path}`"
+    errors = results.outcomes().filter(status="error")["reason"].to_list()
+    if controls_of(errors):
+        return f"  hint: mend {' and '.join(controls_of(errors))}, and run what is left with {again}"
+    return f"  hint: continue with {again}"
+
+
+def controls_of(reasons: Iterable[str]) -> list[str]:
+    """The congestion controls of the user's own that failed, each once, from the reasons of repeats."""
+    found = (FAILED_CONTROL.match(reason) for reason in reasons)
+    return list(dict.fromkeys(Path(one[1]).name for one in found if one is not None))
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:

@@ -14,7 +14,15 @@ from rtclab import backend as backends
 from rtclab.backend import Backend
 from rtclab.errors import BadInput
 from rtclab.experiment import runner
-from rtclab.experiment.conditions import Condition, Conditions, Listed, check, listed, product
+from rtclab.experiment.conditions import (
+    Condition,
+    Conditions,
+    Listed,
+    check,
+    listed,
+    product,
+    with_controls_of_now,
+)
 from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.results import Moment, Results, check_names, window
 from rtclab.experiment.runner import Beside, Ended, How, Order
@@ -253,6 +261,8 @@ def resumed(
 ) -> Results:
     """Continues an experiment: runs the repeats that have not finished, and adds repeats.
 
+    Repeats of a congestion control in a file that has changed, or that read a file that has, are run again.
+
     Args:
         name: path, name below ``out``, or ``latest``.
         out: directory in which to look for a name.
@@ -293,8 +303,12 @@ def resumed(
     made = backend_of(given or about.backend, capture=about.capture)
     how = How(executor, jobs, renew=renew, beside=beside)
     check_workers(about, made, how)
-    check(store.conditions, made)
+    conditions, changed = with_controls_of_now(store.conditions)
+    check(conditions, made)
     with store.only_writer():
+        if changed is not None:
+            store.extend(changed)
+            runner.tell(store, "a congestion control has other code than before: all its repeats are run again")
         store.plan(repeats or about.repeats)
     return run_store(store, made, how, show=progress)
 

@@ -25,6 +25,7 @@ from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
 from rtclab.experiment.store import Result, Store, build
+from rtclab.experiment.targets import note_on_targets
 from rtclab.experiment.work import Item, run_task, tasks_of
 from rtclab.own_controls import digest_of, files_read
 from rtclab.processes import cores
@@ -105,8 +106,7 @@ def run(
     wanted = store.plans if wanted is None else wanted
     with store.only_writer():
         for told in forget_changed(store, wanted):
-            store.note(told)
-            print(told, file=sys.stderr)
+            tell(store, told)
         items = _ordered(unfinished(store, backend, wanted, renew=how.renew), how.order)
         size = sum(map(len, wanted.values()))
         how.advance(size - len(items))
@@ -160,12 +160,19 @@ def _command() -> str:
     return shlex.join([name or "python", *sys.argv[1:]])
 
 
+def tell(store: Store, what: str) -> None:
+    """Says on standard error, and keeps among the events, why repeats that had finished are run again."""
+    store.note(what)
+    print(what, file=sys.stderr)
+
+
 def forget_changed(store: Store, wanted: Mapping[int, Sequence[int]]) -> list[str]:
     """Removes the outcomes of controls that read a file which has changed since; returns a sentence for each file.
 
     Such a control is another one, though its name and its code are the same.
     """
-    files = store.files()
+    if not (files := store.files()):
+        return []
     now = {file: digest_of(file) for file in {file for of in files.values() for file in of}}
     changed: dict[tuple[str, str], list[int]] = {}
     rows = store.outcomes().filter(pl.col("condition").is_in(list(wanted)))
@@ -272,11 +279,16 @@ def _submit(calls: Iterator[Call], jobs: int, how: How, keeper: _Keeper) -> None
             died = "a worker died: it was killed or ran out of memory"
             what = died if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
             path = keeper.store.path
-            again = "the same command" if keeper.store.about.grows else f"`rtclab run --resume {path}`"
+            again = "the same command" if keeper.store.about.grows else f"`{resuming(keeper.store)}`"
             raise Stopped(
                 f"{what}\n{len(keeper.ended)} of {keeper.size} repeats are finished and kept in {path}",
                 hint=f"continue with {again}",
             ) from error
+
+
+def resuming(store: Store) -> str:
+    """The command that continues a run or a sweep."""
+    return f"rtclab {'sweep' if store.conditions.fields else 'run'} --resume {shlex.quote(str(store.path))}"
 
 
 Call = tuple[Callable[..., Sequence[Result]], tuple[object, ...], int]
@@ -440,7 +452,9 @@ class _Traced:
         else:
             files = read.of(self.scenario.owned_controls())
             made.path, trace = place, made
-            note = "; ".join([*map(str, made.manifest.not_connected), *made.manifest.notes])
+            about = made.manifest
+            notes = [*map(str, about.not_connected), *about.notes, note_on_targets(made, self.scenario)]
+            note = "; ".join(filter(None, notes))
             disturbed = "" if self.backend.parallel else "; ".join(disturbances(made))
             outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
         watch("outcome", **asdict(outcome))

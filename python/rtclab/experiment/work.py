@@ -17,6 +17,7 @@ from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.definitions import Definitions, OtherVersion
 from rtclab.experiment.draws import Draw, drawn
 from rtclab.experiment.store import About, Result, build
+from rtclab.experiment.targets import note_on_targets
 from rtclab.own_controls import files_read
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat, Status
@@ -144,12 +145,13 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
             failure = trace.manifest.failure
             # Without flows, not the call failed but the simulator.
             failed: Status = "failed" if trace.manifest.flows else "error"
+            notes = [*map(str, trace.manifest.not_connected), note_on_targets(trace, part.scenario)]
             outcome = Repeat(
                 repeat,
                 trace.manifest.seed or 0,
                 "finished" if failure is None else failed,
                 failure or "",
-                "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
+                "; ".join(filter(None, notes)) if failure is None else "",
             )
             recorded = trace if trace.manifest.flows else None
             result = definitions.result(part.condition, outcome, recorded, part.names)

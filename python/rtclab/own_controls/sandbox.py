@@ -10,6 +10,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,8 @@ def call(name: str, controls: Sequence[OwnControl], *arguments: Any) -> Any:
     try:
         status, value, printed, files = worker.call(name, controls, *arguments)
     except (EOFError, OSError):
-        names = ", ".join(control.text for control in controls)
-        raise ControlFailed(f"{names}: {worker.last_words()}") from None
+        names = ", ".join(f"`{key}`" for key in dict.fromkeys(replace(one, owner="").key for one in controls))
+        raise ControlFailed(f"congestion control {names} failed: {worker.last_words()}") from None
     if printed:
         sys.stderr.write(printed)
     reading.note(controls, files)
