@@ -257,7 +257,7 @@ def test_the_command_prints_json(rtclab: Rtclab) -> None:
 def test_the_exit_status_is_1_if_a_repeat_failed(rtclab: Rtclab) -> None:
     result = rtclab(*SWEEP, "--vary", "link.up.loss=0 %,100 %", "--no-report")
     assert result.status == 1
-    assert "link.up.loss = 100 %, repeat 0 failed: alice and bob did not connect" in result.err
+    assert "link.up.loss = 100 %, 2 repeats failed: alice and bob did not connect" in result.err
 
 
 def test_the_command_resumes_a_sweep(rtclab: Rtclab) -> None:

@@ -61,6 +61,8 @@ def _show(found: Arena) -> None:
         won = controls[pick.winner.control] if pick.winner and pick.certain else "none"
         table.add_row(pick.use.when, won, pick.sentence(controls))
     tables.print_table(table)
+    for control, cases, note in found.notes:
+        print(f"{control}, {tables.count(cases, 'case')}: {note}", file=sys.stderr)
     failures = found.values.failures()
     for row in failures.iter_rows(named=True):
         print(f"failed: {row['control']} in {row['case']}: {row['reason']}", file=sys.stderr)

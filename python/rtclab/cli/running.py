@@ -279,7 +279,7 @@ def _print_outcomes(made: Results) -> None:
     alike = noted.group_by("condition", "status", "reason", "note", maintain_order=True).agg("repeat")
     for row in alike.head(tables.MOST_ROWS).iter_rows(named=True):
         numbers = row["repeat"]
-        repeat = f"repeat {numbers[0]}" if len(numbers) == 1 else f"repeats {', '.join(map(str, numbers))}"
+        repeat = f"repeat {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} repeats"
         repeat = repeat if alone else f"{row['condition']}, {repeat}"
         what = {"failed": " failed", "error": ": the laboratory failed"}.get(row["status"], "")
         if row["reason"].startswith("congestion control "):

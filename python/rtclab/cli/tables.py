@@ -189,7 +189,7 @@ def subject(
 
     what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
     if repeats is not None:
-        return f"{what}: mean of {repeats} repeats"
+        return f"{what}: mean of {count(repeats, 'repeat')}"
     finished = f"{words.finished(run)} repeat{'' if run.planned == 1 else 's'}"
     return f"{what}: mean of {finished}" if run.finished > 1 else f"{what}, {finished}"
 
@@ -301,16 +301,20 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
     metrics = list(units) if all_metrics else _most_important(list(units)) or list(units)
     lines: dict[tuple[str, ...], dict[str, float]] = {}
+    counts: dict[tuple[str, ...], int] = {}
     for row in of_flows.iter_rows(named=True):
-        line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
-        line[row["metric"]] = row["mean"]
+        key = (*(row[field] for field in fields), row["flow"])
+        lines.setdefault(key, {})[row["metric"]] = row["mean"]
+        counts[key] = max(counts.get(key, 0), row["repeats"])
     repeats = summary["repeats"].max()
+    fewer = len(set(counts.values())) > 1  # means of the repeats that did not fail may look better
     print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
     headings = right(*(f"{metric} ({units[metric]})" if units[metric] else metric for metric in metrics))
     keys = whole(*fields) if fields == ["condition"] else right(*fields)
-    table = new_table(*keys, *whole("flow"), *headings)
+    table = new_table(*keys, *whole("flow"), *right(*(["repeats"] if fewer else [])), *headings)
     for key, means in list(lines.items())[:most]:
-        table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
+        cells = [str(counts[key])] if fewer else []
+        table.add_row(*key, *cells, *(number(means.get(metric)) for metric in metrics))
     _print_columns_that_fit(table, metrics)
     if len(lines) > most:
         print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
@@ -329,13 +333,17 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     begin, end = window or (None, None)
     by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
     baseline, *others = by_label.values()
-    pairs = [len(paired_repeats(baseline, run)) if comparison.paired else 0 for run in others]
+    found_pairs = [paired_repeats(baseline, run) if comparison.paired else None for run in others]
+    pairs = [len(of or ()) for of in found_pairs]
     for label, run, paired in zip(labels, by_label.values(), [max(pairs), *pairs], strict=True):
         name = "" if label == run.name else f"{run.name}, "
         print(f"{label}: {name}{subject(run, begin, end, repeats=paired or None)}")
         alone = sum(entry.status == "finished" for entry in run.repeats) - paired
         if paired and alone:
             print(f"{label}: {count(alone, 'repeat')} without a partner left out")
+    for label, of in zip(labels[1:], found_pairs, strict=True):
+        if of == []:
+            print(f"{label}: no repeat finished in both runs, so nothing is compared")
     print()
     _show_differences(comparison)
     for label, sentence in zip(labels, comparison_verdicts(by_label, compared, window), strict=True):
