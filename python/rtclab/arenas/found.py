@@ -116,7 +116,7 @@ class Arena:
 
     @cached_property
     def notes(self) -> list[tuple[str, int, str]]:
-        """What a reader must know of finished repeats: a control, the number of its cases, and the first note."""
+        """What to know of finished repeats: a control, in how many cases it has a note, and the first one."""
         outcomes = self.results[self.backend].outcomes()
         noted = outcomes.filter(pl.col("status") == "finished", pl.col("note") != "")
         of_label = dict(reversed(noted.select("condition", "note").rows()))

@@ -42,7 +42,7 @@ def look(controls: Sequence[str], control: str) -> Look:
 
 
 def pareto(values: Values) -> Plot | None:
-    """The rate attained against the 95th percentile of the queuing delay, for all queues and for each kind."""
+    """The rate attained against the queuing delay (95th percentile), for all queues and for each kind."""
     delay, cases = values.of("queuing_delay_p95")
     use, known = values.of("rate_attained", cases)
     cases = [case for case in cases if case in known]

@@ -191,7 +191,12 @@ class _Compared:
 
 
 def _compared(
-    label: str, name: str, flow: str, a: Mapping[int, float], b: Mapping[int, float], pairs: Sequence[int] | None
+    label: str,
+    name: str,
+    flow: str,
+    a: Mapping[int, float],
+    b: Mapping[int, float],
+    pairs: Sequence[int] | None,
 ) -> _Compared:
     """Compares the values of two runs by repeat: in pairs, if there are ``pairs`` and both have values."""
     metric = METRICS[name]

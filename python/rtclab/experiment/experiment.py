@@ -308,7 +308,7 @@ def resumed(
     with store.only_writer():
         if changed is not None:
             store.extend(changed)
-            runner.tell(store, "a congestion control has other code than before: all its repeats are run again")
+            runner.tell(store, "a congestion control has other code than before: its repeats are run again")
         store.plan(repeats or about.repeats)
     return run_store(store, made, how, show=progress)
 

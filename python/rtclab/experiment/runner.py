@@ -167,15 +167,16 @@ def tell(store: Store, what: str) -> None:
 
 
 def forget_changed(store: Store, wanted: Mapping[int, Sequence[int]]) -> list[str]:
-    """Removes the outcomes of controls that read a file which has changed since; returns a sentence for each file.
+    """Removes outcomes of controls that read a file which has changed; returns a sentence for each file.
 
-    Such a control is another one, though its name and its code are the same.
+    Such a control is another one, though its name is the same.
     """
     if not (files := store.files()):
         return []
     now = {file: digest_of(file) for file in {file for of in files.values() for file in of}}
     changed: dict[tuple[str, str], list[int]] = {}
-    rows = store.outcomes().filter(pl.col("condition").is_in(list(wanted)))
+    done = pl.col("status").is_in(["finished", "failed"])
+    rows = store.outcomes().filter(done, pl.col("condition").is_in(list(wanted)))
     for outcome, condition in rows.select("outcome", "condition").iter_rows():
         for file, digest in files.get(outcome, {}).items():
             if digest != now[file]:
@@ -461,7 +462,8 @@ class _Traced:
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
         took_s = thread_time() - began_s if self.backend.deterministic else None
-        return replace(result, processor_s=took_s, files=files), trace if outcome.status == "finished" else None
+        result = replace(result, processor_s=took_s, files=files)
+        return result, trace if outcome.status == "finished" else None
 
 
 def _run_apart(repeat: _Traced) -> list[Result]:

@@ -74,7 +74,8 @@ CREATE VIEW results AS
 """The tables, and views for other programs: ``results`` has a row for every value of the latest repeats."""
 FILES = """
 CREATE TABLE IF NOT EXISTS files (
-  outcome INTEGER NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (outcome, file)) WITHOUT ROWID
+  outcome INTEGER NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL,
+  PRIMARY KEY (outcome, file)) WITHOUT ROWID
 """
 """The table of files that the controls of a repeat read. Earlier stores get it when a repeat is added."""
 

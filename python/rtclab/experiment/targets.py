@@ -1,4 +1,4 @@
-"""Says when the rates of a congestion control of the user's own are so far off that their unit must be wrong."""
+"""Says when the rates of a control of the user's own are so far off that their unit must be wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rtclab.scenario import Bitrate, Scenario
 from rtclab.trace import Trace
 
 FAR_ABOVE = 1000
-"""A target that is always as many times too high is in a smaller unit, such as mbit/s, or multiplied twice."""
+"""A target that is always so many times too high was probably converted twice."""
 
 
 def note_on_targets(trace: Trace, scenario: Scenario) -> str:

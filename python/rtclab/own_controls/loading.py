@@ -112,11 +112,9 @@ def _check(control: OwnControl, about: Any) -> bool:
             f"{control.text}: expected a method `on_feedback(now, feedback)` or `on_packet(packet)`"
         )
     interval = getattr(about, "interval", None)
-    is_slot = inspect.isdatadescriptor(interval)
+    unknown = interval is None or inspect.isdatadescriptor(interval)  # a slot gets its value later
     least_s, most_s = INTERVALS_S
-    if not (
-        interval is None or is_slot or isinstance(interval, int | float) and least_s <= interval <= most_s
-    ):
+    if not unknown and not (isinstance(interval, int | float) and least_s <= interval <= most_s):
         raise BadInput(
             f"{control.text}: interval is {interval!r}; expected the time between two calls of on_timeout, "
             f"{least_s} to {most_s} s"
@@ -167,7 +165,9 @@ def _check_methods(control: OwnControl, about: Any, *, receives: bool) -> None:
 
 def _made(maker: Any, control: OwnControl, bounds: Bounds) -> Any:
     """An instance. It is given the bounds, unless it takes none, and the options."""
-    if isinstance(maker, type) and (maker.__init__, maker.__new__) == (object.__init__, object.__new__):
+    if isinstance(maker, type) and not any(
+        {"__init__", "__new__"} & vars(kind).keys() for kind in maker.__mro__[:-1]
+    ):
         return _with_attributes(maker(), control)
     signature = inspect.signature(maker)
     bounds_of = _name_of_bounds(signature, control.options)
@@ -213,7 +213,7 @@ def _maker_of(control: OwnControl) -> Any:
     """The class of a control, or the function that makes its objects."""
     module = _module(Path(control.file))
     found = getattr(module, control.name, None)
-    if not callable(found) or control.kind == "alphartc" and not isinstance(found, type):
+    if not (isinstance(found, type) if control.kind == "alphartc" else callable(found)):
         own = [
             name
             for name, value in vars(module).items()

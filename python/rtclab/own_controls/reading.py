@@ -142,7 +142,7 @@ class Recorder:
 
 
 def model_files(control: OwnControl) -> list[Path]:
-    """The file of a control; of a model, also the files of its weights, whose names begin with its own name."""
+    """The file of a control; of a model also the files of its weights, whose names begin with its name."""
     file = Path(control.file)
     return sorted(file.parent.glob(f"{glob.escape(file.name)}*")) if control.kind == "onnx" else [file]
 
@@ -200,9 +200,7 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
     path, *more = arguments
     if isinstance(path, str | bytes | os.PathLike):
         flags = more[1] if len(more) > 1 else 0
-        recorder.opened(
-            os.fsdecode(path), written=bool(flags & (os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
-        )
+        recorder.opened(os.fsdecode(path), written=bool(flags & (os.O_WRONLY | os.O_CREAT | os.O_TRUNC)))
 
 
 _OF_THREAD = threading.local()

@@ -82,7 +82,7 @@ class Scenario(ScenarioTables):
         return mixing.own_controls(self)
 
     def owned_controls(self) -> list[OwnControl]:
-        """The congestion controls of the user's own, one for each participant or server that sends with it."""
+        """The congestion controls of the user's own, one for each sender that has one."""
         return mixing.owned_controls(self)
 
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
