@@ -188,7 +188,9 @@ def forget_changed(store: Store, wanted: Mapping[int, Sequence[int]]) -> list[st
 
 
 def _changed(file: str, who: str, count: int) -> str:
-    what = f"{file}, which {who} reads," if Path(file).name != who.partition(":")[0] else file
+    path, here = Path(file), Path.cwd()
+    shown = str(path.relative_to(here) if path.is_relative_to(here) else path)
+    what = shown if path.name == who.partition(":")[0] else f"{shown}, which {who} reads,"
     return f"{what} has changed: {count} {'repeat is' if count == 1 else 'repeats are'} run again"
 
 
