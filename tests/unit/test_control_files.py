@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from command_line import Rtclab
 import rtclab
 from rtclab.errors import RtclabError
 from rtclab.experiment import Results
+from rtclab.own_controls import reading
+from rtclab.scenario.own_control import OwnControl
 
 HEAD = "import pathlib\nHERE = pathlib.Path(__file__).parent\n"
 POLICY = """
@@ -63,6 +68,24 @@ WAYS = {
     "in a list of options": Way("float(open(options['files'][0]).read())", options=",files=['weights.txt']"),
     "when the module is loaded": Way("RATE", before="RATE = float((HERE / 'weights.txt').read_text())"),
     "a module beside it": Way("helper.rate", "helper.py", module, "import helper"),
+    "the newest of a directory": Way(
+        "float(max(HERE.glob('weights-*')).read_text())",
+        "weights-0",
+        lambda file, rate: file.with_name(f"weights-{rate}").write_text(str(rate)),
+    ),
+    "the last of a listing": Way(
+        "float((HERE / 'w' / sorted(os.listdir(HERE / 'w'))[-1]).read_text())",
+        "w/0",
+        lambda file, rate: file.with_name(str(rate)).write_text(str(rate)),
+        "import os",
+    ),
+    "a file that need not be there": Way(
+        "float(given())",
+        "given.txt",
+        lambda file, rate: file.write_text(str(rate)) if rate > 400_000 else None,
+        "def given():\n    try:\n        return (HERE / 'given.txt').read_text()\n"
+        "    except FileNotFoundError:\n        return 4e5\n",
+    ),
     "a relative import": Way("helper.rate", "helper.py", module, "from . import helper"),
     "from a relative module": Way("rate", "helper.py", module, "from .helper import rate"),
     "a relative import in a package": Way("parts.rate", "parts/inner.py", module, "import parts"),
@@ -119,7 +142,7 @@ def test_a_file_that_has_changed_makes_another_control(
     told = capsys.readouterr().err
     code = way in ("a module beside it", "a relative import", "from a relative module")
     code |= way == "a relative import in a package"
-    what = "a congestion control has other code than before" if code else Path(WAYS[way].file).name
+    what = "a congestion control has other code than before" if code else "which policy.py:Policy reads"
     assert what in told
     assert "run again" in told
 
@@ -149,12 +172,43 @@ def test_what_a_control_writes_and_what_is_installed_does_not_count(place: Path)
         "float((HERE / 'weights.txt').read_text())",
         before="import json, numpy, random, tempfile\n"
         "open(HERE / 'log.txt', 'w').write(str(id(json)))\nopen(HERE / 'log.txt').read()\n"
-        "tempfile.TemporaryFile().read()\nopen('/proc/self/stat').read()",
+        "tempfile.TemporaryFile().read()\nopen('/proc/self/stat').read()\n"
+        "import importlib.metadata\nimportlib.metadata.entry_points()",
     )
     name = written(place, way, 300_000)
     made = rtclab.run("first-call", duration="3 s", repeats=2, set={"control": name}, progress=False)
     files = {Path(file) for of in made._store.files().values() for file in of}
     assert files == {place / "policy.py", place / "weights.txt"}
+
+
+def test_which_files_count(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is nearest decides: an environment in the directory of a control has packages, not weights."""
+    packages = place / ".venv" / "site-packages"
+    for file in ("weights.txt", "../up.txt", ".cache/x.txt", "__pycache__/x.pyc", ".venv/site-packages/x.py"):
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        (place / file).write_text(file)
+    monkeypatch.setattr(reading, "_PACKAGES", [*reading._PACKAGES, str(packages)])
+    control = OwnControl("class", str(place / "policy.py"), "Policy")
+    with reading.recording([control]) as found:
+        for file in place.parent.rglob("*.*"):
+            if file.is_file():
+                file.read_text()
+        for gone in ("absent.txt", "made.txt"):
+            with suppress(FileNotFoundError):
+                (place / gone).read_text()
+        (place / "made.txt").write_text("it was not there, and the control makes it")
+        (place / "log.txt").write_text("written before it is read")
+        (place / "log.txt").read_text()
+        Path(json.__file__).read_text()
+        Path("/proc/self/stat").read_text()
+    expected = {place / "weights.txt", place.parent / "up.txt", place / "absent.txt", place / "policy.py"}
+    assert {Path(file) for file in found.files if not file.endswith(os.sep)} == expected
+    assert found.files[str(place / "absent.txt")] == ""
+    assert str(place / "") + os.sep in found.files  # this test lists it
+    inside = OwnControl("class", str(packages / "x.py"), "Policy")
+    with reading.recording([inside]) as found:
+        (packages / "x.py").read_text()
+    assert [Path(file) for file in found.files] == [packages / "x.py"]
 
 
 SUITE = """

@@ -417,6 +417,12 @@ class _Traced:
         return cls(scenario, *item, place, backend, definitions, names, store.path, label)
 
     def run(self, attempt: int) -> tuple[Result, Trace | None]:
+        """Runs it, and notes the files that its controls read."""
+        with files_read() as read:
+            result, trace = self._run(attempt)
+        return replace(result, files=read.of(self.scenario.owned_controls())), trace
+
+    def _run(self, attempt: int) -> tuple[Result, Trace | None]:
         """Runs it in a temporary directory, which is renamed when the repeat has finished."""
         began_s = thread_time()
         watch = partial(watch_file.append, self.results, condition=self.label, repeat=self.repeat)
@@ -427,19 +433,18 @@ class _Traced:
             participants=list(self.scenario.participants),
             flows={name: flow.model_dump() for name, flow in planned_flows(self.scenario).items()},
         )
-        place, seed, files = self.place, self.scenario.seed_of(self.repeat), {}
+        place, seed = self.place, self.scenario.seed_of(self.repeat)
         unfinished = place.with_name(f".{place.name}")
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            with files_read() as read:
-                made = self.backend.run(
-                    self.scenario,
-                    seed=seed,
-                    repeat=self.repeat,
-                    out=unfinished,
-                    watch=lambda new: watch("points", **new),
-                )
+            made = self.backend.run(
+                self.scenario,
+                seed=seed,
+                repeat=self.repeat,
+                out=unfinished,
+                watch=lambda new: watch("points", **new),
+            )
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
             unfinished.rename(place)
@@ -453,7 +458,6 @@ class _Traced:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
         else:
-            files = read.of(self.scenario.owned_controls())
             made.path, trace = place, made
             about = made.manifest
             notes = [*map(str, about.not_connected), *about.notes, note_on_targets(made, self.scenario)]
@@ -464,8 +468,7 @@ class _Traced:
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
         took_s = thread_time() - began_s if self.backend.deterministic else None
-        result = replace(result, processor_s=took_s, files=files)
-        return result, trace if outcome.status == "finished" else None
+        return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
 
 
 def _run_apart(repeat: _Traced) -> list[Result]:

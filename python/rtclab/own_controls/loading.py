@@ -41,7 +41,7 @@ def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
     randomness.redirect()
     random.seed(seed)
     np.random.seed(seed % 2**32)  # for libraries that have kept a function of the global generator
-    made: dict[str, _Made] = {}
+    made: dict[str, _Loaded] = {}
     for control in controls:
         alone = replace(control, owner="")
         if alone.key not in made:
@@ -51,14 +51,14 @@ def factories(controls: Sequence[OwnControl], seed: int) -> list[Factory]:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Loaded:
     """What makes instances of a control from bounds, and their stack profile."""
 
     create: Callable[[Bounds], Any]
     stack: str
 
 
-def _factory(control: OwnControl, made: _Made, seed: int) -> Factory:
+def _factory(control: OwnControl, made: _Loaded, seed: int) -> Factory:
     numbers = count()
 
     def create(bounds: Bounds) -> Any:
@@ -77,7 +77,7 @@ def _factory(control: OwnControl, made: _Made, seed: int) -> Factory:
     return control.key, made.stack, create
 
 
-def _loaded(control: OwnControl) -> _Made:
+def _loaded(control: OwnControl) -> _Loaded:
     """Loads a control, and checks its methods. A function is called once for that."""
     if control.kind == "onnx":
         digests = tuple(map(digest_of, model_files(control)))
@@ -97,7 +97,7 @@ def _loaded(control: OwnControl) -> _Made:
     receives = _check(control, about)
     _declare(control, getattr(about, "reads", ()))
     stack = getattr(about, "stack", RECEIVER_STACK if receives else SENDER_STACK)
-    return _Made(create, str(stack))
+    return _Loaded(create, str(stack))
 
 
 def _check(control: OwnControl, about: Any) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import pathlib
 import site
 import sys
 import sysconfig
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import rtclab
@@ -19,6 +22,10 @@ from rtclab.scenario.own_control import OwnControl
 
 EVENTS = ("open", "sqlite3.connect", "ctypes.dlopen")
 """Audit events whose first argument is a file that is read."""
+LISTINGS = ("os.listdir", "os.scandir")
+"""Audit events whose first argument is a directory whose names are read."""
+LISTING = {str(module.__file__) for module in (glob, os, pathlib)} | {"<frozen os>"}
+"""Files of Python that list directories for whoever calls them."""
 SYSTEM = tuple(map(os.sep.__add__, ("dev", "etc", "proc", "run", "sys", "usr")))
 """Directories of the system. What lies there does not count."""
 CACHES = ("__pycache__", ".cache")
@@ -27,7 +34,7 @@ UNSTEADY = "changed while it was read"
 """Stands for the digest of a file that was not always the same."""
 
 Files = dict[str, str]
-"""The digest of each file by its absolute path."""
+"""The digest of each file by its absolute path; a directory ends with a separator."""
 
 
 class Read:
@@ -71,13 +78,13 @@ def note(controls: Sequence[OwnControl], files: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def recording(controls: Sequence[OwnControl]) -> Iterator[Recorder]:
+def recording(controls: Sequence[OwnControl]) -> Iterator[OpenedFiles]:
     """Records the files that this thread opens for reading inside, and what they contain when it opens them.
 
     The files of the controls and of their options are recorded at once.
     """
     _listen()
-    _OF_THREAD.recorder = recorder = Recorder([os.path.dirname(control.file) for control in controls])
+    _OF_THREAD.recorder = recorder = OpenedFiles([os.path.dirname(control.file) for control in controls])
     try:
         for control in controls:
             recorder.add(*map(str, (*model_files(control), *_of_options(control))))
@@ -101,18 +108,33 @@ def users_modules(controls: Sequence[OwnControl]) -> dict[str, str]:
 
 
 def digest_of(file: str | Path) -> str:
-    """Identifies the content of a file, 12 hexadecimal digits; empty if it cannot be read."""
+    """Identifies the content of a file, 12 hexadecimal digits; empty if it cannot be read.
+
+    Of a directory, whose name ends with a separator, it identifies the names of the files in it.
+    """
     try:
-        with open(file, "rb") as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+        if str(file).endswith(os.sep):
+            with os.scandir(file) as entries:
+                names = "/".join(sorted(entry.name for entry in entries if entry.is_file()))
+            return hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()[:12]
+        known = os.stat(file)
+        return _digest_of(str(file), known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
     except OSError:
         return ""
 
 
-class Recorder:
-    """Keeps the digest of each file that controls read.
+@lru_cache(maxsize=1000)
+def _digest_of(file: str, *_: int) -> str:
+    """As :func:`digest_of`. A model may be large, so it is read once while its place, size and time stay."""
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()[:12]
 
-    Files of Python and of installed packages do not count, nor do files that the controls write.
+
+class OpenedFiles:
+    """Keeps the digest of each file that controls read, and of each directory that they list.
+
+    Files of Python and of installed packages do not count, nor do files that the controls write themselves.
+    The digest of a file that was not there is empty: it may be there the next time.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
@@ -123,22 +145,37 @@ class Recorder:
         self._busy = False
 
     def add(self, *paths: str) -> None:
-        """Adds files that are read, unless they have been opened before."""
+        """Adds files that are known to be read."""
         for path in paths:
-            self.opened(path, written=False)
+            self._keep(os.path.abspath(path))
 
     def opened(self, path: str, *, written: bool) -> None:
         """Adds a file that is about to be opened. One that is written first is not read."""
         path = os.path.abspath(path)
-        if self._busy or path in self._seen:
-            return
-        self._busy = True  # computing the digest opens the file again
-        try:
+        if written and self.files.get(path) == "":
+            del self.files[path]  # it was not there, and the control makes it
+        elif not self._busy and path not in self._seen:
             self._seen.add(path)
-            if not written and _counts(path, self._directories) and os.path.isfile(path):
+            if not written and self.counts(path) and (os.path.isfile(path) or not os.path.exists(path)):
+                self._keep(path)
+
+    def listed(self, path: str) -> None:
+        """Adds a directory whose names are about to be read."""
+        path = os.path.join(os.path.abspath(path), "")
+        if not self._busy and self.counts(path):
+            self._keep(path)
+
+    def _keep(self, path: str) -> None:
+        if path not in self.files:
+            self._busy = True  # computing the digest opens the file or lists the directory again
+            try:
                 self.files[path] = digest_of(path)
-        finally:
-            self._busy = False
+            finally:
+                self._busy = False
+
+    def counts(self, path: str) -> bool:
+        """Whether a file belongs to the user."""
+        return _counts(path, self._directories)
 
 
 def model_files(control: OwnControl) -> list[Path]:
@@ -148,22 +185,29 @@ def model_files(control: OwnControl) -> list[Path]:
 
 
 def _counts(path: str, directories: Sequence[str]) -> bool:
-    """Whether a file belongs to the user: it is beside a control, or elsewhere and not of a package."""
-    if any(f"{os.sep}{cache}{os.sep}" in path for cache in CACHES):
+    """Whether a file belongs to the user: it is nearer to a control than to Python or the system."""
+    if not os.path.isabs(path) or any(f"{os.sep}{cache}{os.sep}" in path for cache in CACHES):
         return False
-    if _is_below(path, directories):
-        return True
-    return not _is_below(path, SYSTEM) and not _is_below(path, _PACKAGES)
+    own, others = _depth(path, directories), _depth(path, (*SYSTEM, *_PACKAGES))
+    return own > others or not others
 
 
-def _is_below(path: str, directories: Iterable[str]) -> bool:
-    return any(path.startswith(directory.rstrip(os.sep) + os.sep) for directory in directories)
+def _depth(path: str, directories: Iterable[str]) -> int:
+    """The length of the longest of the directories in which a file is; 0 for none."""
+    below = (one for one in directories if path.startswith(one.rstrip(os.sep) + os.sep))
+    return max(map(len, below), default=0)
 
 
 def _packages() -> list[str]:
     """The directories of Python, of installed packages and of rtclab."""
     places = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    places += [*site.getsitepackages(), site.getusersitepackages(), str(Path(rtclab.__file__).parent)]
+    places += [
+        sys.prefix,
+        sys.base_prefix,
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        str(Path(rtclab.__file__).parent),
+    ]
     return list({found for place in places for found in (os.path.abspath(place), os.path.realpath(place))})
 
 
@@ -195,12 +239,23 @@ def _listen() -> None:
 
 
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in EVENTS or (recorder := getattr(_OF_THREAD, "recorder", None)) is None:
+    if event not in (*EVENTS, *LISTINGS) or (recorder := getattr(_OF_THREAD, "recorder", None)) is None:
         return
     path, *more = arguments
+    if event in LISTINGS:
+        if not isinstance(path, int) and _lists_itself(recorder, sys._getframe(1)):
+            recorder.listed(os.fsdecode("." if path is None else path))
+        return
     if isinstance(path, str | bytes | os.PathLike):
         flags = more[1] if len(more) > 1 else 0
         recorder.opened(os.fsdecode(path), written=bool(flags & (os.O_WRONLY | os.O_CREAT | os.O_TRUNC)))
+
+
+def _lists_itself(recorder: OpenedFiles, frame: FrameType | None) -> bool:
+    """Whether a file of the user lists a directory, and not Python to find a module or a package."""
+    while frame is not None and frame.f_code.co_filename in LISTING:
+        frame = frame.f_back
+    return frame is not None and recorder.counts(frame.f_code.co_filename)
 
 
 _OF_THREAD = threading.local()
