@@ -142,8 +142,7 @@ def test_a_file_that_has_changed_makes_another_control(
     told = capsys.readouterr().err
     code = way in ("a module beside it", "a relative import", "from a relative module")
     code |= way == "a relative import in a package"
-    what = "a congestion control has other code than before" if code else "which policy.py:Policy reads"
-    assert what in told
+    assert ("policy.py:Policy has other code than before" if code else "which policy.py:Policy reads") in told
     assert "run again" in told
 
 

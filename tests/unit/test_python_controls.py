@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -638,6 +639,18 @@ def test_a_stepped_run_has_the_same_trace_as_one_in_one_go(write: Write) -> None
         stepped.advance(until)
     stepped.advance()
     assert stepped.trace().table("packets").equals(rtclab.simulate(scenario).table("packets"))
+
+
+def test_a_failure_has_the_name_of_the_control_as_it_was_given(write: Write) -> None:
+    """In this process and in another one: `mine.py:Control,x=1` of bob, with the place in the file."""
+    name = write(textwrap.dedent(AFTER_20) + "    x = 0\n    def act(self): return 1 / 0")
+    name = write((Path(name.partition(":")[0]).read_text()).replace("(self, bounds)", "(self, bounds, x=0)"))
+    scenario = call(f"{name},x=1")
+    expected = rf"congestion control `{re.escape(name)},x=1` of (alice|bob) on "
+    with pytest.raises(ValueError, match=expected):
+        rtclab.Simulation(scenario).advance()
+    with pytest.raises(RtclabError, match=expected):
+        rtclab.simulate(scenario)
 
 
 AGENT = """

@@ -358,6 +358,13 @@ def with_controls_of_now(conditions: Conditions) -> tuple[Conditions, Listed | N
     return (conditions.with_more(more), more) if changed else (conditions, None)
 
 
+def controls_in_words(conditions: Conditions) -> str:
+    """The congestion controls of the user's own in some conditions, such as ``pol.py:P``."""
+    scenarios = map(conditions.scenario, range(len(conditions)))
+    controls = (control.label for scenario in scenarios for control in scenario.own_controls())
+    return " or ".join(dict.fromkeys(controls))
+
+
 def _without_digests(data: Any, key: str = "") -> Any:
     """JSON values of a scenario without the digests of controls, so that they are computed anew."""
     if isinstance(data, list):

@@ -19,6 +19,7 @@ from rtclab.experiment.conditions import (
     Conditions,
     Listed,
     check,
+    controls_in_words,
     listed,
     product,
     with_controls_of_now,
@@ -308,7 +309,7 @@ def resumed(
     with store.only_writer():
         if changed is not None:
             store.extend(changed)
-            runner.tell(store, "a congestion control has other code than before: its repeats are run again")
+            runner.tell(store, f"{controls_in_words(changed)} has other code than before: it is run again")
         store.plan(repeats or about.repeats)
     return run_store(store, made, how, show=progress)
 

@@ -248,3 +248,10 @@ def _module(file: Path) -> ModuleType:
     except Exception as error:
         raise BadInput(f"congestion_control.name: cannot import {file}: {explain(error)}") from error
     return module
+
+
+def without_owners(text: str, controls: Sequence[OwnControl]) -> str:
+    """An error of the native side, whose names of controls say whose they are, with the names as given."""
+    for control in controls:
+        text = text.replace(f"`{control.key}`", f"`{replace(control, owner='').key}`")
+    return text

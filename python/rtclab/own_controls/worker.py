@@ -159,17 +159,10 @@ def answer(
         with watch.watching():
             return "done", FUNCTIONS[name](controls, *arguments)
     except (RtclabError, ValueError) as error:
-        return "failed", without_owners(str(error), controls)
+        return "failed", loading.without_owners(str(error), controls)
     except BaseException as error:
         allow_memory()
         return "failed", explain(error)
-
-
-def without_owners(text: str, controls: Sequence[OwnControl]) -> str:
-    """An error of the native side, which says whose a control is, with the names that the user gave."""
-    for control in controls:
-        text = text.replace(f"`{control.key}`", f"`{replace(control, owner='').key}`")
-    return text
 
 
 def forget_modules(controls: Sequence[OwnControl]) -> None:

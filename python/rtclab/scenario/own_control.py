@@ -116,7 +116,7 @@ class OwnControl:
             raise BadInput(
                 f"congestion_control.name: {self.file} has changed: its digest is {found}; "
                 f"expected {self.digest}",
-                hint="it changed while it was used; the same command, or --resume, runs it again as it is now",
+                hint="it changed while it was used; the same command or --resume runs it again as it is now",
             )
 
 
