@@ -96,6 +96,10 @@ WAYS = {
         "import sys; sys.path.append(str(HERE / '../lib')); import afar",
     ),
     "a module that is loaded late": Way("__import__('helper').rate", "helper.py", module),
+    "in another thread": Way(
+        "float(pool.submit((HERE / 'weights.txt').read_text).result())",
+        before="from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)",
+    ),
     "by a file descriptor": Way("float(os.read(os.open(HERE / 'weights.txt', 0), 20))", before="import os"),
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import rtclab
@@ -78,24 +78,33 @@ def note(controls: Sequence[OwnControl], files: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def recording(controls: Sequence[OwnControl]) -> Iterator[OpenedFiles]:
-    """Records the files that this thread opens for reading inside, and what they contain when it opens them.
+def recording(controls: Sequence[OwnControl], *, all_threads: bool = False) -> Iterator[OpenedFiles]:
+    """Records the files that are opened for reading inside, and what they contain when they are opened.
 
     The files of the controls and of their options are recorded at once.
+
+    Args:
+        controls: the controls that run inside.
+        all_threads: record what any thread of this process opens, not only this one.
     """
     _listen()
-    _OF_THREAD.recorder = recorder = OpenedFiles([os.path.dirname(control.file) for control in controls])
+    place = _OF_PROCESS if all_threads else _OF_THREAD
+    place.recorder = recorder = OpenedFiles([os.path.dirname(control.file) for control in controls])
     try:
         for control in controls:
             recorder.add(*map(str, (*model_files(control), *_of_options(control))))
         yield recorder
     finally:
-        _OF_THREAD.recorder = None
+        place.recorder = None
+
+
+def _recorder() -> OpenedFiles | None:
+    return getattr(_OF_THREAD, "recorder", None) or getattr(_OF_PROCESS, "recorder", None)
 
 
 def add_declared(control: OwnControl, names: Sequence[str]) -> None:
     """Records files that a control says it reads, relative to its own file."""
-    if recorder := getattr(_OF_THREAD, "recorder", None):
+    if recorder := _recorder():
         recorder.add(*(str(Path(control.file).parent / name) for name in names))
 
 
@@ -239,7 +248,7 @@ def _listen() -> None:
 
 
 def _notice(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in (*EVENTS, *LISTINGS) or (recorder := getattr(_OF_THREAD, "recorder", None)) is None:
+    if event not in (*EVENTS, *LISTINGS) or (recorder := _recorder()) is None:
         return
     path, *more = arguments
     if event in LISTINGS:
@@ -258,7 +267,7 @@ def _lists_itself(recorder: OpenedFiles, frame: FrameType | None) -> bool:
     return frame is not None and recorder.counts(frame.f_code.co_filename)
 
 
-_OF_THREAD = threading.local()
+_OF_THREAD, _OF_PROCESS = threading.local(), SimpleNamespace()
 _LOCK = threading.Lock()
 _LISTENING: list[bool] = []
 _PACKAGES = _packages()

@@ -228,7 +228,7 @@ def main() -> None:
             directory, name, controls, *arguments = connection.recv()
             os.chdir(directory)
             forget_modules(controls)
-            with recording(controls) as recorder:
+            with recording(controls, all_threads=True) as recorder:
                 limit_memory()
                 status, value = answer(watch, name, controls, tuple(arguments))
                 allow_memory()
