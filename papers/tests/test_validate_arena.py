@@ -101,7 +101,7 @@ def test_live_calls_are_compared_with_the_repeats_of_their_case() -> None:
     for one in arena.agreements(simulated, same):
         assert (one.calls, one.inside, one.same) == (40, 40, one.cases)
         assert one.difference == pytest.approx(0, abs=1e-9)
-    off = same.rows.with_columns(utilisation=pl.col("utilisation") + 100)
+    off = same.rows.with_columns(rate_attained=pl.col("rate_attained") + 100)
     far = arena.agreements(simulated, Values(cases, arena.LIVE_CONTROLS, off))[0]
-    assert (far.value.name, far.inside) == ("utilisation", 0)
+    assert (far.value.name, far.inside) == ("rate_attained", 0)
     assert far.difference == pytest.approx(100)

@@ -378,7 +378,7 @@ def _python_control(feedback: str = _SCALARS, more: str = "") -> float:
         file.write_text(_CONTROL.format(feedback=feedback, more=more))
         for control in ("fixed", f"{file}:Control"):
             scenario = _first_call("record=seconds", f"congestion_control.name={control}")
-            config, own = json.dumps(scenario.native(seed=1)), scenario.own_controls()
+            config, own = json.dumps(scenario.native(seed=1)), scenario.owned_controls()
 
             def run(config: str = config, own: Any = own) -> object:
                 return _native.simulate(config, 1, own_controls.factories(own, 1) or None)

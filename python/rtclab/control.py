@@ -12,6 +12,9 @@ but the first only if it wants them. Times are seconds since the run began, rate
   known. The suffix of a name is its unit.
 
 ``on_feedback`` returns a rate or a :class:`Decision`. So do the next three, or None to keep the last one.
+A class without ``__init__`` has its attributes as options. The attribute ``reads`` lists files, relative to
+the control's own, that a compiled library opens for it; files that Python opens are known without it. Results
+of a control belong to what was in the files that it read.
 The class attribute ``stack`` is the stack profile, by default ``chrome-156``. ``chrome-156-ccfb`` has the
 feedback of RFC 8888, which tells marks.
 
@@ -23,6 +26,7 @@ names another one.
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import traceback
 from pathlib import Path
@@ -77,6 +81,7 @@ def misused(method: Any, error: BaseException) -> str:
 
 def place_of(what: Any) -> str:
     """File, line and name of a function or method."""
+    what = inspect.unwrap(what)
     code = getattr(getattr(what, "__func__", what), "__code__", None)
     name = getattr(what, "__qualname__", repr(what))
     if code is None:

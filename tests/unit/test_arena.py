@@ -16,11 +16,23 @@ from command_line import Rtclab
 
 import rtclab
 from rtclab._native import CONGESTION_CONTROLS
-from rtclab.arenas import Arena, Case, load_suite, running, write_page
+from rtclab.arenas import Arena, Case, arena, load_suite, running, write_page
 from rtclab.arenas.controls import HISTORICAL, choices, default_controls, with_control
-from rtclab.arenas.findings import FEWEST_CASES, USES, YARDSTICK, alike_but_for_the_queue, fairness, picks
+from rtclab.arenas.findings import (
+    FEWEST_CASES,
+    USES,
+    YARDSTICK,
+    alike_but_for_the_queue,
+    by_queue,
+    fairness,
+    heat_tables,
+    picks,
+    rankings,
+    spreads,
+)
 from rtclab.arenas.measure import measure, recovery_time, seconds_over_budget
 from rtclab.arenas.suite import NAMES, PAIR, TCP, pair
+from rtclab.arenas.values import Values
 from rtclab.arenas.weights import read_weights
 from rtclab.backend import sim_batch
 from rtclab.backend.sim import SimBackend
@@ -254,12 +266,106 @@ def test_a_control_that_fails_is_shown_with_its_reason_and_the_others_stay(tmp_p
     text = found.page.read_text()
     assert "What failed" in text
     assert text.count(REASON) >= 3
-    known, cases = found.values.of("utilisation")
+    known, cases = found.values.of("rate_attained")
     assert len(cases) == 3
     assert not np.isnan(known[0]).any()
     assert np.isnan(known[1]).all()
     for pick in picks(found.values):
         assert pick.winner is None or pick.winner.second is None
+
+
+LUCK = """
+import random
+
+class Steady:
+    \"\"\"Sends 400 kbit/s.\"\"\"
+    def on_feedback(self, now, feedback):
+        return 4e5
+
+class Honest:
+    \"\"\"Sends 600 kbit/s in half of the repeats, and 100 in the others.\"\"\"
+    brittle = False
+    def __init__(self):
+        self.good = random.random() < 0.5
+    def on_feedback(self, now, feedback):
+        if not self.good and self.brittle and now > 2:
+            raise ValueError("a bad day")
+        return 6e5 if self.good else 1e5
+
+class Brittle(Honest):
+    \"\"\"The same, and fails in the others.\"\"\"
+    brittle = True
+"""
+
+
+def test_a_control_does_not_win_by_failing_in_its_bad_repeats(
+    rtclab: Rtclab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ``Brittle`` only the good repeats are left, whose mean is above that of ``Steady``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "luck.py").write_text(LUCK)
+    cases = (
+        f'[cases.c{ms}]\nscenario = "access/dsl"\nset = {{ "link.up.delay" = "{ms} ms" }}\n'
+        for ms in range(10, 10 + FEWEST_CASES)
+    )
+    (tmp_path / "suite.toml").write_text(f'duration = "5 s"\npairings = false\n{"".join(cases)}')
+    names = [f"luck.py:{name}" for name in ("Steady", "Honest", "Brittle")]
+    told = rtclab("arena", *names, "--suite", "suite.toml", "--repeats", "4", "--jobs", "1", "--into", "a")
+    assert told.status == 1
+    found = arena(names, suite="suite.toml", repeats=4, jobs=1, into="a", progress=False)
+    failed = found.values.failures()
+    assert set(failed["control"]) == {names[2]}
+    assert 0 < failed["repeats"].sum() < 4 * failed.height  # some repeats survive
+    survivors = found.values.rows.filter(control=names[2], status="finished")["rate_attained"].mean()
+    steady = found.values.rows.filter(control=names[0])["rate_attained"].mean()
+    assert isinstance(survivors, float)
+    assert isinstance(steady, float)
+    assert survivors > steady
+    video = picks(found.values)[0]
+    assert video.winner is not None
+    assert found.values.controls[video.winner.control] == names[0]
+    assert f"Not compared: {names[2]} failed in {failed.height} of {FEWEST_CASES} cases." in told.out
+    ranked = {value.name: found_rank for value, found_rank in rankings(found.values)}
+    bad = [case for case in found.values.cases if case.name in set(failed["case"])]
+    known, _ = found.values.of("rate_attained", bad)
+    assert np.isnan(known[2]).all()
+    assert not np.isnan(known[:2]).any()
+    assert ranked["rate_attained"].order[-1] == 2
+    assert [one[2] for _, one in spreads(found.values)] == [None] * len(spreads(found.values))
+    kinds = by_queue(found.values, found.values.cases)
+    assert [cells for _, _, name, cells in kinds if name == names[2]] == [[None] * 6]
+    cells = {(case.name, one.control): one for case, row in heat_tables(found.values)[0].rows for one in row}
+    for case in bad:
+        assert cells[case.name, names[2]].value is None
+        assert "a bad day" in cells[case.name, names[2]].reason
+    assert found.page.read_text().count("a bad day") > failed.height
+
+
+def test_means_are_of_the_repeats_in_which_all_others_have_the_value(ran: Arena) -> None:
+    """One control lacks a value in the repeat in which the other is worst."""
+    rows = ran.values.rows
+    lacks = (pl.col("control") == "scream") & (pl.col("repeat") == 1) & (pl.col("case") == "narrow")
+    worst = (pl.col("control") == "goog-cc") & (pl.col("repeat") == 1) & (pl.col("case") == "narrow")
+    value = pl.when(lacks).then(None).when(worst).then(1e6).otherwise(pl.col("packet_loss"))
+    some = Values(ran.values.cases, ran.values.controls, rows.with_columns(packet_loss=value))
+    known, cases = some.of("packet_loss")
+    index = [case.name for case in cases].index("narrow")
+    assert np.isnan(known[:, index, 1]).all()
+    assert not np.isnan(known[:, index, 0]).any()
+    assert not np.isnan(np.delete(known, index, axis=1)).any()
+
+
+def test_what_finished_repeats_say_is_on_the_page_and_in_the_terminal(
+    rtclab: Rtclab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "low.py").write_text("class Low:\n    def on_feedback(self, now, feedback): return 1.5\n")
+    file = written(tmp_path)
+    told = rtclab("arena", "low.py:Low", "--suite", str(file), "--jobs", "1", "--repeats", "1", "--into", "a")
+    assert told.status == 0
+    assert "low.py:Low, 3 cases: on " in told.err
+    assert "rates are in bit/s" in told.err
+    assert "rates are in bit/s" in (tmp_path / "a" / "arena.html").read_text()
 
 
 @pytest.mark.usefixtures("nada_fails")
@@ -283,7 +389,7 @@ def test_the_page_has_all_parts_and_nothing_of_this_machine(ran: Arena) -> None:
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings == [
         "Which one to pick",
-        "Utilisation and queuing delay",
+        "Rate attained and queuing delay",
         "Ranks",
         "Cases and controls",
         "Distribution of the queuing delay",
@@ -327,8 +433,8 @@ def test_simulated_and_live_values_are_side_by_side_and_what_live_cannot_run_is_
     page = found.page.read_text()
     assert "l4s with goog-cc: audio: no microphone" in page
     # The same seed, so the same value.
-    known, cases = found.values.of("utilisation")
-    simulated, _ = found.values_of("sim").of("utilisation", cases)
+    known, cases = found.values.of("rate_attained")
+    simulated, _ = found.values_of("sim").of("rate_attained", cases)
     assert [case.name for case in cases] == ["narrow"]
     assert known.tolist() == simulated.tolist()
     told = number(float(known[0, 0, 0]))
@@ -369,21 +475,21 @@ def test_traces_of_first_repeats_are_kept_and_linked(tmp_path: Path) -> None:
 
 def test_weights_are_asked_for_and_shown(ran: Arena, tmp_path: Path) -> None:
     weights = tmp_path / "weights.toml"
-    weights.write_text("queuing_delay_p95 = 2\nutilisation = 1\n")
-    assert read_weights(weights) == read_weights("utilisation=1,queuing_delay_p95=2")
+    weights.write_text("queuing_delay_p95 = 2\nrate_attained = 1\n")
+    assert read_weights(weights) == read_weights("rate_attained=1,queuing_delay_p95=2")
     weighted = Arena(
-        tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("utilisation=1"), False
+        tmp_path, ran.suite, ran.controls, "sim", 2, ran.results, read_weights("rate_attained=1"), False
     )
-    assert "Asked for with these weights: Utilisation 1." in write_page(weighted).read_text()
+    assert "Asked for with these weights: Rate attained 1." in write_page(weighted).read_text()
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("utilisation", "weights: cannot read `utilisation`; expected NAME=NUMBER"),
-        ("speed=1", "weights: no value `speed`; expected utilisation"),
-        ("utilisation=0", "weights: utilisation: got `0.0`; expected a number above 0"),
-        ("utilisation=nan", "weights: utilisation: got `nan`"),
+        ("rate_attained", "weights: cannot read `rate_attained`; expected NAME=NUMBER"),
+        ("speed=1", "weights: no value `speed`; expected rate_attained"),
+        ("rate_attained=0", "weights: rate_attained: got `0.0`; expected a number above 0"),
+        ("rate_attained=nan", "weights: rate_attained: got `nan`"),
         ({}, "weights: no weight"),
         ("missing.toml", "missing.toml: No such file"),
     ],
@@ -452,6 +558,8 @@ def test_fairness_is_the_ratio_of_rates_in_both_directions(rates: Callable[..., 
     assert found["a", "cubic"].ratio == pytest.approx(0.01)
     assert [found[key].even for key in (("a", "b"), ("a", "cubic"))] == [True, False]
     assert fairness(rates(("a", "b", None, None)), ["a", "b"])["b", "a"].failed == "broken"
+    some = fairness(rates(("a", "b", 400, 100), ("a", "b", None, None)), ["a", "b"])
+    assert some["a", "b"].ratio is None  # the repeat that is left may be the easy one
 
 
 def test_pairs_share_one_bottleneck() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from math import isnan, nan
 from pathlib import Path
@@ -237,6 +238,32 @@ def test_simulated_runs_can_be_compared_without_pairs() -> None:
     assert alone["p"] == pytest.approx(
         ttest_ind([810, 1011, 1212], [800, 1000, 1200], equal_var=False).pvalue
     )
+
+
+@pytest.mark.parametrize("left", [3, 2, 1])
+def test_a_run_is_no_better_for_failing_in_its_hard_repeats(left: int) -> None:
+    """The first repeats are easy. Where both finished, the second run is 10 kbit/s slower."""
+    whole = [1000.0, 800, 600, 400]
+    found = row(
+        compare_runs(
+            {
+                "a": run_of_rates(*whole),
+                "b": run_of_rates(*(rate - 10 for rate in whole[:left]), failed=4 - left),
+            }
+        ),
+        "receiving_rate",
+    )
+    assert found["mean_a"] == pytest.approx(sum(whole[:left]) / left)
+    assert found["difference"] == pytest.approx(-10)
+
+
+def test_runs_of_which_no_repeat_finished_in_both_are_not_compared() -> None:
+    early, late = run_of_rates(900, 800, failed=2), run_of_rates(500, 400, 300, 200)
+    late.repeats[:2] = [replace(one, status="failed") for one in late.repeats[:2]]
+    found = row(compare_runs({"a": early, "b": late}), "receiving_rate")
+    assert (found["mean_a"], found["mean_b"], found["difference"], found["verdict"]) == (None,) * 4
+    apart = row(compare_runs({"a": early, "b": run_of_rates(500, 400, first_seed=9)}), "receiving_rate")
+    assert (apart["mean_a"], apart["difference"]) == (850, -400)  # other seeds: nothing to pair
 
 
 def test_failed_calls_have_newcombes_interval_and_fishers_test() -> None:

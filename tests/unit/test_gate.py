@@ -152,6 +152,13 @@ def test_the_margin_is_the_larger_of_the_two(tmp_path: Path) -> None:
         assert (check.margin, check.verdict) == (allowed, "worse")
 
 
+def test_values_of_other_repeats_than_the_baselines_are_not_compared(tmp_path: Path) -> None:
+    """The repeats that are left now are those without a value in the baseline, which were easy or hard."""
+    suite = suite_of(tmp_path, RATE)
+    before, now = [100.0, 100, 100, None, None, None], [None, None, 100, 50, 50, 50.0]
+    assert verdict(suite, rates(before), rates(now)) == "not measured"
+
+
 def test_repeats_with_the_same_seeds_are_compared_in_pairs(tmp_path: Path) -> None:
     before = [100.0, 200.0, 300.0, 400.0]
     now = [value - 20 - index for index, value in enumerate(before)]

@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "progress",
         "fingerprint",
         "scenario",
+        "own_controls",
         "trace",
         "backend",
         "metrics",

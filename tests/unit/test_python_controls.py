@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -282,7 +283,7 @@ NOT_LOADED = {
     ),
     "no bounds": (
         "class Control:\n    def __init__(self): pass\n    def on_feedback(self, now, f): pass",
-        "too many",
+        "got an unexpected keyword argument 'gain'",
     ),
     "unknown option": (CONSTANT, "got an unexpected keyword argument 'gain'"),
     "no interval": (
@@ -309,6 +310,172 @@ def test_a_control_that_cannot_be_made_is_an_error_before_anything_runs(what: st
     with pytest.raises(RtclabError) as caught:
         rtclab.simulate(call(f"{write(code)},gain=2"))
     assert expected in str(caught.value)
+
+
+FEEDBACK = "    def on_feedback(self, now, feedback): return self.rate\n"
+SHAPES = {
+    "no __init__": "class Control:\n    rate = 4e5\n" + FEEDBACK,
+    "no __init__, inherited": "class Base:\n    rate = 4e5\n" + FEEDBACK + "class Control(Base): pass\n",
+    "inherited __init__": (
+        "class Base:\n    def __init__(self, bounds, rate=4e5): self.rate = rate\n"
+        "class Control(Base):\n" + FEEDBACK
+    ),
+    "__init__ of a mixin": (
+        "class Rate:\n    def __init__(self, bounds, *, rate=4e5): self.rate = rate\n"
+        "class Feedback:\n" + FEEDBACK + "class Control(Feedback, Rate): pass\n"
+    ),
+    "options by keyword only": (
+        "class Control:\n    def __init__(self, bounds, *, rate=4e5): self.rate = rate\n" + FEEDBACK
+    ),
+    "bounds by keyword only": (
+        "class Control:\n    def __init__(self, *, rate=4e5, bounds): self.rate, self.b = rate, bounds.min\n"
+        + FEEDBACK
+    ),
+    "no bounds": "class Control:\n    def __init__(self, rate=4e5): self.rate = rate\n" + FEEDBACK,
+    "any options": (
+        "class Control:\n    def __init__(self, **options): self.rate = options.get('rate', 4e5)\n" + FEEDBACK
+    ),
+    "any arguments": (
+        "class Control:\n    def __init__(self, *all, **more):\n"
+        "        self.rate = more.get('rate', 4e5) + 0 * all[0].min\n" + FEEDBACK
+    ),
+    "another name of the bounds": (
+        "class Control:\n    def __init__(self, b, /, rate=4e5): self.rate = rate + b.min * 0\n" + FEEDBACK
+    ),
+    "dataclass": (
+        "from dataclasses import dataclass\n@dataclass\nclass Control:\n"
+        "    bounds: object\n    rate: float = 4e5\n" + FEEDBACK
+    ),
+    "dataclass without bounds": (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass(slots=True)\n"
+        "class Control:\n    rate: float = 4e5\n" + FEEDBACK
+    ),
+    "__slots__": (
+        "class Control:\n    __slots__ = ('rate', 'interval')\n"
+        "    def __init__(self, bounds, rate=4e5): self.rate, self.interval = rate, 0.1\n" + FEEDBACK
+    ),
+    "__new__": (
+        "class Control:\n    def __new__(cls, bounds, rate=4e5):\n        made = super().__new__(cls)\n"
+        "        made.rate = rate\n        return made\n" + FEEDBACK
+    ),
+    "function": (
+        "class Made:\n    def __init__(self, rate): self.rate = rate\n"
+        + FEEDBACK
+        + "def Control(bounds, rate=4e5): return Made(rate)\n"
+    ),
+    "partial": (
+        "from functools import partial\nclass Made:\n"
+        "    def __init__(self, bounds, scale, rate=4e5): self.rate = rate * scale\n"
+        + FEEDBACK
+        + "Control = partial(Made, scale=1)\n"
+    ),
+    "static and class methods": (
+        "class Control:\n    rate = 4e5\n    @classmethod\n"
+        + FEEDBACK.replace("self", "cls")
+        + "    @staticmethod\n    def observe(): return {'a': 1}\n"
+    ),
+    "decorated method": (
+        "import functools\ndef plain(method):\n    @functools.wraps(method)\n"
+        "    def call(*arguments): return method(*arguments)\n    return call\n"
+        "class Control:\n    rate = 4e5\n    @plain\n" + FEEDBACK
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_class_may_have_any_shape_with_and_without_options(shape: str, write: Write) -> None:
+    name = write(SHAPES[shape])
+    assert values(rtclab.simulate(call(name, duration="3 s")), "target_bps")[-1] == 4e5
+    if shape != "static and class methods":
+        changed = rtclab.simulate(call(f"{name},rate=600e3", duration="3 s"))
+        assert values(changed, "target_bps")[-1] == 6e5
+    if shape != "any options" and shape != "any arguments":
+        with pytest.raises(RtclabError, match=r"(?s)congestion_control.options: .*gain.*hint: .*rate"):
+            rtclab.simulate(call(f"{name},gain=2", duration="3 s"))
+
+
+RANDOM = """
+    import random
+    import numpy as np
+    from random import random as kept
+    FIRST = kept()
+    class Control:
+        def __init__(self, bounds, more=0):
+            self.more, self.drawn = more, [FIRST, random.gauss(0, 1), np.random.normal()]
+        def on_feedback(self, now, feedback):
+            for _ in range(self.more):
+                random.random(), np.random.random(), np.random.standard_normal(3), random.gauss(0, 1)
+            self.drawn += [random.random(), np.random.normal(), random.gauss(0, 1), kept()]
+            return 4e5
+        def observe(self):
+            return {f"drawn_{index}": number for index, number in enumerate(self.drawn[:40])}
+"""
+
+
+def test_each_control_has_random_numbers_of_its_own(write: Write) -> None:
+    """Whatever control alice has, and however much it draws, bob's control draws the same numbers."""
+    own, other = write(RANDOM), write(RANDOM.replace("4e5", "5e5"), file="other.py")
+
+    def drawn(alice: str, bob: str = own, repeat: int = 0) -> dict[str, float]:
+        people = {"participants.alice.control": alice, "participants.bob.control": bob}
+        trace = rtclab.simulate(call("goog-cc", duration="4 s", set=people), repeat)
+        rows = trace.table("controller").filter(pl.col("name").str.starts_with("drawn"), flow="bob->alice")
+        return dict(rows.select("name", "value").iter_rows())
+
+    bobs = [drawn(alice) for alice in ("goog-cc", own, f"{own},more=3", other)]
+    assert len(bobs[0]) == 40
+    assert bobs[1:] == bobs[:1] * 3
+    assert drawn(own, f"{own},more=1") != bobs[0]
+    assert drawn("goog-cc", own, 1) != bobs[0]
+    people = {"participants.alice.control": own, "participants.bob.control": own}
+    rows = rtclab.simulate(call("goog-cc", duration="4 s", set=people)).table("controller")
+    first = rows.filter(name="drawn_1").group_by("flow").agg(pl.col("value").first())["value"].to_list()
+    assert len(set(first)) == 2  # alice's and bob's
+
+
+def test_the_callers_own_random_numbers_stay_what_they_are(write: Write) -> None:
+    """A simulation that is stepped runs controls in this process, and draws what another process draws."""
+    import random
+
+    import numpy as np
+
+    scenario = call(write(RANDOM), duration="4 s")
+    stepped = rtclab.Simulation(scenario)
+    random.seed(5)
+    np.random.seed(5)
+    stepped.advance()
+    after = random.random(), np.random.random()
+    random.seed(5)
+    np.random.seed(5)
+    assert after == (random.random(), np.random.random())
+    assert after == (random.Random(5).random(), np.random.RandomState(5).random_sample())
+    controller = stepped.trace().table("controller")
+    assert controller.equals(rtclab.simulate(scenario).table("controller"))
+
+
+UNITS = {
+    "in Mbit/s": ("1.5", "at most 1 bit/s, and the encoders send at least 30 kbit/s"),
+    "in kbit/s": ("1500", "at most 1.5 kbit/s, and the encoders send at least 30 kbit/s"),
+    "one step too much": ("5e9", "at least 5 Gbit/s, and the encoders send at most 1.7 Mbit/s"),
+    "low and right": ("31e3", ""),
+    "high and right": ("1e9", ""),
+    "at times low": ("1500 if now > 3 else 5e5", ""),
+    "at times high": ("5e9 if now > 3 else 5e5", ""),
+}
+
+
+@pytest.mark.parametrize("what", UNITS)
+def test_a_target_in_a_wrong_unit_is_noted_with_the_unit(what: str, write: Write, tmp_path: Path) -> None:
+    rate, expected = UNITS[what]
+    name = write(f"class Control:\n    def on_feedback(self, now, feedback): return {rate}")
+    keep = {"duration": "5 s", "repeats": 2, "out": tmp_path, "progress": False}
+    run = rtclab.run("first-call", set={"control": name}, **keep)  # type: ignore[arg-type]
+    swept = rtclab.sweep("first-call", {"control": [name]}, **keep)  # type: ignore[arg-type]
+    for one in (run, swept):
+        notes = set(one.outcomes()["note"])
+        told = f"the target of mine.py:Control was {expected} (rates are in bit/s)"
+        assert notes == ({f"on alice->bob, bob->alice, {told}"} if expected else {""})
+    assert ("rates are in bit/s" in run.report().read_text()) == bool(expected)
 
 
 def test_prints_go_to_standard_error_up_to_a_limit(write: Write, capfd: pytest.CaptureFixture[str]) -> None:
@@ -341,7 +508,7 @@ def test_results_of_other_controls_stay(
         "error",
     ]
     reasons = swept.outcomes().filter(pl.col("status") == "error")["reason"].to_list()
-    assert "killed.py:Control: its process ended with signal 9" in reasons[0]
+    assert "killed.py:Control` failed: its process ended with signal 9" in reasons[0]
     assert "NeverAnswers" in reasons[-1]
 
 
@@ -484,6 +651,18 @@ def test_a_stepped_run_has_the_same_trace_as_one_in_one_go(write: Write) -> None
         stepped.advance(until)
     stepped.advance()
     assert stepped.trace().table("packets").equals(rtclab.simulate(scenario).table("packets"))
+
+
+def test_a_failure_has_the_name_of_the_control_as_it_was_given(write: Write) -> None:
+    """In this process and in another one: `mine.py:Control,x=1` of bob, with the place in the file."""
+    name = write(textwrap.dedent(AFTER_20) + "    x = 0\n    def act(self): return 1 / 0")
+    name = write((Path(name.partition(":")[0]).read_text()).replace("(self, bounds)", "(self, bounds, x=0)"))
+    scenario = call(f"{name},x=1")
+    expected = rf"congestion control `{re.escape(name)},x=1` of (alice|bob) on "
+    with pytest.raises(ValueError, match=expected):
+        rtclab.Simulation(scenario).advance()
+    with pytest.raises(RtclabError, match=expected):
+        rtclab.simulate(scenario)
 
 
 AGENT = """

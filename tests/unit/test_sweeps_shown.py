@@ -287,7 +287,32 @@ def test_the_command_prints_json(rtclab: Rtclab) -> None:
 def test_the_exit_status_is_1_if_a_repeat_failed(rtclab: Rtclab) -> None:
     result = rtclab(*SWEEP, "--vary", "link.up.loss=0 %,100 %", "--no-report")
     assert result.status == 1
-    assert "link.up.loss = 100 %, repeat 0 failed: alice and bob did not connect" in result.err
+    assert "link.up.loss = 100 %, 2 repeats failed: alice and bob did not connect" in result.err
+
+
+def test_a_row_of_fewer_repeats_than_others_says_so(rtclab: Rtclab) -> None:
+    code = "class C:\n    def on_feedback(self, now, feedback): return 4e5\n"
+    bad = code.replace(
+        "class C:", "import random\nclass C:\n    def __init__(self): self.x = random.random()"
+    )
+    bad = bad.replace("return 4e5", "return 4e5 if self.x < 0.8 else None")
+    Path("good.py").write_text(code)
+    Path("bad.py").write_text(bad)
+    many = ["sweep", "first-call", "--duration", "5s", "--repeats", "8"]
+    result = rtclab(*many, "--vary", "control=good.py:C,bad.py:C")
+    assert result.status == 1
+    found = re.search(r"run: (\S+) \((\d+) of 16 repeats finished\)", result.out)
+    assert found is not None
+    left = int(found[2]) - 8
+    assert 0 < left < 8
+    assert re.search(r"control +flow +repeats ", result.out)
+    assert re.search(rf"bad\.py:C +alice->bob +{left} ", result.out)
+    assert re.search(r"good\.py:C +alice->bob +8 ", result.out)
+    page = Path(found[1], "report.html").read_text()
+    assert page.count(f"{left} of 8 repeats") == 2
+    assert "A row of fewer repeats is not comparable" in page
+    complete = rtclab(*many, "--vary", "control=good.py:C")
+    assert "repeats  " not in complete.out.partition("\n")[2]
 
 
 def test_the_command_resumes_a_sweep(rtclab: Rtclab) -> None:

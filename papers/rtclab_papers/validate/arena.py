@@ -183,7 +183,7 @@ def _suite(stem: str, suite: ArenaSuite, values: compared.Values) -> Iterator[st
     for pick in findings.picks(values):
         yield f"| {_pick(pick, values.controls)} |"
     yield ""
-    yield f"![Utilisation against queuing delay]({stem}-{suite.name}.svg)"
+    yield f"![Rate attained against queuing delay]({stem}-{suite.name}.svg)"
     yield ""
     yield "A small mark is a case, a large one the mean over all. Nobody beats what is on the dashed line."
     yield ""

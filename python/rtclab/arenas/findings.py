@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,16 @@ USES = (
 
 @dataclass(frozen=True)
 class Pick:
-    """The answer to which control to pick for a use; ``winner`` is None if no case says something."""
+    """The answer to which control to pick for a use; ``winner`` is None if no case says something.
+
+    ``failed`` has, by control, the number of these cases in which it failed. It is not compared then.
+    """
 
     use: Use
     cases: Sequence[Case]
     winner: Winner | None
     means: Array
+    failed: Mapping[str, int]
 
     @property
     def certain(self) -> bool:
@@ -68,7 +72,13 @@ class Pick:
         return self.winner is not None and len(self.cases) >= FEWEST_CASES and self.winner.certain
 
     def sentence(self, controls: Sequence[str]) -> str:
-        """The answer in a sentence."""
+        """The answer in a sentence or two."""
+        count = len(self.cases)
+        failed = [f"{name} failed in {number} of {count} cases" for name, number in self.failed.items()]
+        left_out = f" Not compared: {', '.join(failed)}." if failed else ""
+        return self._answer(controls) + left_out
+
+    def _answer(self, controls: Sequence[str]) -> str:
         found, value = self.winner, COMPARED[self.use.value]
         if found is None:
             return "No case of this suite says something about it."
@@ -96,7 +106,9 @@ def picks(values: Values) -> list[Pick]:
         known, cases = values.of(use.value, own)
         known[[index for index, name in enumerate(values.controls) if name == YARDSTICK]] = np.nan
         won = winner(known, COMPARED[use.value].better) if cases else None
-        found.append(Pick(use, cases, won, per_case(known).mean(axis=1) if cases else np.empty(0)))
+        means = per_case(known).mean(axis=1) if cases else np.empty(0)
+        failed = {name: count for name in values.controls if (count := values.failed_in(name, cases))}
+        found.append(Pick(use, cases, won, means, failed))
     return found
 
 
@@ -150,7 +162,7 @@ class HeatTable:
     rows: Sequence[tuple[Case, Sequence[HeatCell]]]
 
 
-HEAT = ("utilisation", "queuing_delay_p95", "in_time_100", "over_budget", "frozen", "packet_loss")
+HEAT = ("rate_attained", "queuing_delay_p95", "in_time_100", "over_budget", "frozen", "packet_loss")
 
 
 def heat_tables(values: Values) -> list[HeatTable]:
@@ -193,12 +205,14 @@ SPREADS = ("convergence_time", "recovery_time", "over_budget", "frozen", "freeze
 
 
 def spreads(values: Values) -> list[tuple[Compared, Sequence[MedianAndWorst | None]]]:
-    """Median and worst repeat of what hurts, by control."""
+    """Median and worst repeat of what hurts, by control; None for one that failed in a case."""
     found: list[tuple[Compared, Sequence[MedianAndWorst | None]]] = []
     for name in SPREADS:
         known, cases = values.of(name)
         if cases:
-            found.append((ALL[name], [_spread(own, cases) for own in known]))
+            whole = [not values.failed_in(control) for control in values.controls]
+            of = [_spread(own, cases) if all_of else None for own, all_of in zip(known, whole, strict=True)]
+            found.append((ALL[name], of))
     return found
 
 
@@ -229,7 +243,10 @@ def _without_queues(value: Any) -> Any:
 
 
 def by_queue(values: Values, among: Sequence[Case]) -> list[tuple[str, int, str, Sequence[float | None]]]:
-    """What each kind of queue does to each control in some cases: kind, number of cases, control, means."""
+    """What each kind of queue does to each control in some cases: kind, number of cases, control, means.
+
+    A control that failed in one of the cases has no means, because its other cases are not all of them.
+    """
     rows: list[tuple[str, int, str, Sequence[float | None]]] = []
     for kind in sorted({case.queue for case in among}):
         own = [case for case in among if case.queue == kind]
@@ -238,13 +255,14 @@ def by_queue(values: Values, among: Sequence[Case]) -> list[tuple[str, int, str,
             known, cases = values.of(name, own, complete=False)
             columns.append(per_case(per_case(known)) if cases else np.full(len(values.controls), np.nan))
         for index, control in enumerate(values.controls):
-            cells = [None if np.isnan(of[index]) else float(of[index]) for of in columns]
+            failed = values.failed_in(control, own) > 0
+            cells = [None if failed or np.isnan(of[index]) else float(of[index]) for of in columns]
             rows.append((kind, len(own), control, cells))
     return rows
 
 
 QUEUE_VALUES = (
-    "utilisation",
+    "rate_attained",
     "queuing_delay_p50",
     "queuing_delay_p95",
     "packet_loss",
@@ -267,7 +285,7 @@ class Share:
 
 
 def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, str], Share]:
-    """By control and the control or TCP beside it, the ratio of their rates.
+    """By control and the control or TCP beside it, the ratio of their rates; none if a repeat failed.
 
     Both flows of a pair of the same control are alike, so there it is the larger rate by the smaller.
     """
@@ -280,7 +298,7 @@ def fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> dict[tuple[str, st
         reason = failures[0] if failures else ""
         if first == second:
             logs = np.abs(logs)
-        ratio = float(np.exp(logs.mean())) if logs.size else None
+        ratio = float(np.exp(logs.mean())) if logs.size and not failures else None
         found[str(first), str(second)] = Share(ratio, reason)
         if second not in TCP and first != second:
             found[str(second), str(first)] = Share(None if ratio is None else 1 / ratio, reason)
@@ -312,7 +330,7 @@ def weighted(
     ]
 
 
-BESIDE = ("utilisation", "queuing_delay_p95", "packet_loss", "frozen")
+BESIDE = ("rate_attained", "queuing_delay_p95", "packet_loss", "frozen")
 
 
 def beside(simulated: Values, live: Values) -> list[tuple[str, str, Compared, float, float]]:

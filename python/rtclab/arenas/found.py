@@ -114,6 +114,19 @@ class Arena:
                 found.setdefault(row["condition"], []).append((outcome, known))
         return found
 
+    @cached_property
+    def notes(self) -> list[tuple[str, int, str]]:
+        """What to know of finished repeats: a control, in how many cases it has a note, and the first one."""
+        outcomes = self.results[self.backend].outcomes()
+        noted = outcomes.filter(pl.col("status") == "finished", pl.col("note") != "")
+        of_label = dict(reversed(noted.select("condition", "note").rows()))
+        found = []
+        for control in self.controls:
+            labels = [label_of(case.name, control) for case in self.suite.cases]
+            if notes := [of_label[label] for label in labels if label in of_label]:
+                found.append((control, len(notes), notes[0]))
+        return found
+
     @property
     def failed(self) -> bool:
         """Whether a repeat failed, of a case or of a pairing."""

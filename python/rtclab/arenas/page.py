@@ -51,6 +51,7 @@ def page(arena: Arena) -> str:
         picks=[(pick, pick.sentence(controls)) for pick in findings.picks(values)],
         compared=COMPARED,
         failures=values.failures().rows(named=True),
+        notes=arena.notes,
         ranks=[
             (
                 value,

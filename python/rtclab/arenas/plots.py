@@ -1,4 +1,4 @@
-"""The plots of an arena: utilisation against delay, the distribution of the delay, and ranks."""
+"""The plots of an arena: the rate attained against delay, the distribution of the delay, and ranks."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def look(controls: Sequence[str], control: str) -> Look:
 
 
 def pareto(values: Values) -> Plot | None:
-    """Utilisation against the 95th percentile of the queuing delay, for all queues and for each kind."""
+    """The rate attained against the queuing delay (95th percentile), for all queues and for each kind."""
     delay, cases = values.of("queuing_delay_p95")
-    use, known = values.of("utilisation", cases)
+    use, known = values.of("rate_attained", cases)
     cases = [case for case in cases if case in known]
     if not cases:
         return None
-    use, delay = (per_case(values.of(name, cases)[0]) for name in ("utilisation", "queuing_delay_p95"))
+    use, delay = (per_case(values.of(name, cases)[0]) for name in ("rate_attained", "queuing_delay_p95"))
     kinds = list(dict.fromkeys(case.queue for case in cases))
     panels = {"all queues": cases} | {
         kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
@@ -65,12 +65,12 @@ def pareto(values: Values) -> Plot | None:
     largest = float(np.nanmax(delay, initial=1.0))
     return Plot(
         "pareto",
-        "Utilisation and queuing delay",
+        "Rate attained and queuing delay",
         "A small mark is a case, a large one the mean over the cases of the panel. Nobody beats what is on "
-        "the dashed line: more utilisation costs delay there. Delays below "
+        "the dashed line: a higher rate costs delay there. Delays below "
         f"{SMALLEST_MS:g} ms are drawn at {SMALLEST_MS:g} ms.",
         Axis.logarithmic("Queuing delay p95 (ms)", SMALLEST_MS, max(largest, 1.0)),
-        Axis("Utilisation (%)", 0.0, max(105.0, 1.02 * float(np.nanmax(use, initial=0.0)))),
+        Axis("Rate attained (%)", 0.0, max(105.0, 1.02 * float(np.nanmax(use, initial=0.0)))),
         axes,
     )
 
@@ -108,7 +108,10 @@ def _log_mean(delay: Array) -> Array:
 
 
 def delays(values: Values) -> Plot | None:
-    """The distribution of the queuing delay of each control, in which every case counts the same."""
+    """The distribution of the queuing delay of each control, in which every case counts the same.
+
+    A control that failed in a case is left out, because the other cases alone would not be comparable.
+    """
     curves = []
     cases = values.of(CDF[0])[1]
     for control in values.controls if cases else ():
@@ -118,12 +121,11 @@ def delays(values: Values) -> Plot | None:
         edges = np.diff([0.0, *((a + b) / 2 for a, b in pairwise(QUANTILES)), 100.0])
         weight = np.repeat(edges, each.shape[1])
         waited = each.ravel()
-        known = ~np.isnan(waited)
-        if not known.any():
+        if np.isnan(waited).any():
             continue
-        order = np.argsort(waited[known], kind="stable")
-        share = np.cumsum(weight[known][order]) / weight[known].sum()
-        curves.append(Distribution(look(values.controls, control), waited[known][order], share))
+        order = np.argsort(waited, kind="stable")
+        share = np.cumsum(weight[order]) / weight.sum()
+        curves.append(Distribution(look(values.controls, control), waited[order], share))
     if not curves:
         return None
     drawn = distributions(

@@ -44,8 +44,8 @@ COMPARED = {
     one.name: one
     for one in (
         Compared(
-            "utilisation",
-            "Utilisation",
+            "rate_attained",
+            "Rate attained",
             "%",
             "higher",
             0,
@@ -116,7 +116,7 @@ COMPARED = {
                 "%",
                 "higher",
                 0,
-                f"The utilisation by packets that wait in queues for at most {budget} ms, without the "
+                f"The rate attained by packets that wait in queues for at most {budget} ms, without the "
                 "seconds in which more than 10 % of the packets are lost.",
             )
             for budget in BUDGETS_MS
@@ -174,7 +174,7 @@ def of_repeat(case: Case, numbers: Mapping[tuple[str, str], float]) -> dict[str,
     room = sum(case.room_bits(spans).values())
     bits = {flow: numbers.get(("receiving_rate", flow), 0.0) * KBIT * s for flow, s in lasts.items()}
     if room > 0:
-        found["utilisation"] = PERCENT * sum(bits.values()) / room
+        found["rate_attained"] = PERCENT * sum(bits.values()) / room
         for budget in BUDGETS_MS:
             name = f"in_time_{budget}"
             in_time = sum(numbers.get((name, flow), 0.0) * of for flow, of in bits.items())
@@ -238,28 +238,44 @@ class Values:
 
         These are the cases in which some control has it and, if ``complete``, every control that did not fail
         there. NaN is unknown.
+
+        Means of different repeats cannot be compared, and a control may fail in just the hard ones. So one
+        that failed in any repeat of a case is unknown in the case, and a repeat counts only if all others
+        have the value in it.
         """
         repeats = 1 + max(self.rows["repeat"].to_list(), default=0)
         chosen = list(self.cases if cases is None else cases)
         at_case = {case.name: index for index, case in enumerate(chosen)}
         at_control = {control: index for index, control in enumerate(self.controls)}
         values = np.full((len(self.controls), len(chosen), repeats), nan)
-        finished = np.zeros(values.shape[:2], dtype=bool)
+        failed = np.zeros(values.shape[:2], dtype=bool)
         columns = ("case", "control", "repeat", "status", name)
         for case, control, repeat, status, value in self.rows.select(columns).iter_rows():
             if case in at_case and control in at_control:
                 place = at_control[control], at_case[case]
-                finished[place] |= status == "finished"
+                failed[place] |= status != "finished"
                 values[(*place, repeat)] = nan if value is None else value
+        values[failed] = nan
+        absent = np.isnan(values)
+        have = ~absent.all(axis=2)
+        values[:, (absent & have[..., None]).any(axis=0)] = nan
         known = ~np.isnan(values).all(axis=2)
         whole = known.any(axis=0)
         if complete:
-            whole &= (known | ~finished).all(axis=0)
+            whole &= (known | failed).all(axis=0)
         return values[:, whole], [case for case, kept in zip(chosen, whole.tolist(), strict=True) if kept]
 
     def failures(self) -> pl.DataFrame:
-        """A row per control and case in which repeats failed: their number, and the first reason."""
+        """A row per control and case in which repeats failed: their number, and the first reason.
+
+        One failed repeat is enough: what others of the case show is not compared.
+        """
         failed = self.rows.filter(pl.col("status") != "finished")
         return failed.group_by("control", "case", maintain_order=True).agg(
             pl.len().alias("repeats"), pl.col("reason").first()
         )
+
+    def failed_in(self, control: str, cases: Sequence[Case] | None = None) -> int:
+        """The number of cases, among all or some, in which a control failed in a repeat."""
+        names = [case.name for case in (self.cases if cases is None else cases)]
+        return self.failures().filter(pl.col("control") == control, pl.col("case").is_in(names)).height

@@ -11,7 +11,7 @@ from rtclab.arenas.values import RANKED
 from rtclab.errors import BadInput
 from rtclab.scenario.table import closest
 
-_EXAMPLE = "for example `utilisation=1,queuing_delay_p95=2`"
+_EXAMPLE = "for example `rate_attained=1,queuing_delay_p95=2`"
 
 
 def read_weights(given: str | Path | Mapping[str, float] | None) -> dict[str, float]:
@@ -66,4 +66,4 @@ def _from_file(path: Path) -> dict[str, float]:
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: {error}", hint="expected lines such as `utilisation = 1`") from None
+        raise BadInput(f"{path}: {error}", hint="expected lines such as `rate_attained = 1`") from None

@@ -149,7 +149,7 @@ def native_columns(scenario: Scenario, config: Mapping[str, object], seed: int) 
 
 def _native_run(function: str, scenario: Scenario, config: Mapping[str, object], seed: int) -> Any:
     """Calls a native function here or, for controls of the user's own, in a process that can be ended."""
-    own = scenario.own_controls()
+    own = scenario.owned_controls()
     if not own:
         return getattr(_native, function)(json.dumps(config))
     return own_controls.call(function, own, json.dumps(config), seed)

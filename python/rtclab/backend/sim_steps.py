@@ -58,7 +58,7 @@ class Simulation:
         self.scenario = loaded
         self._planned = loaded
         self._repeat, self._seed = repeat, loaded.seed_of(repeat)
-        own = own_controls.factories(loaded.own_controls(), self._seed) or None
+        own = own_controls.factories(loaded.owned_controls(), self._seed) or None
         self._native = _native.Simulation(json.dumps(loaded.native(seed=self._seed)), own)
         self._table = paths_table(loaded)
 
@@ -87,7 +87,12 @@ class Simulation:
         if not now_ns <= until_ns <= duration.ns:
             span = f"{self.now:g} s to the end at {duration}"
             raise BadInput(f"the simulation cannot advance to {until}; expected {span}")
-        self._native.advance(until_ns)
+        try:
+            self._native.advance(until_ns)
+        except ValueError as error:
+            raise ValueError(
+                own_controls.without_owners(str(error), self._planned.owned_controls())
+            ) from None
 
     def change(self, set: Changes) -> None:
         """Changes fields of links, bottlenecks or servers' links from now on, as ``--set`` does for a run.

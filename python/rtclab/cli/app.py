@@ -564,7 +564,7 @@ def arena(
         str | None,
         typer.Option(
             metavar="FILE|NAME=NUMBER,...",
-            help="Add a score with these weights, such as utilisation=1,queuing_delay_p95=2.",
+            help="Add a score with these weights, such as rate_attained=1,queuing_delay_p95=2.",
         ),
     ] = None,
     traces: Annotated[

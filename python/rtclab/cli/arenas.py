@@ -55,7 +55,13 @@ def _show(found: Arena) -> None:
         won = controls[pick.winner.control] if pick.winner and pick.certain else "none"
         table.add_row(pick.use.when, won, pick.sentence(controls))
     tables.print_table(table)
-    for row in found.values.failures().iter_rows(named=True):
+    for control, cases, note in found.notes:
+        print(f"{control}, {tables.count(cases, 'case')}: {note}", file=sys.stderr)
+    failures = found.values.failures()
+    for row in failures.iter_rows(named=True):
         print(f"failed: {row['control']} in {row['case']}: {row['reason']}", file=sys.stderr)
-    for row in found.pairs.filter(found.pairs["status"] != "finished").iter_rows(named=True):
+    pairs = found.pairs.filter(found.pairs["status"] != "finished")
+    for row in pairs.iter_rows(named=True):
         print(f"failed: {row['first']} beside {row['second']}: {row['reason']}", file=sys.stderr)
+    if mend := tables.controls_of([*failures["reason"], *pairs["reason"]]):
+        print(f"  hint: mend {' and '.join(mend)}, and give the same command again", file=sys.stderr)

@@ -255,15 +255,18 @@ def _print_outcomes(made: Results) -> None:
     if alone:
         print_cautions(made.run)
     noted = made.outcomes().filter(pl.col("status").is_in(["failed", "error"]) | (pl.col("note") != ""))
-    for row in noted.head(tables.MOST_ROWS).iter_rows(named=True):
-        repeat = f"repeat {row['repeat']}" if alone else f"{row['condition']}, repeat {row['repeat']}"
+    alike = noted.group_by("condition", "status", "reason", "note", maintain_order=True).agg("repeat")
+    for row in alike.head(tables.MOST_ROWS).iter_rows(named=True):
+        numbers = row["repeat"]
+        repeat = f"repeat {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} repeats"
+        repeat = repeat if alone else f"{row['condition']}, {repeat}"
         what = {"failed": " failed", "error": ": the laboratory failed"}.get(row["status"], "")
         if row["reason"].startswith("congestion control "):
             what = ""  # the control is to blame
         print(f"{repeat}{what}: {row['reason'] or row['note']}", file=sys.stderr)
-    if noted.height > tables.MOST_ROWS:
+    if alike.height > tables.MOST_ROWS:
         print(
-            f"{noted.height - tables.MOST_ROWS} more; `results.outcomes()` in Python has all", file=sys.stderr
+            f"{alike.height - tables.MOST_ROWS} more; `results.outcomes()` in Python has all", file=sys.stderr
         )
     if (
         not tables.print_incomplete(made)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
@@ -57,6 +59,8 @@ FIRST_TO_KEEP = (
 MOST_NAMES = 5
 """Flows that a table leaves out are named if they are at most this many."""
 TCP_METRICS = ("tcp_throughput", "tcp_rtt", "tcp_retransmissions")
+FAILED_CONTROL = re.compile("congestion control `([^`]+)`")
+"""Begin of the reason of a repeat in which a control of the user's own failed."""
 BACKENDS = {"sim": "simulated"}
 """Name of a backend in the line above a table, if it differs from its own."""
 WIDTH_OF_TEXT = 100
@@ -186,7 +190,7 @@ def subject(
 
     what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
     if repeats is not None:
-        return f"{what}: mean of {repeats} repeats"
+        return f"{what}: mean of {count(repeats, 'repeat')}"
     finished = f"{words.finished(run)} repeat{'' if run.planned == 1 else 's'}"
     return f"{what}: mean of {finished}" if run.finished > 1 else f"{what}, {finished}"
 
@@ -204,8 +208,21 @@ def print_incomplete(results: Results) -> bool:
 
 
 def how_to_continue(results: Results) -> str:
-    """The hint that names the command to continue a run."""
-    return f"  hint: continue with `rtclab run --resume {results.path}`"
+    """The hint that names the command to continue a run or a sweep.
+
+    A congestion control of the user's own would fail again, unless its file is mended first.
+    """
+    again = f"`rtclab {'sweep' if results.fields else 'run'} --resume {results.path}`"
+    errors = results.outcomes().filter(status="error")["reason"].to_list()
+    if controls_of(errors):
+        return f"  hint: mend {' and '.join(controls_of(errors))}, and run what is left with {again}"
+    return f"  hint: continue with {again}"
+
+
+def controls_of(reasons: Iterable[str]) -> list[str]:
+    """The congestion controls of the user's own that failed, each once, from the reasons of repeats."""
+    found = (FAILED_CONTROL.match(reason) for reason in reasons)
+    return list(dict.fromkeys(Path(one[1]).name for one in found if one is not None))
 
 
 def _participants_first(run: Run, flows: Sequence[str]) -> list[str]:
@@ -285,16 +302,20 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
     metrics = list(units) if all_metrics else _most_important(list(units)) or list(units)
     lines: dict[tuple[str, ...], dict[str, float]] = {}
+    counts: dict[tuple[str, ...], int] = {}
     for row in of_flows.iter_rows(named=True):
-        line = lines.setdefault((*(row[field] for field in fields), row["flow"]), {})
-        line[row["metric"]] = row["mean"]
+        key = (*(row[field] for field in fields), row["flow"])
+        lines.setdefault(key, {})[row["metric"]] = row["mean"]
+        counts[key] = max(counts.get(key, 0), row["repeats"])
     repeats = summary["repeats"].max()
+    fewer = len(set(counts.values())) > 1  # means of the repeats that did not fail may look better
     print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
     headings = right(*(f"{metric} ({units[metric]})" if units[metric] else metric for metric in metrics))
     keys = whole(*fields) if fields == ["condition"] else right(*fields)
-    table = new_table(*keys, *whole("flow"), *headings)
+    table = new_table(*keys, *whole("flow"), *right(*(["repeats"] if fewer else [])), *headings)
     for key, means in list(lines.items())[:most]:
-        table.add_row(*key, *(number(means.get(metric)) for metric in metrics))
+        cells = [str(counts[key])] if fewer else []
+        table.add_row(*key, *cells, *(number(means.get(metric)) for metric in metrics))
     _print_columns_that_fit(table, metrics)
     if len(lines) > most:
         print(f"{count(len(lines) - most, 'more row')} not shown; --json prints all")
@@ -313,13 +334,17 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     begin, end = window or (None, None)
     by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
     baseline, *others = by_label.values()
-    pairs = [len(paired_repeats(baseline, run)) if comparison.paired else 0 for run in others]
+    found_pairs = [paired_repeats(baseline, run) if comparison.paired else None for run in others]
+    pairs = [len(of or ()) for of in found_pairs]
     for label, run, paired in zip(labels, by_label.values(), [max(pairs), *pairs], strict=True):
         name = "" if label == run.name else f"{run.name}, "
         print(f"{label}: {name}{subject(run, begin, end, repeats=paired or None)}")
         alone = sum(entry.status == "finished" for entry in run.repeats) - paired
         if paired and alone:
             print(f"{label}: {count(alone, 'repeat')} without a partner left out")
+    for label, of in zip(labels[1:], found_pairs, strict=True):
+        if of == []:
+            print(f"{label}: no repeat finished in both runs, so nothing is compared")
     print()
     _show_differences(comparison)
     for label, sentence in zip(labels, comparison_verdicts(by_label, compared, window), strict=True):

@@ -69,7 +69,8 @@ def compare_runs(
     the flow was active, because runs may differ in length.
 
     If both runs were simulated, the repeats of :func:`paired_repeats` are compared in pairs, and a repeat for
-    which one run has no value is left out of both. Otherwise, or without ``pair_repeats``, the test is
+    which one run has no value is left out of both: a run that failed in the hard repeats would look better.
+    Otherwise, or without ``pair_repeats``, the test is
     Welch's. Shares of all repeats, such as failed calls, have Newcombe's interval and Fisher's exact test.
     ``p`` is the p-value of the test, null with fewer than two repeats and for a constant difference.
 
@@ -87,7 +88,7 @@ def compare_runs(
     """
     baseline, *others = runs.items()
     values = [_values(run, METRICS.values(), window) for run in runs.values()]
-    pairs = [paired_repeats(baseline[1], run) if pair_repeats else [] for _, run in others]
+    pairs = [paired_repeats(baseline[1], run) if pair_repeats else None for _, run in others]
     metrics, flows = list(METRICS), ["", *dict.fromkeys(flow for run in runs.values() for flow in run.flows)]
     keys = {key for of_run in values for key in of_run}
     compared = [
@@ -101,16 +102,19 @@ def compare_runs(
     return pl.DataFrame(rows, schema=COMPARED, orient="row")
 
 
-def paired_repeats(a: Run, b: Run) -> list[int]:
+def paired_repeats(a: Run, b: Run) -> list[int] | None:
     """The numbers of the repeats that both runs finished with the same seed, if both were simulated.
 
-    Empty if there are fewer than two, because then nothing is compared in pairs.
+    None if fewer than two repeats have the same seed, whether they finished or not: then the runs are
+    compared, but not in pairs.
     """
     if not a.backend == b.backend == SIM:
-        return []
-    seeds = [{one.repeat: one.seed for one in run.repeats if one.status == "finished"} for run in (a, b)]
-    pairs = [number for number, seed in seeds[0].items() if seeds[1].get(number) == seed]
-    return pairs if len(pairs) > 1 else []
+        return None
+    seeds = {one.repeat: one.seed for one in a.repeats}
+    pairs = [one for one in b.repeats if seeds.get(one.repeat) == one.seed]
+    finished = {one.repeat for one in a.repeats if one.status == "finished"}
+    both = [one.repeat for one in pairs if one.status == "finished" and one.repeat in finished]
+    return both if len(pairs) > 1 else None
 
 
 def totals_per_minute(run: Run) -> dict[tuple[str, str], float]:
@@ -187,18 +191,24 @@ class _Compared:
 
 
 def _compared(
-    label: str, name: str, flow: str, a: Mapping[int, float], b: Mapping[int, float], pairs: Sequence[int]
+    label: str,
+    name: str,
+    flow: str,
+    a: Mapping[int, float],
+    b: Mapping[int, float],
+    pairs: Sequence[int] | None,
 ) -> _Compared:
-    """Compares the values of two runs by repeat: in pairs, if both have ``pairs``."""
+    """Compares the values of two runs by repeat: in pairs, if there are ``pairs`` and both have values."""
     metric = METRICS[name]
     if metric.share:
         share, other = (Proportion(len(of), fmean(of.values()) if of else nan) for of in (a, b))
         return _Compared(label, metric, flow, share, other, ShareDifference(share, other))
-    both = [number for number in pairs if number in a and number in b]
-    before, after = ([of[number] for number in both or of] for of in (a, b))
+    in_pairs = pairs is not None and bool(a) and bool(b)
+    both = [number for number in pairs or () if number in a and number in b]
+    before, after = ([of[number] for number in (both if in_pairs else of)] for of in (a, b))
     bounds = metric.compared_bounds
     first, second = summarise(before, bounds), summarise(after, bounds)
-    difference = paired(before, after, bounds) if both else welch(first, second)
+    difference = paired(before, after, bounds) if in_pairs else welch(first, second)
     return _Compared(label, metric, flow, first, second, difference)
 
 

@@ -397,6 +397,46 @@ def _powers(conditions: Conditions, number: int, *, live: bool) -> Iterator[str]
             yield from changed.powers(live=live)
 
 
+def with_controls_of_now(conditions: Conditions) -> tuple[Conditions, Listed | None]:
+    """The conditions with the congestion controls of the user's own as their files are now.
+
+    The second result has those that have another digest than before, if there are any. Conditions of a
+    product are read anew every time, so they are as their files are now already.
+
+    Raises:
+        ScenarioError: the file of a control cannot be read.
+    """
+    if not isinstance(conditions, Listed):
+        return conditions, None
+    changed = {}
+    for label, had in conditions.scenarios.items():
+        now = _without_digests(had)
+        if now != had:
+            read = Scenario.read(now, label)
+            if read.own_controls() != Scenario.read(had, label).own_controls():
+                changed[label] = read.model_dump(mode="json")
+    more = Listed(changed)
+    return (conditions.with_more(more), more) if changed else (conditions, None)
+
+
+def controls_in_words(conditions: Conditions) -> str:
+    """The congestion controls of the user's own in some conditions, such as ``pol.py:P``."""
+    scenarios = map(conditions.scenario, range(len(conditions)))
+    controls = (control.label for scenario in scenarios for control in scenario.own_controls())
+    return " or ".join(dict.fromkeys(controls))
+
+
+def _without_digests(data: Any, key: str = "") -> Any:
+    """JSON values of a scenario without the digests of controls, so that they are computed anew."""
+    if isinstance(data, list):
+        return [_without_digests(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    without = key == "congestion_control" and data.get("digest")
+    kept = {name: one for name, one in data.items() if not (without and name == "digest")}
+    return {name: _without_digests(one, name) for name, one in kept.items()}
+
+
 def field_columns(fields: Sequence[Field]) -> list[str]:
     """The columns of varied fields: first the values as given, then the numbers."""
     numbers = [field.number_column for field in fields if field.numbers]

@@ -23,9 +23,11 @@ from rtclab.experiment.conditions import (
     by_label,
     check,
     check_trusted,
+    controls_in_words,
     listed,
     product,
     scenario_of,
+    with_controls_of_now,
 )
 from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.results import Moment, Results, chosen_metrics, window
@@ -274,6 +276,8 @@ def resumed(
 ) -> Results:
     """Continues an experiment: runs the repeats that have not finished, and adds repeats.
 
+    Repeats of a congestion control in a file that has changed, or that read a file that has, are run again.
+
     Args:
         name: path, name below ``out``, or ``latest``.
         out: directory in which to look for a name.
@@ -318,8 +322,12 @@ def resumed(
     store.allow()
     how = How(executor, jobs, renew=renew, beside=beside)
     check_workers(about, made, how)
-    check(store.conditions, made)
+    conditions, changed = with_controls_of_now(store.conditions)
+    check(conditions, made)
     with store.only_writer():
+        if changed is not None:
+            store.extend(changed)
+            runner.tell(store, f"{controls_in_words(changed)} has other code than before: it is run again")
         store.plan(repeats or about.repeats)
     return run_store(store, made, how, show=progress)
 

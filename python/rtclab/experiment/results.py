@@ -586,6 +586,7 @@ class Results:
         if old.is_empty():
             return True
         runs = dict(zip(self._table["number"], self.runs, strict=True))
+        files = store.files()
         for (code,), part in old.group_by("code", maintain_order=True):
             results = []
             for row in part.iter_rows(named=True):
@@ -601,7 +602,7 @@ class Results:
                     continue  # what was measured then stays
                 if numbers is not None:
                     note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
-                    known = (digests[number], row["processor_s"])
+                    known = (digests[number], row["processor_s"], files.get(row["outcome"], {}))
                     results.append(Result(number, replace(outcome, note=note), numbers, *known))
             try:
                 if results:

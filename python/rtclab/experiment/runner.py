@@ -17,6 +17,8 @@ from queue import Empty, SimpleQueue
 from time import thread_time
 from typing import Literal, get_args
 
+import polars as pl
+
 from rtclab.backend import Backend, planned_flows
 from rtclab.backend.taking_turns import turn
 from rtclab.errors import BadInput, CallFailed, DiskFull, RtclabError, reason_of
@@ -24,7 +26,9 @@ from rtclab.experiment.conditions import SIM, check_trusted
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.disturbance import disturbances
 from rtclab.experiment.store import Result, Store, build
+from rtclab.experiment.targets import note_on_targets
 from rtclab.experiment.work import Item, run_task, tasks_of
+from rtclab.own_controls import digest_of, files_read
 from rtclab.processes import cores
 from rtclab.scenario import Scenario
 from rtclab.trace import MANIFEST, Repeat, Trace, watch_file, write_text
@@ -103,6 +107,8 @@ def run(
     wanted = store.plans if wanted is None else wanted
     check_trusted(store.conditions, live=backend.name != SIM, measure=store.about.measure)
     with store.only_writer():
+        for told in forget_changed(store, wanted):
+            tell(store, told)
         items = _ordered(unfinished(store, backend, wanted, renew=how.renew), how.order)
         size = sum(map(len, wanted.values()))
         how.advance(size - len(items))
@@ -154,6 +160,40 @@ def _command() -> str:
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name
     return shlex.join([name or "python", *sys.argv[1:]])
+
+
+def tell(store: Store, what: str) -> None:
+    """Says on standard error, and keeps among the events, why repeats that had finished are run again."""
+    store.note(what)
+    print(what, file=sys.stderr)
+
+
+def forget_changed(store: Store, wanted: Mapping[int, Sequence[int]]) -> list[str]:
+    """Removes outcomes of controls that read a file which has changed; returns a sentence for each file.
+
+    Such a control is another one, though its name is the same.
+    """
+    if not (files := store.files()):
+        return []
+    now = {file: digest_of(file) for file in {file for of in files.values() for file in of}}
+    changed: dict[tuple[str, str], list[int]] = {}
+    done = pl.col("status").is_in(["finished", "failed"])
+    rows = store.outcomes().filter(done, pl.col("condition").is_in(list(wanted)))
+    for outcome, condition in rows.select("outcome", "condition").iter_rows():
+        for file, digest in files.get(outcome, {}).items():
+            if digest != now[file]:
+                controls = store.conditions.scenario(condition).own_controls()
+                who = " or ".join(dict.fromkeys(control.label for control in controls))
+                changed.setdefault((file, who), []).append(outcome)
+    store.forget({outcome for outcomes in changed.values() for outcome in outcomes})
+    return [_changed(*key, len(outcomes)) for key, outcomes in changed.items()]
+
+
+def _changed(file: str, who: str, count: int) -> str:
+    path, here = Path(file), Path.cwd()
+    shown = str(path.relative_to(here) if path.is_relative_to(here) else path)
+    what = shown if path.name == who.partition(":")[0] else f"{shown}, which {who} reads,"
+    return f"{what} has changed: {count} {'repeat is' if count == 1 else 'repeats are'} run again"
 
 
 def unfinished(
@@ -244,11 +284,16 @@ def _submit(calls: Iterator[Call], jobs: int, how: How, keeper: _Keeper) -> None
             died = "a worker died: it was killed or ran out of memory"
             what = died if isinstance(error, BrokenExecutor) else f"{type(error).__name__}: {error}"
             path = keeper.store.path
-            again = "the same command" if keeper.store.about.grows else f"`rtclab run --resume {path}`"
+            again = "the same command" if keeper.store.about.grows else f"`{resuming(keeper.store)}`"
             raise Stopped(
                 f"{what}\n{len(keeper.ended)} of {keeper.size} repeats are finished and kept in {path}",
                 hint=f"continue with {again}",
             ) from error
+
+
+def resuming(store: Store) -> str:
+    """The command that continues a run or a sweep."""
+    return f"rtclab {'sweep' if store.conditions.fields else 'run'} --resume {shlex.quote(str(store.path))}"
 
 
 Call = tuple[Callable[..., Sequence[Result]], tuple[object, ...], int]
@@ -374,6 +419,12 @@ class _Traced:
         return cls(scenario, *item, place, backend, definitions, names, store.path, label)
 
     def run(self, attempt: int) -> tuple[Result, Trace | None]:
+        """Runs it, and notes the files that its controls read."""
+        with files_read() as read:
+            result, trace = self._run(attempt)
+        return replace(result, files=read.of(self.scenario.owned_controls())), trace
+
+    def _run(self, attempt: int) -> tuple[Result, Trace | None]:
         """Runs it in a temporary directory, which is renamed when the repeat has finished."""
         began_s = thread_time()
         watch = partial(watch_file.append, self.results, condition=self.label, repeat=self.repeat)
@@ -410,7 +461,9 @@ class _Traced:
             raise
         else:
             made.path, trace = place, made
-            note = "; ".join([*map(str, made.manifest.not_connected), *made.manifest.notes])
+            about = made.manifest
+            notes = [*map(str, about.not_connected), *about.notes, note_on_targets(made, self.scenario)]
+            note = "; ".join(filter(None, notes))
             disturbed = "" if self.backend.parallel else "; ".join(disturbances(made))
             outcome = Repeat(self.repeat, seed, "finished", note=note, attempt=attempt, disturbed=disturbed)
         watch("outcome", **asdict(outcome))

@@ -63,6 +63,7 @@ CREATE TABLE flows (flow INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE numbers (
   outcome INTEGER NOT NULL, metric INTEGER NOT NULL, flow INTEGER NOT NULL, value REAL NOT NULL,
   deviation REAL, PRIMARY KEY (outcome, metric, flow)) WITHOUT ROWID;
+{files};
 CREATE TABLE events (event INTEGER PRIMARY KEY, at TEXT NOT NULL, what TEXT NOT NULL);
 CREATE VIEW latest AS SELECT o.*, max(outcome) FROM outcomes o JOIN conditions c USING (condition)
   WHERE o.digest = c.digest GROUP BY o.condition, o.repeat;
@@ -72,6 +73,12 @@ CREATE VIEW results AS
   JOIN metrics m USING (metric) JOIN flows f USING (flow);
 """
 """The tables, and views for other programs: ``results`` has a row for every value of the latest repeats."""
+FILES = """
+CREATE TABLE IF NOT EXISTS files (
+  outcome INTEGER NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL,
+  PRIMARY KEY (outcome, file)) WITHOUT ROWID
+"""
+"""The table of files that the controls of a repeat read. Earlier stores get it when a repeat is added."""
 
 
 def build() -> str:
@@ -100,6 +107,8 @@ class Result:
     it is empty if it was not measured."""
     processor_s: float | None = None
     """Processor time in s of the thread that simulated and measured it, if that thread did all of it."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The digest of each file that a congestion control of the user's own read, by its path."""
 
 
 @dataclass(frozen=True)
@@ -377,6 +386,22 @@ class Store:
             ).fetchall()
         return pl.DataFrame(rows, schema=columns, orient="row")
 
+    def files(self) -> dict[int, dict[str, str]]:
+        """By the number of an outcome, the digest of each file that its controls read, by its path."""
+        found: dict[int, dict[str, str]] = {}
+        with self._reading() as database:
+            if database.execute("SELECT name FROM sqlite_master WHERE name = 'files'").fetchone():
+                for outcome, file, digest in database.execute("SELECT outcome, file, digest FROM files"):
+                    found.setdefault(outcome, {})[file] = digest
+        return found
+
+    def forget(self, outcomes: Iterable[int]) -> None:
+        """Removes outcomes with their values."""
+        numbers = [(number,) for number in outcomes]
+        with self._writing() as database:
+            for table in ("numbers", "files", "outcomes"):
+                database.executemany(f"DELETE FROM {table} WHERE outcome = ?", numbers)
+
     def statuses(self) -> dict[str, int]:
         """The number of repeats with each status, such as ``finished``."""
         with self._reading() as database:
@@ -510,14 +535,16 @@ def _insert(
     code: str,
 ) -> None:
     of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
+    database.execute(FILES)
     for result in results:
         one = result.outcome
         key = (result.condition, one.repeat, digests[result.condition], code)
-        database.execute(
-            "DELETE FROM numbers WHERE outcome IN (SELECT outcome FROM outcomes WHERE condition = ? "
-            "AND repeat = ? AND digest = ? AND code = ?)",
-            key,
-        )
+        for table in ("numbers", "files"):
+            database.execute(
+                f"DELETE FROM {table} WHERE outcome IN (SELECT outcome FROM outcomes WHERE condition = ? "
+                "AND repeat = ? AND digest = ? AND code = ?)",
+                key,
+            )
         number = database.execute(
             "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
             "note, attempt, disturbed, metrics, processor_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -540,6 +567,8 @@ def _insert(
                 for one in result.numbers
             ],
         )
+        rows = [(number, file, digest) for file, digest in result.files.items()]
+        database.executemany("INSERT INTO files VALUES (?, ?, ?)", rows)
 
 
 def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> list[str]:
@@ -553,6 +582,7 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> l
         + TABLES.format(
             fields="".join(f", {quoted[name]} {types[name]}" for name in columns),
             names="".join(f", c.{quoted[name]}" for name in columns),
+            files=FILES,
         )
     )
     digests = [_digest(conditions, number) for number in range(len(conditions))]

@@ -17,6 +17,8 @@ from rtclab.experiment.conditions import Conditions
 from rtclab.experiment.definitions import Definitions, OtherVersion
 from rtclab.experiment.draws import Draw, drawn
 from rtclab.experiment.store import About, Result, build
+from rtclab.experiment.targets import note_on_targets
+from rtclab.own_controls import files_read
 from rtclab.scenario import Scenario
 from rtclab.trace import SCHEMA, Repeat, Status
 
@@ -134,22 +136,26 @@ class _Part:
 def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]:
     """Simulates parts into one trace, and measures each repeat."""
     began_s = thread_time()
-    traces = iter(simulate_together([run for part in parts for run in part.runs()]))
+    with files_read() as read:
+        traces = iter(simulate_together([run for part in parts for run in part.runs()]))
     results = []
     for part in parts:
+        files = read.of(part.scenario.owned_controls())
         for repeat, trace in zip(part.repeats, traces, strict=False):
             failure = trace.manifest.failure
             # Without flows, not the call failed but the simulator.
             failed: Status = "failed" if trace.manifest.flows else "error"
+            notes = [*map(str, trace.manifest.not_connected), note_on_targets(trace, part.scenario)]
             outcome = Repeat(
                 repeat,
                 trace.manifest.seed or 0,
                 "finished" if failure is None else failed,
                 failure or "",
-                "; ".join(map(str, trace.manifest.not_connected)) if failure is None else "",
+                "; ".join(filter(None, notes)) if failure is None else "",
             )
             recorded = trace if trace.manifest.flows else None
-            results.append(definitions.result(part.condition, outcome, recorded, part.names))
+            result = definitions.result(part.condition, outcome, recorded, part.names)
+            results.append(replace(result, files=files))
     # A control of the user's own runs in another process, whose time is not known here.
     in_this_thread = not any(part.scenario.own_controls() for part in parts)
     each_s = (thread_time() - began_s) / len(results) if in_this_thread else None

@@ -23,7 +23,8 @@ def judge(
     A metric is worse if its mean is worse than the baseline's by more than its margin, and if the one-sided
     t-test says that this is more than chance, over all comparisons of the suite (Holm, 5 %). Simulated
     repeats with the same seeds are tested in pairs, all others by Welch's test. A metric that was measured in
-    fewer than two repeats, or in less than half as many as in the baseline, is not measured.
+    fewer than two repeats (if they are paired: that the baseline has, too), or in less than half as many as
+    in the baseline, is not measured.
     """
     checks: list[Check] = []
     pending: list[_Comparison] = []
@@ -59,6 +60,7 @@ def _comparisons(
     name: str, condition: GatedScenario, measured: Measured, kept: KeptScenario
 ) -> Iterator[_Comparison]:
     seeds = dict(measured.outcomes.filter(condition=name).select("repeat", "seed").iter_rows())
+    in_pairs = condition.backend == SIM and not set(kept.seeds).isdisjoint(seeds.values())
     for metric, margin in condition.margins.items():
         before = kept.values(metric)
         now = {
@@ -67,7 +69,6 @@ def _comparisons(
         }
         for flow in dict.fromkeys([*before, *now]):
             known = Check(name, metric, metric, flow, "new")
-            in_pairs = condition.backend == SIM
             yield _compared(known, margin, before.get(flow, {}), now.get(flow, {}), in_pairs=in_pairs)
 
 
@@ -79,11 +80,11 @@ def _compared(
     known = replace(check, value=summarise([*now.values()]).mean if now else None, repeats=len(now))
     if not before:
         return _Comparison(known, nan, nan, nan)
-    if len(now) < 2 or 2 * len(now) < len(before):
+    common = [seed for seed in before if seed in now] if in_pairs else list(now)
+    if len(common) < 2 or 2 * len(common) < len(before):
         mean = summarise([*before.values()]).mean
         return _Comparison(replace(known, verdict="not measured", reference=mean, value=None), nan, nan, nan)
-    common = [seed for seed in before if seed in now]
-    if in_pairs and len(common) > 1:
+    if in_pairs:
         before, now = ({seed: side[seed] for seed in common} for side in (before, now))
         difference = paired([*before.values()], [*now.values()])
     else:

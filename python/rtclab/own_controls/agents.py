@@ -55,7 +55,7 @@ def alphartc(estimator: Any) -> type:
     return AlphaRtc
 
 
-def onnx(file: Path) -> type:
+def onnx(file: Path, digests: tuple[str, ...]) -> type:
     """The control of a model of the 2024 challenge (microsoft/RL4BandwidthEstimationChallenge, fcf857c).
 
     Every 60 ms the model is given the 150 features of the packets that arrived and its own states. The first
@@ -64,10 +64,12 @@ def onnx(file: Path) -> type:
     first. ``clock_offset`` in s is added to every delay; in the challenge's data the least delay was near
     0.2 s.
 
+    ``digests`` identify the content of the model's files. While they stay, the model is loaded once.
+
     Raises:
         BadInput: the model cannot be read, or has other inputs or outputs.
     """
-    session, width = _session(file)
+    session, width = _session(file, digests)
 
     class Onnx:
         interval = 0.06
@@ -115,8 +117,11 @@ STATES = {"hidden_states": "state_out", "cell_states": "cell_out"}
 
 
 @lru_cache(maxsize=8)
-def _session(file: Path) -> tuple[Any, int]:
-    """The model in one thread, so that results are the same everywhere, and the width of its states."""
+def _session(file: Path, digests: tuple[str, ...]) -> tuple[Any, int]:
+    """The model in one thread, so that results are the same everywhere, and the width of its states.
+
+    ``digests`` are of the files that it is made of, so that a model with new weights is loaded anew.
+    """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # otherwise it reports to its maker
     try:
         import onnxruntime

@@ -13,12 +13,14 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from rtclab.errors import RtclabError
-from rtclab.scenario.own_control import OwnControl
+from rtclab.own_controls import reading
+from rtclab.scenario.own_control import OwnControl, files_of
 
 LAST_LINES = 8
 """Number of lines of what a process has said before it died."""
@@ -49,12 +51,13 @@ def call(name: str, controls: Sequence[OwnControl], *arguments: Any) -> Any:
     if worker is None or not worker.is_alive:
         worker = _OF_THREAD.worker = _Worker()
     try:
-        status, value, printed = worker.call(name, controls, *arguments)
+        status, value, printed, files = worker.call(name, controls, *arguments)
     except (EOFError, OSError):
-        names = ", ".join(control.text for control in controls)
-        raise ControlFailed(f"{names}: {worker.last_words()}") from None
+        names = ", ".join(f"`{key}`" for key in dict.fromkeys(replace(one, owner="").key for one in controls))
+        raise ControlFailed(f"congestion control {names} failed: {worker.last_words()}") from None
     if printed:
         sys.stderr.write(printed)
+    reading.note(controls, files)
     if status == "failed":
         raise ControlFailed(value)
     return value
@@ -65,7 +68,11 @@ def _here(name: str, controls: Sequence[OwnControl], *arguments: Any) -> Any:
     from rtclab.own_controls.worker import FUNCTIONS
 
     try:
-        return FUNCTIONS[name](controls, *arguments)
+        with reading.recording(controls) as recorder:
+            recorder.add(*(str(file) for control in controls for file in files_of(Path(control.file))))
+            value = FUNCTIONS[name](controls, *arguments)
+        reading.note(controls, recorder.files)
+        return value
     except ValueError as error:
         raise ControlFailed(str(error)) from error
 

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,7 @@ from rtclab import _native
 from rtclab.control import Bounds, explain
 from rtclab.errors import RtclabError
 from rtclab.own_controls import loading
+from rtclab.own_controls.reading import recording, users_modules
 from rtclab.scenario.own_control import OwnControl
 
 ANSWER_S = int(os.environ.get("RTCLAB_ANSWER_S", "10"))
@@ -108,7 +110,8 @@ def loaded(controls: Sequence[OwnControl], seed: int) -> list[loading.Factory]:
 
 def check(controls: Sequence[OwnControl]) -> None:
     """Loads controls and makes an instance of each."""
-    for name, _, create in loaded(controls, 0):
+    alone = list({control.key: control for control in (replace(one, owner="") for one in controls)}.values())
+    for name, _, create in loaded(alone, 0):
         try:
             create(Bounds())
         except RtclabError:
@@ -148,16 +151,25 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def answer(watch: Watch, name: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+def answer(
+    watch: Watch, name: str, controls: Sequence[OwnControl], arguments: tuple[Any, ...]
+) -> tuple[str, Any]:
     """The result of a call, or the text of its error."""
     try:
         with watch.watching():
-            return "done", FUNCTIONS[name](*arguments)
+            return "done", FUNCTIONS[name](controls, *arguments)
     except (RtclabError, ValueError) as error:
-        return "failed", str(error)
+        return "failed", loading.without_owners(str(error), controls)
     except BaseException as error:
         allow_memory()
         return "failed", explain(error)
+
+
+def forget_modules(controls: Sequence[OwnControl]) -> None:
+    """Has the modules that controls loaded loaded anew, because their files may have changed."""
+    for module, file in users_modules(controls).items():
+        if file.endswith(".py"):
+            del sys.modules[module]
 
 
 def limit_memory() -> None:
@@ -216,12 +228,15 @@ def main() -> None:
     _native.end_when_stuck(3 * ANSWER_S)
     with suppress(EOFError, OSError):
         while True:
-            directory, name, *arguments = connection.recv()
+            directory, name, controls, *arguments = connection.recv()
             os.chdir(directory)
-            limit_memory()
-            status, value = answer(watch, name, tuple(arguments))
-            allow_memory()
-            connection.send((status, value, printed.take()))
+            forget_modules(controls)
+            with recording(controls, all_threads=True) as recorder:
+                limit_memory()
+                status, value = answer(watch, name, controls, tuple(arguments))
+                allow_memory()
+                recorder.add(*users_modules(controls).values())
+            connection.send((status, value, printed.take(), recorder.files))
     os._exit(0)
 
 

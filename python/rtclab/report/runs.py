@@ -127,7 +127,7 @@ def write_comparison(
     """
     baseline, *others = runs.values()
     compared = compare_runs(runs, window, pair_repeats=pair_repeats)
-    pairs = [len(paired_repeats(baseline, run)) if pair_repeats else 0 for run in others]
+    pairs = [len(paired_repeats(baseline, run) or ()) if pair_repeats else 0 for run in others]
     sentences = comparison_verdicts(runs, compared, window)
     flows = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))[:MOST_FLOWS]
     text = render(

@@ -69,12 +69,13 @@ class PointLine:
     """A row of the table: one flow of one point.
 
     ``values`` are the values of the varied fields. ``cells`` has a row of the summary for each metric, or
-    None.
+    None. ``repeats`` says how many repeats its means are of, if they are fewer than in other rows.
     """
 
     values: Sequence[str]
     flow: str
     cells: Sequence[dict[str, Any] | None]
+    repeats: str = ""
 
 
 def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | None = None) -> Path:
@@ -188,7 +189,14 @@ def _lines(essential: pl.DataFrame, fields: Sequence[str], metrics: Sequence[Met
     for row in essential.iter_rows(named=True):
         key = (*(row[field] for field in fields), row["flow"])
         cells.setdefault(key, {})[row["metric"]] = row
+    counts = {key: max(row["repeats"] for row in known.values()) for key, known in cells.items()}
+    most = max(counts.values(), default=0)
     return [
-        PointLine(values, flow_in_words(flow), [known.get(metric.name) for metric in metrics])
-        for (*values, flow), known in cells.items()
+        PointLine(
+            key[:-1],
+            flow_in_words(key[-1]),
+            [known.get(metric.name) for metric in metrics],
+            f"{counts[key]} of {most} repeats" if counts[key] < most else "",
+        )
+        for key, known in cells.items()
     ]

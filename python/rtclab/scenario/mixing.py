@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rtclab.errors import FieldError
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.own_control import OwnControl
@@ -59,8 +61,17 @@ def controls(scenario: ScenarioTables) -> dict[str, CongestionControl]:
 
 def own_controls(scenario: ScenarioTables) -> list[OwnControl]:
     """The controls of the user's own that somebody sends with, each once."""
-    found = (control.own for control in controls(scenario).values())
-    return list({own.key: own for own in found if own is not None}.values())
+    found = (replace(control, owner="") for control in owned_controls(scenario))
+    return list({own.key: own for own in found}.values())
+
+
+def owned_controls(scenario: ScenarioTables) -> list[OwnControl]:
+    """The controls of the user's own that somebody sends with, one for each sender."""
+    senders = {name: scenario.congestion_control_of(name) for name in scenario.participants}
+    senders |= {name: congestion_control_of(scenario, name) for name in mixers(scenario)}
+    senders |= forwarders(scenario)
+    found = ((owner, control.own) for owner, control in senders.items())
+    return [replace(own, owner=owner) for owner, own in found if own is not None]
 
 
 def congestion_control_of(scenario: ScenarioTables, server: str) -> CongestionControl:

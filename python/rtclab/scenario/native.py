@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 from rtclab.scenario import mixing
@@ -39,7 +40,7 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
         "mixers": [_native_mixer(scenario, name) for name in mixing.mixers(scenario)],
         "forwarders": [
             {"name": name, "join_ns": 0, "leave_ns": scenario.duration.ns}
-            | _native_sender(None, None, control, None)
+            | _native_sender(name, None, None, control, None)
             for name, control in mixing.forwarders(scenario).items()
         ],
         "connections": [
@@ -81,6 +82,7 @@ def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object
         {"name": name, "pause": pause and {"start_ns": pause.start.ns, "end_ns": pause.end.ns}}
         | presence
         | _native_sender(
+            name,
             scenario.video_of(name),
             scenario.audio_of(name),
             scenario.congestion_control_of(name),
@@ -91,6 +93,7 @@ def _native_participant(scenario: ScenarioTables, name: str) -> dict[str, object
 
 def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
     return {"name": name, "join_ns": 0, "leave_ns": scenario.duration.ns} | _native_sender(
+        name,
         mixing.composition(scenario, name),
         mixing.mixed_audio(scenario, name),
         mixing.congestion_control_of(scenario, name),
@@ -98,23 +101,23 @@ def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
     )
 
 
-def _native_control(control: CongestionControl) -> dict[str, object]:
+def _native_control(name: str, control: CongestionControl) -> dict[str, object]:
     own = control.own
     return (
         {"name": control.name, "options": control.options}
         if own is None
-        else {"name": own.key, "options": {}}
+        else {"name": replace(own, owner=name).key, "options": {}}
     )
 
 
 def _native_sender(
-    video: Video | None, audio: Audio | None, control: CongestionControl, host: Host | None
+    name: str, video: Video | None, audio: Audio | None, control: CongestionControl, host: Host | None
 ) -> dict[str, object]:
     return {
         "video": video and native_video(video),
         "audio": audio and {"bitrate_bps": audio.bitrate.bps, "frame_ns": audio.frame.ns},
         "host": host and _native_host(host),
-        "congestion_control": _native_control(control),
+        "congestion_control": _native_control(name, control),
         "stack": control.stack,
         "repair": video.repair if video else "auto",
     }

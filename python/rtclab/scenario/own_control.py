@@ -33,6 +33,7 @@ class OwnControl:
         name: name of the class; empty for a model.
         options: passed to the class by keyword.
         digest: identifies the code that a scenario was loaded with; empty if it is not known.
+        owner: the participant or server that sends with it; empty if that does not matter.
     """
 
     kind: Literal["class", "alphartc", "onnx"]
@@ -40,6 +41,7 @@ class OwnControl:
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     digest: str = ""
+    owner: str = ""
 
     @classmethod
     def parse(cls, text: str, options: dict[str, Any] | None = None, digest: str = "") -> Self | None:
@@ -96,9 +98,9 @@ class OwnControl:
 
     @property
     def key(self) -> str:
-        """The name of the control with its options in one run."""
+        """The name of the control with its options and its owner in one run."""
         options = "".join(f",{name}={value}" for name, value in self.options.items())
-        return self.text + options
+        return f"{self.text}{options}{f' of {self.owner}' if self.owner else ''}"
 
     def check_unchanged(self) -> None:
         """Checks that the file is there, and still has the code that the scenario was loaded with.
@@ -114,7 +116,7 @@ class OwnControl:
             raise BadInput(
                 f"congestion_control.name: {self.file} has changed: its digest is {found}; "
                 f"expected {self.digest}",
-                hint="begin a new run; earlier results are of the earlier code",
+                hint="it changed while it was used; the same command or --resume runs it again as it is now",
             )
 
 
@@ -179,5 +181,5 @@ def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+        elif isinstance(node, ast.ImportFrom):
+            yield from [node.module] if node.module else (alias.name for alias in node.names)

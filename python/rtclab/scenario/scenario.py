@@ -128,6 +128,11 @@ class Scenario(ScenarioTables):
         self.check_trusted()
         return mixing.own_controls(self)
 
+    def owned_controls(self) -> list[OwnControl]:
+        """The controls of :meth:`own_controls`, one for each sender, with the same errors."""
+        self.check_trusted()
+        return mixing.owned_controls(self)
+
     def path_changes(self) -> list[tuple[int, str, int | None, float]]:
         """Time in ns, path, capacity in bit/s (None: unlimited) and delay in ms, at each change of a path."""
         return network.path_changes(self)
