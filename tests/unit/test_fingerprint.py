@@ -11,6 +11,7 @@ DECIDES_NOTHING = {
     "experiment/conditions": "a condition has the digest of its scenario",
     "experiment/fields": "values of varied fields are in the scenario of each condition",
     "experiment/store": "it keeps what was measured",
+    "experiment/targets": "it writes notes for people",
     "backend/sampler": "it shows people what happens",
     "backend/taking_turns": "it locks the machine for live calls",
 }
