@@ -100,7 +100,7 @@ def test_run_and_comparison_of_the_python_interface_draw_the_chosen_flow(run: Ru
 
 
 def test_the_error_for_an_unknown_flow_lists_all_flows(run: Run) -> None:
-    message = "flow: no `bob`; expected `alice->bob` or `bob->alice`"
+    message = "flow: no flow `bob`; expected `alice->bob` or `bob->alice`"
     with pytest.raises(BadInput, match=message):
         run_plot(run, "rate", "bob")
     with pytest.raises(BadInput, match=message):

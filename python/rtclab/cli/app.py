@@ -154,6 +154,15 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+Flows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--flow",
+        metavar="FLOW",
+        help="Only this flow, such as alice->bob; `*` stands for any text: '*->erin'. May be given several "
+        "times. By default flows that carry feedback alone are left out.",
+    ),
+]
 PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
 Where = Annotated[
     list[str] | None,
@@ -314,6 +323,7 @@ def run(
     jobs: Jobs = None,
     begin: From = None,
     end: To = None,
+    flows: Flows = None,
     resume: Resume = None,
     renew: Renew = False,
     trust: Trust = False,
@@ -369,9 +379,9 @@ def run(
     seats = seats_of(invite or ())
     check_trust(backend, scenario, wanted_changes, resume, out, trust=trust)
     shorthands = (f"duration={duration}",) if duration else ()
-    wanted = limits_of(limits or (), scenario, [*wanted_changes, *shorthands], resume, out)
+    wanted = limits_of(limits or (), flows or (), scenario, [*wanted_changes, *shorthands], resume, out)
     status = run_and_report(
-        RunOutput(not no_report, all_metrics, as_json, quiet=quiet),
+        RunOutput(not no_report, all_metrics, as_json, quiet=quiet, flows=flows),
         lambda: run(
             scenario,
             backend=backend,
@@ -418,6 +428,7 @@ def sweep(
     seed: Seed = None,
     jobs: Jobs = None,
     metrics: Metrics = None,
+    flows: Flows = None,
     begin: From = None,
     end: To = None,
     traces: Annotated[
@@ -466,7 +477,7 @@ def sweep(
         renew=renew,
     )
     status = running.run_and_report(
-        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
+        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet, flows=flows),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
@@ -606,6 +617,7 @@ def measure(
         ),
     ] = None,
     where: Where = None,
+    flows: Flows = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
@@ -618,7 +630,7 @@ def measure(
     from rtclab.cli.measuring import TableOutput, measure_and_show
 
     output = TableOutput(all_metrics, as_csv, as_json)
-    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
+    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], flows, output)
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
@@ -641,16 +653,14 @@ def report(
         typer.Option("--average", metavar="FIELD", help="Of a sweep: average over the values of this field."),
     ] = None,
     where: Where = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="FLOW", help="Of a sweep: draw only this flow, such as alice->bob.")
-    ] = None,
+    flows: Flows = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
     from rtclab.cli.measuring import Drawn, report_and_show
 
-    drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
+    drawn = Drawn(metrics or [], x, lines, flows, average or [], where or [])
     report_and_show(name, out, plots, suffix, drawn, as_json=as_json)
 
 
@@ -718,16 +728,21 @@ def compare(
         bool, typer.Option("--unpaired", help="Do not pair simulated repeats with the same seeds.")
     ] = False,
     metrics: Metrics = None,
+    flows: Flows = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: what differs, differences of the metrics and whether they are chance."""
+    """Compare runs with the first: what differs, differences of the metrics and whether they are chance.
+
+    Chance is corrected for the number of all compared metrics and flows. --metric and --flow name those that
+    a question is about, chosen before looking at the values.
+    """
     from rtclab.cli.measuring import CompareRequest, TableOutput, compare_and_show
 
     compare_and_show(
-        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], page),
+        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics, flows, page),
         TableOutput(all_metrics, as_csv, as_json),
     )
 

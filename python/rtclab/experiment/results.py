@@ -23,6 +23,7 @@ from rtclab.errors import (
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
+from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
 from rtclab.experiment.store import Number, Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
@@ -110,6 +111,20 @@ class Results:
         """Number, label and varied values of each condition."""
         table = table_of(self._store.conditions)
         return table if self._chosen is None else table.filter(pl.col("number").is_in(self._chosen))
+
+    @property
+    def flows(self) -> list[str]:
+        """The flows of any condition that carry media or data, without flows of feedback alone.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).flows
+            ['alice->bob', 'bob->alice']
+        """
+        return [name for name, carries in self._carries.items() if carries] or list(self._carries)
+
+    @cached_property
+    def _carries(self) -> dict[str, bool]:
+        return flows_of(self.runs)
 
     @property
     def planned(self) -> int:
@@ -349,6 +364,7 @@ class Results:
         begin: Moment | None = None,
         end: Moment | None = None,
         metrics: Sequence[str] | None = None,
+        flows: Flows = None,
     ) -> pl.DataFrame:
         """The value of every metric for every flow, in every repeat, one row each.
 
@@ -362,10 +378,12 @@ class Results:
             begin: measure from this time on; by default from the beginning.
             end: measure up to this time; by default to the end.
             metrics: only these metrics, by default all.
+            flows: only these flows, such as ``"*->erin"`` or ``["alice->bob", "bob->*"]``; by default all,
+                and what is of the whole repeat.
 
         Raises:
-            BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric, or the
-                repeats left no traces from which another time could be measured.
+            BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric or flow,
+                or the repeats left no traces from which another time could be measured.
             TraceError: a trace cannot be read.
 
         Example:
@@ -375,7 +393,7 @@ class Results:
         """
         rows = self._rows(begin, end, metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
         return (
-            self._labelled(rows)
+            self._labelled(self.rows_of_flows(rows, flows))
             .join(of_metrics(), on="metric", how="left")
             .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
             .select(
@@ -392,6 +410,7 @@ class Results:
         end: Moment | None = None,
         metrics: Sequence[str] | None = None,
         by: str | Sequence[str] | None = None,
+        flows: Flows = None,
     ) -> pl.DataFrame:
         """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
 
@@ -407,6 +426,7 @@ class Results:
             metrics: only these metrics, by default all.
             by: varied fields; the values of the others are averaged, over the same repeats everywhere. By
                 default there is a row for each condition.
+            flows: as in :meth:`metrics`.
 
         Raises:
             BadInput: as in :meth:`metrics`, or a field of ``by`` is not varied.
@@ -416,7 +436,7 @@ class Results:
             >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
             ['%']
         """
-        rows = self._rows(begin, end, metrics)
+        rows = self.rows_of_flows(self._rows(begin, end, metrics), flows)
         if by is None:
             labelled = self._labelled(summary_of(rows, ["number"]))
             return labelled.select(
@@ -425,6 +445,33 @@ class Results:
         keys = [self._field("by", name).name for name in ([by] if isinstance(by, str) else by)]
         rows = rows.join(self._table.select("number", *self.fields), on="number", maintain_order="left")
         return marginal_of(rows, keys, [name for name in self.fields if name not in keys])[0]
+
+    def rows_of_flows(self, rows: pl.DataFrame, flows: Flows) -> pl.DataFrame:
+        """The rows of the flows asked for, or all rows if none was.
+
+        Raises:
+            BadInput: there is no such flow.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.rows_of_flows(run.summary(), "*->bob")["flow"].unique().to_list()
+            ['alice->bob']
+        """
+        if flows is None:
+            return rows
+        known = dict.fromkeys([*self._carries, *filter(None, rows["flow"].unique(maintain_order=True))])
+        return rows.filter(pl.col("flow").is_in(chosen_flows(flows, known)))
+
+    def without_feedback(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows without flows that carry feedback alone; all rows if there are no other flows.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.without_feedback(run.summary()).height == run.summary().height
+            True
+        """
+        left_out = self._carries.keys() - {*self.flows}
+        return rows.filter(~pl.col("flow").is_in(list(left_out)))
 
     def overview(self) -> pl.DataFrame:
         """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
@@ -439,8 +486,9 @@ class Results:
     def plot(
         self,
         name: str = "rate",
-        flow: str | None = None,
+        flow: Flows = None,
         *,
+        flows: Flows = None,
         x: str | None = None,
         by: str | None = None,
         average: str | Sequence[str] = (),
@@ -449,7 +497,9 @@ class Results:
 
         Args:
             name: of one run the plot's name, such as "rate" or "delay"; of a sweep a metric.
-            flow: the only flow to draw, such as "alice->bob".
+            flow: the flows to draw, such as "alice->bob", "*->bob" or a list; by default all between
+                participants that do not carry feedback alone.
+            flows: another name of ``flow``.
             x: of a sweep, the varied field on the horizontal axis. With two fields and neither ``x`` nor
                 ``by``, the plot is a heat map.
             by: of a sweep, the varied field with a line for each of its values. Every combination of further
@@ -464,15 +514,18 @@ class Results:
             >>> run.plot("rate").save("rate.svg").name
             'rate.svg'
         """
+        wanted = flow if flows is None else flows
         if len(self._table) == 1 and name not in METRICS:
             from rtclab.report.plots import run_plot
 
-            return run_plot(self.run, name, flow)
+            return run_plot(self.run, name, wanted)
         from rtclab.report.sweep_plots import sweep_plot
 
         check_names([name])
         fields = [average] if isinstance(average, str) else average
-        return sweep_plot(self.metrics(metrics=[name]), self.varied, name, x, by, flow, fields)
+        rows = self.metrics(metrics=[name], flows=wanted)
+        rows = self.without_feedback(rows) if wanted is None else rows
+        return sweep_plot(rows, self.varied, name, x, by, wanted, fields)
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
         """Writes ``report.html`` into the directory of the results; returns its path.
@@ -674,6 +727,21 @@ def _seconds(name: str, moment: Moment) -> float:
         return Duration.parse(moment).s
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def as_text(rows: pl.DataFrame) -> str:
+    """A table as text, with all rows and columns, numbers with few digits and no wrapped cells."""
+    with pl.Config(
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        tbl_width_chars=-1,
+        fmt_str_lengths=60,
+        float_precision=2,
+        tbl_formatting="NOTHING",
+    ):
+        return str(rows)
 
 
 def as_html(rows: pl.DataFrame) -> str:
