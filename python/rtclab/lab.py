@@ -122,7 +122,8 @@ class Comparison:
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
 
-        Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label.
+        Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label. Behind a
+        path that the backend of all runs ignores stands ``(no effect)``.
 
         Example:
             >>> few, many = (rtclab.run("first-call", duration="10 s", repeats=n) for n in (1, 2))

@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "metrics",
     },
-    "report": {"errors", "phrases", "monitor", "trace", "metrics", "experiment"},
+    "report": {"errors", "phrases", "scenario", "monitor", "trace", "metrics", "experiment"},
     "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {

@@ -17,10 +17,10 @@ from rtclab.errors import BadInput, DiskFull
 from rtclab.experiment import Interrupted, Results, essential, open_store, parse_vary
 from rtclab.experiment.flows import Flows, chosen_flows, scenario_flows
 from rtclab.lab import open_results
-from rtclab.phrases import field_trials
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
+from rtclab.scenario.ignored import ignored_fields, is_ignored
 from rtclab.scenario.layers import Change
 from rtclab.scenario.load import files_of
 from rtclab.trace import Run
@@ -297,8 +297,10 @@ def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
 def _print_outcomes(made: Results) -> None:
     """Says on standard error which repeats failed or are missing, and how to continue."""
     alone = len(made.conditions) == 1
-    if alone:
-        print_cautions(made.run)
+    print_cautions(made.runs[0])
+    for field in made.fields:
+        if is_ignored(field, made.backend):
+            print(f"{made.name}: {field} was varied, and has no effect in a simulated call.", file=sys.stderr)
     noted = made.outcomes().filter(pl.col("status").is_in(["failed", "error"]) | (pl.col("note") != ""))
     for row in noted.head(tables.MOST_ROWS).iter_rows(named=True):
         repeat = f"repeat {row['repeat']}" if alone else f"{row['condition']}, repeat {row['repeat']}"
@@ -321,7 +323,7 @@ def _print_outcomes(made: Results) -> None:
 def print_cautions(run: Run) -> None:
     """Says on standard error what a reader must know of a run's results."""
     # Importing the report takes time, and most simulated runs need no caution.
-    if run.backend == "live" or field_trials(run.scenario):
+    if run.backend == "live" or ignored_fields(run.scenario, run.backend):
         from rtclab.report import words
 
         for caution in words.cautions(run):
