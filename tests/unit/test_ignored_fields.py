@@ -136,9 +136,7 @@ def test_what_describes_the_fields_says_which_are_ignored() -> None:
     for backend, tables in IGNORED.items():
         told = f"{'Simulated' if backend == SIM else 'Live'} calls ignore it."
         for table, fields in tables.items():
-            ignored = {
-                name for name, text in descriptions(table).items() if f"{calls} calls ignore it" in text
-            }
+            ignored = {name for name, text in descriptions(table).items() if told in text}
             assert ignored == {*fields}
 
 
