@@ -76,6 +76,8 @@ def report_and_show(
     chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flows, tuple(drawn.average))
     with busy("drawing the report"):
         summary = results.summary()
+        for sentence in results.without_value(drawn.metrics, summary):
+            print(f"{results.name}: {sentence}", file=sys.stderr)
         alone = results.is_run
         if alone and chosen != Chosen(flow=drawn.flows):
             raise BadInput(
@@ -158,7 +160,11 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
         "window": compared.window,
         "page": request.page and str(request.page),
     }
-    if _print_for_programs(about, table, output):
+    measured, (begin, end) = _either(table), compared.window or (None, None)
+    for one in {one.path: one for one in compared.runs}.values():
+        for sentence in one.without_value(request.metrics or (), measured, begin=begin, end=end):
+            print(f"{one.name}: {sentence}", file=sys.stderr)
+    if _print_for_programs(about, table, output) or (request.metrics and table.is_empty()):
         return
     all_metrics = output.all_metrics or bool(request.metrics)
     tables.show_comparison(compared, table, table if all_metrics else essential(table))
@@ -166,6 +172,11 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
         print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     if request.page is not None:
         print(f"page: {request.page}")
+
+
+def _either(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a comparison with the mean of either run."""
+    return table.with_columns(mean=pl.coalesce("mean_a", "mean_b"))
 
 
 def _check_format(output: TableOutput) -> None:

@@ -17,6 +17,7 @@ from rtclab.errors import BadInput, DiskFull
 from rtclab.experiment import Interrupted, Results, essential, open_store, parse_vary
 from rtclab.experiment.flows import Flows, chosen_flows, scenario_flows
 from rtclab.lab import open_results
+from rtclab.metrics import ESSENTIAL, METRICS
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
@@ -272,6 +273,10 @@ def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
     every = shown.all_metrics or bool(shown.metrics)
     rows = made.rows_of_flows(chosen(measured, shown.metrics), shown.flows)
     known = rows["flow"].unique(maintain_order=True).to_list()
+    for sentence in _without_value(made, rows, shown):
+        print(f"{made.name}: {sentence}", file=sys.stderr)
+    if rows["mean"].is_null().all():
+        return
     if shown.flows is None:
         rows = made.without_feedback(rows)
     if len(made.conditions) == 1:
@@ -287,6 +292,13 @@ def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
 
         limits = made.window(shown.begin, shown.end)
         tables.print_text(run_verdict(made.run, measured, limits))
+
+
+def _without_value(made: Results, rows: pl.DataFrame, shown: Shown) -> list[str]:
+    """Which of the wanted metrics have no value, and why; by default of the most important ones."""
+    limits = made.window(shown.begin, shown.end)
+    wanted = shown.metrics or [name for name in ESSENTIAL if METRICS[name].needs_packets(limits)]
+    return made.without_value(wanted, rows, begin=shown.begin, end=shown.end)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from rtclab.errors import BadInput
 from rtclab.experiment import runner
 from rtclab.experiment.conditions import Condition, Conditions, Listed, check, listed, product
 from rtclab.experiment.definitions import Definitions, Measure, name_of
+from rtclab.experiment.recorded import check_known, packets_needed, recording_for
 from rtclab.experiment.results import Moment, Results, check_names, window
 from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
@@ -87,9 +88,15 @@ class Experiment:
         self.backend = backend_of(backend, capture=capture)
         if isinstance(conditions, (Mapping, Sequence)):
             conditions = listed(conditions)
+            if not traces:
+                limited = begin is not None or end is not None
+                check_names(metrics or ())
+                conditions = recording_for(metrics or (), conditions, limited=limited)
             check(conditions, self.backend)
         self.conditions: Conditions = conditions
         check_names(metrics or ())
+        limits = window(begin, end, run_end_s=self.conditions.scenario(0).duration.s)
+        check_known(metrics or (), self.backend.name, self.conditions, limits)
         if not traces and self.backend.name != SIM:
             raise BadInput("traces: live calls are measured from their traces; expected traces=True")
         if measure is not None and (metrics or begin is not None or end is not None):
@@ -104,7 +111,7 @@ class Experiment:
             self.backend.name,
             first.repeats if repeats is None else repeats,
             () if measure is not None else tuple(METRICS if metrics is None else metrics),
-            window(begin, end, run_end_s=first.duration.s),
+            limits,
             traces,
             self.backend.capture,
             backends.versions() | {"build": build()},
@@ -135,8 +142,10 @@ class Experiment:
         made = backend_of(backend)
         traces = traces or made.name != SIM
         wanted = as_changes(set)
-        if not traces:
-            wanted = [*wanted, Change("record", "seconds")]
+        if not traces and not any(change.field == "record" for change in wanted):
+            check_names(metrics or ())
+            needed = packets_needed(metrics or (), limited=begin is not None or end is not None)
+            wanted = [*wanted, Change("record", "packets" if needed else "seconds")]
         conditions, repeats = product(scenario, vary, wanted, made, repeats)
         return cls(
             conditions,

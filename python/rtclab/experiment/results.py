@@ -25,6 +25,7 @@ from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
+from rtclab.experiment.recorded import no_value
 from rtclab.experiment.store import Number, Result, Store, build, repeat_of
 from rtclab.experiment.summary import marginal_of, of_metrics, summary_of
 from rtclab.metrics import METRICS, essentials
@@ -473,6 +474,31 @@ class Results:
         left_out = self._carries.keys() - {*self.flows}
         return rows.filter(~pl.col("flow").is_in(list(left_out)))
 
+    def without_value(
+        self,
+        metrics: Sequence[str],
+        rows: pl.DataFrame,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+    ) -> list[str]:
+        """For each of some metrics that has no value in any row of a summary, a sentence that says why.
+
+        ``begin`` and ``end`` are those of the summary.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.without_value(["tcp_rtt", "rtt"], run.summary())
+            ['tcp_rtt has no value: nothing that it measures was there; see `rtclab metrics tcp_rtt`']
+        """
+        found = set(rows.drop_nulls("mean")["metric"])
+        run, limits = self.runs[0], self.window(begin, end)
+        return [
+            no_value(name, self.backend, run.scenario, limits)
+            for name in metrics
+            if name not in found and name in METRICS
+        ]
+
     def overview(self) -> pl.DataFrame:
         """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
 
@@ -524,6 +550,8 @@ class Results:
         check_names([name])
         fields = [average] if isinstance(average, str) else average
         rows = self.metrics(metrics=[name], flows=wanted)
+        if rows.is_empty():
+            raise BadInput(no_value(name, self.backend, self.runs[0].scenario, self.window()))
         rows = self.without_feedback(rows) if wanted is None else rows
         return sweep_plot(rows, self.varied, name, x, by, wanted, fields)
 
