@@ -22,7 +22,7 @@ from rtclab.backend import (
     unwatched,
 )
 from rtclab.backend.sampler import Sampler
-from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
+from rtclab.errors import BadInput, CallFailed, RtclabError, UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
 from rtclab.scenario.own_control import FORMS
 from rtclab.scenario.participant import CongestionControl, Server
@@ -84,6 +84,8 @@ class SimBackend:
             field, _, message = str(error).partition(": ")
             message, _, hint = message.partition("\n  hint: ")
             raise UnsupportedScenario(field, message, hint=hint or None) from None
+        except own_controls.ControlFailed as error:
+            raise BadInput(error.message, hint=error.hint) from None
 
     def run(
         self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched

@@ -490,7 +490,10 @@ def gate(
     ],
     update_baseline: Annotated[
         bool,
-        typer.Option("--update-baseline", help="Write a new baseline instead of comparing with the old one."),
+        typer.Option(
+            "--update-baseline",
+            help="Write a new baseline instead of comparing with the old one, unless a limit is broken.",
+        ),
     ] = False,
     reason: Annotated[
         str | None,

@@ -21,6 +21,7 @@ from rtclab.experiment.results import Moment, Results, check_names, window
 from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.metrics import METRICS
+from rtclab.processes import unguarded_script
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.load import as_changes
@@ -324,6 +325,11 @@ def check_workers(about: About, backend: Backend, how: How) -> None:
     if not backend.parallel and (how.executor is not None or (how.jobs or 1) > 1):
         option = "jobs" if how.executor is None else "executor"
         raise BadInput(f"{option}: the {backend.name} backend runs one call at a time, in this process")
+    if isinstance(how.executor, ProcessPoolExecutor) and (script := unguarded_script()):
+        raise BadInput(
+            f"executor: its processes import {script}, which would run again in each of them",
+            hint='put what the script runs below `if __name__ == "__main__":`',
+        )
     local = isinstance(how.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
     if about.traces and how.executor is not None and not local:
         raise BadInput(

@@ -48,12 +48,16 @@ def is_ignored(path: str, backend: str) -> bool:
 def ignored_fields(scenario: Mapping[str, Any], backend: str) -> dict[str, Any]:
     """The fields of a scenario, given as JSON values, that are set and that a backend ignores.
 
-    Fields with their default are not set.
+    Fields with their default are not set, nor is the directory of a command, which is filled in.
     """
     owners = [f"{table}.{name}." for table in ("participants", "servers") for name in scenario.get(table, {})]
     fields = (field for owner in ("", *owners) for field in _defaults(owner, backend))
     found = {path: (_value(scenario, path.split(".")), default) for path, default in fields}
-    return {path: value for path, (value, default) in found.items() if value not in (None, default)}
+    return {
+        path: value
+        for path, (value, default) in found.items()
+        if value not in (None, default) and not path.endswith(".directory")
+    }
 
 
 def _defaults(path: str, backend: str) -> Iterator[tuple[str, Any]]:
