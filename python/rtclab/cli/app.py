@@ -417,7 +417,8 @@ def sweep(
         typer.Option(
             metavar="FIELD=VALUES",
             help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN'; add 'log' for a "
-            "logarithmic range. May be given several times; all combinations are run.",
+            "logarithmic range. May be given several times; all combinations are run. Fields that get the "
+            "same value are joined: 'link.up.delay+link.down.delay=10 ms,50 ms'.",
         ),
     ] = None,
     backend: Backend = None,

@@ -22,7 +22,7 @@ from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
 from rtclab.scenario.ignored import ignored_fields, is_ignored
-from rtclab.scenario.layers import Change
+from rtclab.scenario.layers import Change, split_fields
 from rtclab.scenario.load import files_of
 from rtclab.trace import Run
 
@@ -311,7 +311,7 @@ def _print_outcomes(made: Results) -> None:
     alone = len(made.conditions) == 1
     print_cautions(made.runs[0])
     for field in made.fields:
-        if is_ignored(field, made.backend):
+        if all(is_ignored(name, made.backend) for name in split_fields(field)):
             print(f"{made.name}: {field} was varied, and has no effect in a simulated call.", file=sys.stderr)
     noted = made.outcomes().filter(pl.col("status").is_in(["failed", "error"]) | (pl.col("note") != ""))
     for row in noted.head(tables.MOST_ROWS).iter_rows(named=True):

@@ -273,7 +273,10 @@ class Link(Table):
     def _shared_or_separate(self) -> Self:
         if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
             raise FieldError(
-                "cannot be combined with up and down", key="both", hint="keep `both`, or `up` and `down`"
+                "cannot be combined with up and down",
+                key="both",
+                hint="keep `both`, or `up` and `down`; two fields are set at once by joining them, "
+                "as in `link.up.delay+link.down.delay`",
             )
         return self
 
