@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 from command_line import Rtclab
 
 import rtclab as lab
-from rtclab.scenario import Duration, Scenario
+from rtclab.errors import BadInput
+from rtclab.scenario import Audio, Duration, PathSpec, Scenario, Traffic, Video, shipped
+from rtclab.scenario.elsewhere import ELSEWHERE
+
+FIRST = 'name = "call"\nduration = "60 s"\nvideo = {}\nparticipants = { alice = {}, bob = {} }\n'
+SFU = Scenario.read(
+    tomllib.loads(f'{FIRST}audio = {{}}\n[[calls]]\nkind = "sfu"\nserver = "sfu"\n[servers.sfu]\n'), "example"
+)
+WITH = {"policer": 'capacity = "1 Mbit/s"'}
+"""What else a path needs, beside the example of an answer."""
+DISCIPLINES = ("codel", "fq_codel", "pie", "dualpi2", "step")
 
 
 @pytest.mark.parametrize(
@@ -52,3 +64,54 @@ def test_fields_that_are_joined_get_the_same_value(rtclab: Rtclab) -> None:
         assert refused.err.startswith("vary: link.up.delay is named more than once")
     refused = rtclab("show", "first-call", "--set", "link.both.delay=10 ms")
     assert joined in refused.err
+
+
+@pytest.mark.parametrize("word", [*ELSEWHERE, "Content-Hint"])
+def test_a_word_of_another_tool_is_answered_wherever_it_is_tried(word: str) -> None:
+    hint = ELSEWHERE[word.lower().replace("-", "_")]
+    for table in ("", "video.", "audio.", "link.up.", "participants.alice.", "calls.0.", "servers.sfu."):
+        with pytest.raises(BadInput) as refused:
+            Scenario.load(SFU, {f"{table}{word}": "1"})
+        if table == "video." and word in ("simulcast", "fps"):
+            continue  # the field itself, or one with a hint of its own
+        if table == "audio." and word == "bitrate":
+            continue
+        assert hint in str(refused.value), table
+
+
+def test_what_the_answers_name_exists() -> None:
+    fields = Scenario.model_fields | Video.model_fields | Audio.model_fields | PathSpec.model_fields
+    fields |= Traffic.model_fields
+    for word, hint in ELSEWHERE.items():
+        for name in re.findall(r"`([^`]+)`", hint):
+            if "=" in name:
+                Scenario.read(tomllib.loads(f"{FIRST}[link.up]\n{WITH.get(word, '')}\n{name}"), "example")
+            elif name in shipped() or name in DISCIPLINES:
+                continue
+            else:
+                assert {one.rpartition(".")[2] for one in name.split("+")} <= {*fields}, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--control", "googcc"], "hint: did you mean `goog-cc`?"),
+        (["--set", "congestion_control.name=googcc"], "hint: did you mean `goog-cc`?"),
+        (["--from", "70s"], "hint: choose a time before 60 s"),
+        (["--set", "link.up.loss=-1 %"], "`-1 %` is negative; expected a ratio of 0 or more"),
+        (["--set", "link.up.delay=-5ms"], "`-5ms` is negative; expected a time of 0 or more"),
+        (["--set", "link.up.queue={aqm = red}"], "rtclab has no RED"),
+    ],
+)
+def test_a_value_that_cannot_be_has_a_hint(arguments: list[str], message: str, rtclab: Rtclab) -> None:
+    result = rtclab("run", "first-call", *arguments)
+    assert result.status == 2
+    assert message in result.err
+
+
+def test_a_scenario_without_a_duration_is_shown_one(rtclab: Rtclab) -> None:
+    Path("call.toml").write_text('name = "call"\n[participants.alice]\n[participants.bob]\n[video]\n')
+    assert rtclab("run", "call.toml").err == (
+        'call.toml: duration: missing\n  hint: for example `duration = "60 s"`\n'
+    )
+    assert "did you mean `goog-cc`?" in rtclab("arena", "googcc").err

@@ -23,7 +23,7 @@ from rtclab.backend import (
 )
 from rtclab.backend.sampler import Sampler
 from rtclab.errors import BadInput, CallFailed, RtclabError, UnsupportedScenario
-from rtclab.scenario import Scenario, Video, mixing
+from rtclab.scenario import Scenario, Video, closest, mixing
 from rtclab.scenario.own_control import FORMS
 from rtclab.scenario.participant import CongestionControl, Server
 from rtclab.scenario.toml_text import toml_text
@@ -197,6 +197,7 @@ def _check_control(control: CongestionControl, owner: str) -> None:
         raise UnsupportedScenario(
             f"{owner}.congestion_control.name".lstrip("."),
             f"the simulator has no `{control.name}`; expected {known}, or {FORMS}",
+            hint=closest(control.name, _native.CONGESTION_CONTROLS),
         )
 
 

@@ -742,7 +742,10 @@ def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Win
     begin_s = 0.0 if begin is None else _seconds("begin", begin)
     end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
     if begin_s >= run_end_s:
-        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
+        raise BadInput(
+            f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s",
+            hint=f"choose a time before {run_end_s:g} s",
+        )
     if not 0 <= begin_s < end_s:
         raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
     return begin_s, end_s
