@@ -760,7 +760,7 @@ def test_runs_of_different_lengths_are_compared_over_the_time_that_both_have(
     compared = rtclab("compare", *runs, "--from", "1s")
     assert compared.out.count(", 1 s to 3 s of ") == 2
     assert rtclab("compare", *runs, "--from", "4s").err == (
-        "nothing to measure from 4 s on: the run ends at 3 s\n"
+        "nothing to measure from 4 s on: the run ends at 3 s\n  hint: choose a time before 3 s\n"
     )
 
 

@@ -1033,9 +1033,22 @@ def show_checks(as_json: AsJson = False) -> None:
 
 
 @app.command(epilog="Example: rtclab schema > scenario.schema.json")
-def schema() -> None:
-    """Print the JSON Schema of scenarios, for editors that complete and check TOML."""
+def schema(
+    fields: Annotated[
+        Literal["scenario", "units", "suite", "arena"] | None,
+        typer.Option(
+            help="Print a list to read instead: the fields of scenarios, the units of their values, or the "
+            "fields of suites of gates or arenas."
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of scenarios, for editors that complete and check TOML, or a list of fields."""
     from rtclab.cli import tables
     from rtclab.scenario import Scenario
 
+    if fields is not None:
+        from rtclab.cli.fields import show_fields
+
+        show_fields(fields)
+        return
     tables.print_json(Scenario.json_schema())
