@@ -163,8 +163,8 @@ class Comparison:
 
         Args:
             name: the plot's name, such as "rate" or "delay".
-            flow: the flows to draw, such as "alice->bob", "*->bob" or a list; by default the compared flows
-                that all runs have, without flows of feedback alone.
+            flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default
+                the compared flows that all runs have, without flows of feedback alone.
             flows: another name of ``flow``.
 
         Raises:

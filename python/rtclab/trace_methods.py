@@ -108,7 +108,8 @@ def plot(trace: Trace, name: str = "rate", flow: Flows = None, *, flows: Flows =
 
     Args:
         name: the plot's name, such as "rate" or "delay".
-        flow: the flows to draw, such as "alice->bob", "*->bob" or a list; by default all flows of the report.
+        flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all
+            flows of the report.
         flows: another name of ``flow``.
 
     Raises:

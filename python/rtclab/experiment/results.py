@@ -523,7 +523,7 @@ class Results:
 
         Args:
             name: of one run the plot's name, such as "rate" or "delay"; of a sweep a metric.
-            flow: the flows to draw, such as "alice->bob", "*->bob" or a list; by default all between
+            flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all between
                 participants that do not carry feedback alone.
             flows: another name of ``flow``.
             x: of a sweep, the varied field on the horizontal axis. With two fields and neither ``x`` nor
