@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from rtclab.errors import BadInput, ScenarioError
 from rtclab.metrics import feedback_flows
@@ -59,7 +60,7 @@ def flows_of(runs: Iterable[Run]) -> dict[str, bool]:
     for run in runs:
         key = json.dumps([run.scenario.get(table) for table in DECIDES])
         if key not in planned:
-            planned[key] = _planned(run)
+            planned[key] = _planned(json.dumps(run.scenario), run.name)
         of_run = {} if run.traces else dict(planned[key])
         for trace in run.traces:
             feedback = {name for name in feedback_flows(trace) if not planned[key].get(name)}
@@ -81,9 +82,10 @@ def scenario_flows(scenario: Scenario) -> dict[str, bool]:
     return {flow.name: flow.name not in feedback for flow in planned}
 
 
-def _planned(run: Run) -> dict[str, bool]:
+@lru_cache(maxsize=8)  # a page asks several times
+def _planned(scenario: str, name: str) -> dict[str, bool]:
     try:
-        return scenario_flows(Scenario.read(dict(run.scenario), run.name))
+        return scenario_flows(Scenario.read(json.loads(scenario), name))
     except ScenarioError:  # of an import, or kept by an rtclab with other scenarios
         return {}
 
