@@ -22,13 +22,11 @@ from sphinx.util import logging
 PARTS: dict[str, Callable[[], str]] = {
     "arena-fields": suite_fields.of_arenas,
     "commands": commands.markdown,
-    "comparison-plots": names.comparison_plots,
     "congestion-controls": congestion_controls.markdown,
     "manifests": trace_tables.manifests,
     "measures": names.measures,
     "known-metrics": metrics_list.known,
     "metrics": metrics_list.markdown,
-    "run-plots": names.run_plots,
     "scenario-fields": scenario_fields.markdown,
     "suite-fields": suite_fields.markdown,
     "trace-tables": trace_tables.tables,

@@ -1,4 +1,4 @@
-"""Lists of names that pages mention: plots, and the quantities that published numbers may be."""
+"""Lists of names that pages mention: the quantities that published numbers may be."""
 
 from __future__ import annotations
 
@@ -6,18 +6,7 @@ from collections.abc import Iterable
 
 from markdown import code
 
-from rtclab.report import COMPARISON_PLOTS, RUN_PLOTS
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA
-
-
-def run_plots() -> str:
-    """The plots of a run."""
-    return _list(RUN_PLOTS)
-
-
-def comparison_plots() -> str:
-    """The plots of several runs."""
-    return _list(COMPARISON_PLOTS)
 
 
 def measures() -> str:

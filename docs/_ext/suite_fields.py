@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from markdown import code, one_line, table
 
-from rtclab.arenas.suite import _ArenaFile, _CaseTable
-from rtclab.gates.suite import Margin, _Common, _Scenario, _Suite
+from rtclab.arenas.suite import FIELDS as ARENA
+from rtclab.gates.suite import FIELDS as SUITE
 from rtclab.scenario.descriptions import descriptions
 from rtclab.scenario.table import Table
-
-TABLES: list[tuple[str, type[Table], type[Table]]] = [
-    ("", _Common, Table),
-    ("", _Suite, _Common),
-    ("scenarios.NAME.", _Scenario, _Common),
-    ("compare.METRIC.", Margin, Table),
-]
-"""Prefix of the fields, their table, and the table whose fields it shares."""
-
-
-OF_ARENAS: list[tuple[str, type[Table], type[Table]]] = [
-    ("", _ArenaFile, Table),
-    ("cases.NAME.", _CaseTable, Table),
-]
-"""The same for the suites of an arena."""
 
 
 def markdown() -> str:
     """A table of the fields of a gate's suite. Those that a suite and its scenarios share come first."""
-    return _fields(TABLES)
+    return _fields(SUITE)
 
 
 def of_arenas() -> str:
     """A table of the fields of an arena's suite."""
-    return _fields(OF_ARENAS)
+    return _fields(ARENA)
 
 
 def _fields(tables: list[tuple[str, type[Table], type[Table]]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -23,7 +24,7 @@ from rtclab.experiment import (
     Moment,
     Results,
     Store,
-    compare_runs,
+    chosen_metrics,
     essential,
     find_store,
     keep_trace,
@@ -33,7 +34,9 @@ from rtclab.experiment import (
     stores,
     window,
 )
-from rtclab.experiment.results import as_html
+from rtclab.experiment.comparison import Differences
+from rtclab.experiment.flows import Flows
+from rtclab.experiment.results import as_html, as_text
 from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
@@ -62,6 +65,8 @@ class Comparison:
         labels: a name for each run.
         window: the compared time in s, None for the whole runs.
         paired: whether simulated repeats with the same seeds are compared in pairs.
+        metrics: the metrics that are compared; None for all.
+        flows: the flows that are compared; None for all that do not carry feedback alone.
     """
 
     def __init__(
@@ -71,10 +76,18 @@ class Comparison:
         window: Window | None = None,
         *,
         paired: bool = True,
+        metrics: str | Sequence[str] | None = None,
+        flows: Flows = None,
     ) -> None:
         self.runs = items("runs", runs, Results, "two results or more")
         self.labels = _labels(self.runs, labels)
         self.window, self.paired = window, paired
+        self.metrics, self.flows = chosen_metrics(metrics), flows
+
+    def __str__(self) -> str:
+        """A sentence on each run, and the most important differences from the first run."""
+        about = (f"{label}: {text}" for label, text in zip(self.labels, self.verdicts(), strict=True))
+        return "\n".join([*about, f"a: {self.labels[0]}, b: label", as_text(self._rows())])
 
     def table(self) -> pl.DataFrame:
         """Means and differences with 95 % confidence intervals: a row per metric, flow and compared run.
@@ -91,12 +104,29 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        return compare_runs(self._by_label(), self.window, pair_repeats=self.paired)
+        return self._compared.table(self.metrics, self.flows)
+
+    @cached_property
+    def _compared(self) -> Differences:
+        return Differences.of(self._by_label(), self.window, pair_repeats=self.paired)
+
+    def verdicts(self) -> list[str]:
+        """A sentence that sums up each run, whatever metrics and flows are compared.
+
+        Example:
+            >>> few, many = (rtclab.run("first-call", duration="10 s", repeats=n) for n in (1, 2))
+            >>> len(rtclab.compare(few, many).verdicts())
+            2
+        """
+        from rtclab.report import comparison_verdicts
+
+        return comparison_verdicts(self._by_label(), self._compared.table(), self.window)
 
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
 
-        Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label.
+        Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label. Behind a
+        path that the backend of all runs ignores stands ``(no effect)``.
 
         Example:
             >>> few, many = (rtclab.run("first-call", duration="10 s", repeats=n) for n in (1, 2))
@@ -122,14 +152,23 @@ class Comparison:
         from rtclab.report import write_comparison
 
         page = self.runs[0].path.parent / self._page_name() if path is None else Path(path)
-        return write_comparison(self._by_label(), page, self.window, pair_repeats=self.paired)
+        return write_comparison(
+            self._by_label(),
+            page,
+            self.window,
+            pair_repeats=self.paired,
+            metrics=self.metrics,
+            wanted=self.flows,
+        )
 
-    def plot(self, name: str = "rate", flow: str | None = None) -> Plot:
+    def plot(self, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
         """A plot that shows all runs, over the compared time.
 
         Args:
             name: the plot's name, such as "rate" or "delay".
-            flow: the only flow to draw, such as "alice->bob"; by default all flows that all runs have.
+            flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default
+                the compared flows that all runs have, without flows of feedback alone.
+            flows: another name of ``flow``.
 
         Raises:
             BadInput: there is no such plot or flow, or the runs have no data for it in common.
@@ -141,7 +180,8 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
-        return comparison_plot(self._by_label(), name, flow, self.window)
+        wanted = next((given for given in (flow, flows) if given is not None), self.flows)
+        return comparison_plot(self._by_label(), name, wanted, self.window)
 
     def _by_label(self) -> dict[str, Run]:
         return {label: one.run for label, one in zip(self.labels, self.runs, strict=True)}
@@ -156,10 +196,14 @@ class Comparison:
         return f"{first}-and-{1 + len(more)}-others-{digest}{part}.html"
 
     def _repr_html_(self) -> str:
-        columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
-        rows = essential(self.table()).select("metric", "flow", *columns, "unit")
         labels = ", ".join(map(escape, self.labels[1:]))
-        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(rows)}"
+        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(self._rows())}"
+
+    def _rows(self) -> pl.DataFrame:
+        """The most important rows of the table, or those of the metrics that were asked for, to be read."""
+        table = self.table() if self.metrics else essential(self.table())
+        columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
+        return table.select("metric", "flow", *columns, "unit")
 
 
 def run(
@@ -457,9 +501,14 @@ def compare(
     begin: Moment | None = None,
     end: Moment | None = None,
     paired: bool = True,
+    metrics: str | Sequence[str] | None = None,
+    flows: Flows = None,
     out: str | Path = RUNS,
 ) -> Comparison:
     """Compares runs with the first one; differences are a run's value minus the first run's.
+
+    Whether a difference is more than chance is corrected for the number of all compared metrics and flows.
+    Whoever has chosen them before looking at the values, such as for one hypothesis, names them.
 
     Args:
         a: the baseline: a run, its path, its name below ``out``, or ``latest``.
@@ -469,12 +518,15 @@ def compare(
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
         end: compare up to this time; by default, if ``begin`` is given, to the end of the shortest run.
         paired: compare simulated repeats with the same seeds in pairs.
+        metrics: only these metrics; by default all.
+        flows: only these flows, such as ``"*->erin"``; by default all that do not carry feedback alone, and
+            what is of the whole run.
         out: directory in which to look for runs by name.
 
     Raises:
         TraceError: there is no such run.
         BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run,
-            two labels are equal, or the repeats of a run left no traces.
+            two labels are equal, there is no such metric, or the repeats of a run left no traces.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -486,7 +538,8 @@ def compare(
         if not one.run.traced:
             raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
     shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
-    return Comparison(runs, labels, window(begin, end, run_end_s=shortest_s), paired=paired)
+    limits = window(begin, end, run_end_s=shortest_s)
+    return Comparison(runs, labels, limits, paired=paired, metrics=metrics, flows=flows)
 
 
 def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:

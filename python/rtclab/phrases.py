@@ -17,15 +17,17 @@ def decimals(value: float) -> int:
     return 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 1 else 3
 
 
-def tests_in_words(tests: int, pairs: Sequence[int]) -> str:
+def tests_in_words(tests: int, pairs: Sequence[int], *, asked: bool) -> str:
     """How differences were tested: ``84 paired tests, Holm, 5 %``.
 
-    ``pairs`` has, for each run beyond the first, the number of repeats that were compared in pairs.
+    ``pairs`` has, for each run beyond the first, the number of repeats that were compared in pairs. ``asked``
+    says that metrics or flows were chosen, so that there were no further tests.
     """
     if not tests:
         return "not tested: fewer than two repeats"
     how = "paired" if all(pairs) else "partly paired" if any(pairs) else "unpaired"
-    return f"{tests} {how} test{'' if tests == 1 else 's'}, Holm, 5 %"
+    of = " of what was asked for" if asked else ""
+    return f"{tests} {how} test{'' if tests == 1 else 's'}{of}, Holm, 5 %"
 
 
 def repeats_in_words(needed: int | None) -> str:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 __all__ = [
     "cores",
     "process_pool",
+    "unguarded_script",
 ]
+
+GUARD = re.compile(r"""__name__\s*==\s*["']__main__["']""")
 
 
 @contextmanager
@@ -35,6 +40,23 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
             del os.environ["POLARS_MAX_THREADS"]
         else:
             os.environ["POLARS_MAX_THREADS"] = before
+
+
+def unguarded_script() -> str | None:
+    """The script of this process, if a process that it spawns would run it again; None if it would not.
+
+    A spawned process imports the script, so what the script runs must be guarded by its name. Notebooks,
+    ``python -c`` and ``python -m`` are not imported.
+    """
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if file is None or getattr(main, "__spec__", None) is not None:
+        return None
+    try:
+        guarded = GUARD.search(Path(file).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return None if guarded else str(file)
 
 
 def cores() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rtclab.experiment import Moment, metrics_of, summary_of_run, window
+from rtclab.experiment.flows import Flows
 from rtclab.importers import Names
 from rtclab.importers.captures import read_captures
 from rtclab.metrics.series import Window
@@ -102,12 +103,14 @@ def summary(trace: Trace, *, begin: Moment | None = None, end: Moment | None = N
     return summary_of_run(run_of(trace), _window(trace, begin, end))
 
 
-def plot(trace: Trace, name: str = "rate", flow: str | None = None) -> Plot:
+def plot(trace: Trace, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
     """A plot of the trace. A notebook displays it; ``save`` writes it as SVG, PNG, PDF or HTML.
 
     Args:
         name: the plot's name, such as "rate" or "delay".
-        flow: the only flow to draw, such as "alice->bob"; by default all flows of the report.
+        flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all
+            flows of the report.
+        flows: another name of ``flow``.
 
     Raises:
         BadInput: there is no such plot or flow, or the trace has no data for it.
@@ -119,7 +122,7 @@ def plot(trace: Trace, name: str = "rate", flow: str | None = None) -> Plot:
     """
     from rtclab.report import run_plot
 
-    return run_plot(run_of(trace), name, flow)
+    return run_plot(run_of(trace), name, flow if flows is None else flows)
 
 
 def report(trace: Trace, path: str | Path) -> Path:

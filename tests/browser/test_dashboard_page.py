@@ -206,3 +206,26 @@ def test_the_smallest_and_largest_values_of_the_file_are_drawn(
     assert text_of(page, "status") == "The run has ended: 0 of 1 repeat finished"
     assert text_of(page, "heading").startswith("Repeat 1000000000: interrupted")
     assert len(page.find_elements("css selector", "#events tr")) == 1
+
+
+HIGHEST = """
+return [...document.querySelectorAll(".chart")].map((chart) => {
+  const curves = [...chart.querySelectorAll("path[stroke-width='1.6']")].map((path) => path.getBBox().y);
+  const ticks = [...chart.querySelectorAll("path")].filter((path) => /H/.test(path.getAttribute("d")) &&
+    !path.getAttribute("stroke-width")).map((path) => path.getBBox().y);
+  return curves.length ? [Math.min(...ticks), Math.min(...curves)] : [0, 0];
+});
+"""
+
+
+@pytest.mark.parametrize("kbps", [924.0, 970.0, 1000.0, 3.1])
+def test_the_highest_tick_is_above_every_curve(page: Any, tmp_path: Path, kbps: float) -> None:
+    begin(tmp_path, "rates", ["alice", "bob"])
+    for at_s in (1.0, 2.0, 3.0):
+        points(tmp_path, at_s, kbps / (4 - at_s), [])
+    watch_file.append(tmp_path, "end", reason="")
+    keep_page(tmp_path)
+    show(page, (tmp_path / PAGE_FILE).as_uri())
+    ends = page.execute_script(HIGHEST)
+    assert any(curve > 0 for _, curve in ends)
+    assert all(tick <= curve + 0.1 for tick, curve in ends)

@@ -322,8 +322,8 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(rtclab: Rtclab, run: Path, 
     (damaged / watch_file.WATCH_FILE).unlink()
     (damaged / watch_file.WATCH_FILE).mkdir()
     done = rtclab("watch", str(damaged))
-    assert done.status == 1
-    assert done.err == f"{damaged / watch_file.WATCH_FILE}: Is a directory\n"
+    assert done.status == 2
+    assert done.err == f"{damaged / watch_file.WATCH_FILE}: cannot be read or written: Is a directory\n"
 
 
 def test_a_run_goes_on_if_nothing_can_be_recorded(tmp_path: Path) -> None:

@@ -455,7 +455,7 @@ def test_without_a_scenario_there_is_no_page(
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("")
     arguments = ALICE, "--simulations", 1, "--scenario", "file/a.toml", "--page", "a.html"
-    assert command("scenario", "from", *arguments) == 1
+    assert command("scenario", "from", *arguments) == 2
     assert "file" in capsys.readouterr().err
     assert not Path("a.html").exists()
 

@@ -459,6 +459,14 @@ def test_a_baseline_that_does_not_fit_is_refused_before_anything_runs(
     assert rtclab("gate", "suite.toml").status == 0
 
 
+def test_a_run_that_breaks_a_limit_is_no_baseline(rtclab: Rtclab) -> None:
+    write_suite(RATE, 'limits = ["rtt_p95 < 1 ms"]')
+    result = rtclab("gate", "suite.toml", "--update-baseline", "--reason", "the first")
+    assert result.status == 1
+    assert result.err == "suite-baseline.json was not written, because a limit is broken.\n"
+    assert not Path("suite-baseline.json").exists()
+
+
 def test_a_changed_scenario_makes_the_baseline_one_of_another(rtclab: Rtclab) -> None:
     write_suite(RATE)
     assert rtclab("gate", "suite.toml", "--update-baseline", "--reason", "the first").status == 0

@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "metrics",
     },
-    "report": {"errors", "terminal", "phrases", "monitor", "trace", "metrics", "experiment"},
+    "report": {"errors", "terminal", "phrases", "scenario", "monitor", "trace", "metrics", "experiment"},
     "dashboard": {"errors", "trace", "report"},
     "trace_methods": {"errors", "scenario", "trace", "importers", "metrics", "experiment", "report"},
     "replays": {

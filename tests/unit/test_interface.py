@@ -173,7 +173,7 @@ def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
         ({}, "no scenario given"),
         ({"scenario": "firs-call"}, "no scenario `firs-call`"),
         ({"scenario": "first-call", "duration": "20"}, "^duration: no unit in `20`"),
-        ({"scenario": "first-call", "duration": -20}, "^duration: cannot read `-20 s` as a time"),
+        ({"scenario": "first-call", "duration": -20}, "^duration: `-20 s` is negative; expected a time"),
         ({"scenario": "first-call", "duration": 1e10}, "^duration: .*too large"),
         ({"scenario": "first-call", "set": {"foo": 1}}, "^set: foo: unknown key"),
         ({"scenario": "first-call", "set": ["link"]}, "cannot read `link`"),

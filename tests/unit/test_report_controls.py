@@ -159,19 +159,18 @@ def test_a_page_of_the_users_own_chooses_its_feedback_itself(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("browser", "given"),
     [
-        ({"field_trials": SCREAM, "args": []}, [SCREAM]),
-        ({"field_trials": "", "args": ["--mute-audio", f"--force-fieldtrials={SCREAM}"]}, [SCREAM]),
-        ({"field_trials": "A/B/", "args": [f"--force-fieldtrials={SCREAM}"]}, ["A/B/", SCREAM]),
-        ({"field_trials": "", "args": ["--mute-audio"]}, []),
+        ({"field_trials": SCREAM, "args": []}, f"browser.field_trials = {SCREAM}"),
+        ({"field_trials": "", "args": ["--mute-audio", "--x"]}, "browser.args = --mute-audio --x"),
+        ({"name": "firefox", "encryption": True}, "browser.name = firefox"),
+        ({"name": "chromium", "field_trials": "", "args": []}, ""),
     ],
 )
-def test_a_simulated_run_warns_that_field_trials_have_no_effect(
-    tmp_path: Path, browser: dict[str, Any], given: list[str]
+def test_a_simulated_run_warns_of_what_only_browsers_read(
+    tmp_path: Path, browser: dict[str, Any], given: str
 ) -> None:
     run = run_of(tmp_path, "sim", browser, alice={}, bob={})
-    warning = "Field trials of browsers have no effect in a simulated call: "
-    listed = ", ".join(f"{trials} (alice and bob)" for trials in given)
-    assert words.cautions(run) == ([f"{warning}{listed}."] if given else [])
+    warning = f"No effect in a simulated call: {given}."
+    assert words.cautions(run) == ([warning] if given else [])
     assert (warning in write_report(run).read_text()) == bool(given)
     both = write_comparison({"a": run, "b": run}, tmp_path / "both.html").read_text()
     assert both.count(warning) == 2 * bool(given)
@@ -234,7 +233,7 @@ def test_the_command_run_warns_of_field_trials(
     command = ["run", "first-call", "--duration", "2s", "--repeats", "1", "--no-report"]
     with pytest.raises(SystemExit):
         main([*command, "--set", f"browser.field_trials={SCREAM}"])
-    assert "Field trials of browsers have no effect" in capsys.readouterr().err
+    assert f"No effect in a simulated call: browser.field_trials = {SCREAM}." in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(command)
     assert "trials" not in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_run_and_comparison_of_the_python_interface_draw_the_chosen_flow(run: Ru
 
 
 def test_the_error_for_an_unknown_flow_lists_all_flows(run: Run) -> None:
-    message = "flow: no `bob`; expected `alice->bob` or `bob->alice`"
+    message = "flow: no flow `bob`; expected `alice->bob` or `bob->alice`"
     with pytest.raises(BadInput, match=message):
         run_plot(run, "rate", "bob")
     with pytest.raises(BadInput, match=message):
@@ -207,3 +207,21 @@ def test_marks_have_their_size_on_pages_and_in_static_svgs() -> None:
     (found,) = json.loads(chart.data([plot], tied=False))
     assert [mark["size"] for mark in found["axes"][0]["marks"]] == [1, 1.5]
     assert static_svgs(plot)[0].count("scale(1.5)") == 1
+
+
+def test_an_image_has_the_size_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+    plot = run_plot(run, "rate")
+    assert len(plot.axes) == 2
+    heights = {}
+    for width_in, row_in in [(3.4, 2.0), (3.4, 3.0), (7.0, 2.0)]:
+        svg = plot.save(tmp_path / "rate.svg", size=(width_in, row_in)).read_text()
+        size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg)
+        assert size is not None
+        # 72 points to an inch.
+        assert float(size[1]) == pytest.approx(72 * width_in)
+        heights[width_in, row_in] = float(size[2])
+    # A narrow picture has one panel in a row, so two rows here.
+    assert heights[3.4, 3.0] - heights[3.4, 2.0] == pytest.approx(2 * 72)
+    assert heights[7.0, 2.0] < heights[3.4, 2.0]
+    with pytest.raises(BadInput, match="size: a page has the size of its window"):
+        plot.save(tmp_path / "rate.html", size=(3.4, 2.0))

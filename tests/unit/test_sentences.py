@@ -196,7 +196,8 @@ def rule(pattern: str) -> Callable[[Callable[[Said, re.Match[str]], None]], Call
 
 def flows_meant(said: Said, subject: str, known: Mapping[str, float]) -> list[str]:
     """The flows that the subject of a sentence about rates means; they are those that have the rate."""
-    among = said.tcp if "TCP" in subject else said.media or list(known)
+    beside = [flow for flow in known if said.run.traces[0].manifest.flows[flow].call is None]
+    among = said.tcp if "TCP" in subject else said.media or beside or list(known)
     among = [flow for flow in among if flow in known]
     said.told.update(among)
     match = re.fullmatch(r"each of the (\d+) (?:TCP )?flows", subject)

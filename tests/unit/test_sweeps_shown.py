@@ -193,7 +193,10 @@ def test_values_that_are_not_numbers_are_drawn_side_by_side(three: Results) -> N
         ({"name": "rtt", "x": "link.up.delay"}, "x: `link.up.delay` is not varied; expected"),
         ({"name": "rtt", "x": "link.up.loss", "by": "link.up.loss"}, "by: `link.up.loss` is already x"),
         ({"name": "rtt", "x": "link.up.loss", "flow": "a"}, "flow: no flow `a`; expected `alice->bob` or"),
-        ({"name": "tcp_rtt", "x": "link.up.loss"}, "tcp_rtt: no repeat of this sweep has a value"),
+        (
+            {"name": "tcp_rtt", "x": "link.up.loss"},
+            "tcp_rtt has no value: nothing that it measures was there",
+        ),
     ],
 )
 def test_a_plot_with_invalid_arguments_is_refused(

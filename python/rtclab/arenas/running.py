@@ -16,7 +16,7 @@ from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
 from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.experiment import STORE_FILE, Condition, Experiment, Results
-from rtclab.processes import cores, process_pool
+from rtclab.processes import cores, process_pool, unguarded_script
 from rtclab.replays.settings import Choice
 from rtclab.scenario import Change, Scenario
 
@@ -85,7 +85,7 @@ def arena(
         conditions, repeats=1, backend=made, name=f"arena-{loaded.stem}", traces=live, measure=measure
     )
     processes = jobs or cores()
-    in_processes = not live and processes > MAX_THREADS
+    in_processes = not live and processes > MAX_THREADS and unguarded_script() is None
     with process_pool(processes) if in_processes else nullcontext() as executor:
         results = experiment.run(
             into=path / made.name,

@@ -93,6 +93,13 @@ class _ArenaFile(Table):
     """The cases by a name of your own."""
 
 
+FIELDS: list[tuple[str, type[Table], type[Table]]] = [
+    ("", _ArenaFile, Table),
+    ("cases.NAME.", _CaseTable, Table),
+]
+"""For references: prefix of the fields, their table, and the table whose fields it shares."""
+
+
 @dataclass(frozen=True)
 class ArenaSuite:
     """The cases of an arena by name.

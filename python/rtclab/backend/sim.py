@@ -22,8 +22,8 @@ from rtclab.backend import (
     unwatched,
 )
 from rtclab.backend.sampler import Sampler
-from rtclab.errors import CallFailed, RtclabError, UnsupportedScenario
-from rtclab.scenario import Scenario, Video, mixing
+from rtclab.errors import BadInput, CallFailed, RtclabError, UnsupportedScenario
+from rtclab.scenario import Scenario, Video, closest, mixing
 from rtclab.scenario.own_control import FORMS
 from rtclab.scenario.participant import CongestionControl, Server
 from rtclab.scenario.toml_text import toml_text
@@ -86,6 +86,8 @@ class SimBackend:
             field, _, message = str(error).partition(": ")
             message, _, hint = message.partition("\n  hint: ")
             raise UnsupportedScenario(field, message, hint=hint or None) from None
+        except own_controls.ControlFailed as error:
+            raise BadInput(error.message, hint=error.hint) from None
 
     def run(
         self, scenario: Scenario, *, seed: int, repeat: int, out: Path, watch: Watch = unwatched
@@ -200,6 +202,7 @@ def _check_control(control: CongestionControl, owner: str) -> None:
         raise UnsupportedScenario(
             f"{owner}.congestion_control.name".lstrip("."),
             f"the simulator has no `{control.name}`; expected {known}, or {FORMS}",
+            hint=closest(control.name, _native.CONGESTION_CONTROLS),
         )
 
 

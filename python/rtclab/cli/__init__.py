@@ -52,8 +52,10 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
         if error.filename is None and not is_disk_full(error):
             raise
         # For example a file without write permission. If there is no name, it was standard output.
-        print(f"{error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
-        sys.exit(1)
+        full = is_disk_full(error)
+        what = error.strerror if full else f"cannot be read or written: {error.strerror}"
+        print(f"{error.filename or 'standard output'}: {what}", file=sys.stderr)
+        sys.exit(1 if full else 2)
     sys.exit(0)
 
 

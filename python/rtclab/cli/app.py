@@ -155,6 +155,15 @@ From = Annotated[
     str | None, typer.Option("--from", metavar="TIME", help="Measure from this time on, such as 10s.")
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Measure up to this time.")]
+Flows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--flow",
+        metavar="FLOW",
+        help="Only this flow, such as alice->bob; `*` stands for any text: '*->erin'. May be given several "
+        "times. By default flows that carry feedback alone are left out.",
+    ),
+]
 PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
 Where = Annotated[
     list[str] | None,
@@ -316,6 +325,7 @@ def run(
     jobs: Jobs = None,
     begin: From = None,
     end: To = None,
+    flows: Flows = None,
     resume: Resume = None,
     renew: Renew = False,
     trust: Trust = False,
@@ -375,9 +385,9 @@ def run(
     wanted_changes = changes_of(changes, control)
     seats = seats_of(invite or ())
     shorthands = (f"duration={duration}",) if duration else ()
-    wanted = limits_of(limits or (), scenario, [*wanted_changes, *shorthands], resume, out)
+    wanted = limits_of(limits or (), flows or (), scenario, [*wanted_changes, *shorthands], resume, out)
     status = run_and_report(
-        RunOutput(not no_report, all_metrics, as_json, quiet=quiet),
+        RunOutput(not no_report, all_metrics, as_json, quiet=quiet, flows=flows),
         lambda: run(
             scenario,
             backend=backend,
@@ -414,7 +424,8 @@ def sweep(
         typer.Option(
             metavar="FIELD=VALUES",
             help="A field and its values: a list 'A,B,C', or a range 'FROM..TO UNIT xN'; add 'log' for a "
-            "logarithmic range. May be given several times; all combinations are run.",
+            "logarithmic range. May be given several times; all combinations are run. Fields that get the "
+            "same value are joined: 'link.up.delay+link.down.delay=10 ms,50 ms'.",
         ),
     ] = None,
     backend: Backend = None,
@@ -425,6 +436,7 @@ def sweep(
     seed: Seed = None,
     jobs: Jobs = None,
     metrics: Metrics = None,
+    flows: Flows = None,
     begin: From = None,
     end: To = None,
     traces: Annotated[
@@ -474,7 +486,7 @@ def sweep(
         trust=trust,
     )
     status = running.run_and_report(
-        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet),
+        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet, flows=flows),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
     )
     raise typer.Exit(status)
@@ -487,7 +499,10 @@ def gate(
     ],
     update_baseline: Annotated[
         bool,
-        typer.Option("--update-baseline", help="Write a new baseline instead of comparing with the old one."),
+        typer.Option(
+            "--update-baseline",
+            help="Write a new baseline instead of comparing with the old one, unless a limit is broken.",
+        ),
     ] = False,
     reason: Annotated[
         str | None,
@@ -614,6 +629,7 @@ def measure(
         ),
     ] = None,
     where: Where = None,
+    flows: Flows = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
@@ -626,7 +642,7 @@ def measure(
     from rtclab.cli.measuring import TableOutput, measure_and_show
 
     output = TableOutput(all_metrics, as_csv, as_json)
-    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], output)
+    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], flows, output)
 
 
 @app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
@@ -658,9 +674,7 @@ def report(
         typer.Option("--average", metavar="FIELD", help="Of a sweep: average over the values of this field."),
     ] = None,
     where: Where = None,
-    flow: Annotated[
-        str | None, typer.Option(metavar="FLOW", help="Of a sweep: draw only this flow, such as alice->bob.")
-    ] = None,
+    flows: Flows = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -669,7 +683,7 @@ def report(
 
     if suffix is not None and plots is None:
         raise BadInput("--format: expected --plots with it")
-    drawn = Drawn(metrics or [], x, lines, flow, average or [], where or [])
+    drawn = Drawn(metrics or [], x, lines, flows, average or [], where or [])
     report_and_show(name, out, plots, suffix or "svg", drawn, as_json=as_json)
 
 
@@ -737,16 +751,21 @@ def compare(
         bool, typer.Option("--unpaired", help="Do not pair simulated repeats with the same seeds.")
     ] = False,
     metrics: Metrics = None,
+    flows: Flows = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: what differs, differences of the metrics and whether they are chance."""
+    """Compare runs with the first: what differs, differences of the metrics and whether they are chance.
+
+    Chance is corrected for the number of all compared metrics and flows. --metric and --flow name those that
+    a question is about, chosen before looking at the values.
+    """
     from rtclab.cli.measuring import CompareRequest, TableOutput, compare_and_show
 
     compare_and_show(
-        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics or [], page),
+        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics, flows, page),
         TableOutput(all_metrics, as_csv, as_json),
     )
 
@@ -1037,9 +1056,22 @@ def show_checks(as_json: AsJson = False) -> None:
 
 
 @app.command(epilog="Example: rtclab schema > scenario.schema.json")
-def schema() -> None:
-    """Print the JSON Schema of scenarios, for editors that complete and check TOML."""
+def schema(
+    fields: Annotated[
+        Literal["scenario", "units", "suite", "arena"] | None,
+        typer.Option(
+            help="Print a list to read instead: the fields of scenarios, the units of their values, or the "
+            "fields of suites of gates or arenas."
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of scenarios, for editors that complete and check TOML, or a list of fields."""
     from rtclab.cli import tables
     from rtclab.scenario import Scenario
 
+    if fields is not None:
+        from rtclab.cli.fields import show_fields
+
+        show_fields(fields)
+        return
     tables.print_json(Scenario.json_schema())

@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 
 from rtclab.cli import tables
-from rtclab.cli.running import chosen, print_cautions, show_summary
+from rtclab.cli.running import Shown, print_cautions, show_summary
 from rtclab.errors import BadInput
 from rtclab.experiment import check_names, essential
+from rtclab.experiment.flows import Flows
 from rtclab.lab import compare, open_results
 from rtclab.progress import busy
 
@@ -34,6 +35,7 @@ def measure_and_show(
     metrics: Sequence[str],
     by: Sequence[str],
     where: Sequence[str],
+    flows: Flows,
     output: TableOutput,
 ) -> None:
     """Measures a run, a sweep or an import and prints the summary of its metrics."""
@@ -42,21 +44,21 @@ def measure_and_show(
     if where:
         results = results.where(**conditions_of(where))
     with busy("measuring"):
-        rows = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
+        measured = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
     tables.print_incomplete(results)
     about = {"run": str(results.path), "window": results.window(begin, end)}
-    if not _print_for_programs(about, rows, output):
-        show_summary(results, rows, metrics, by, begin, end, all_metrics=output.all_metrics)
+    if not _print_for_programs(about, results.rows_of_flows(measured, flows), output):
+        show_summary(results, measured, Shown(metrics, flows, by, begin, end, output.all_metrics))
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the report of a sweep shows; see ``rtclab report``."""
+    """What the report shows; see ``rtclab report``."""
 
     metrics: Sequence[str] = ()
     x: str | None = None
     lines: str | None = None
-    flow: str | None = None
+    flows: Flows = None
     average: Sequence[str] = ()
     where: Sequence[str] = ()
 
@@ -71,18 +73,24 @@ def report_and_show(
     results = open_results(name, out=out)
     if drawn.where:
         results = results.where(**conditions_of(drawn.where))
-    chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flow, tuple(drawn.average))
+    chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flows, tuple(drawn.average))
     with busy("drawing the report"):
         summary = results.summary()
+        for sentence in results.without_value(drawn.metrics, summary):
+            print(f"{results.name}: {sentence}", file=sys.stderr)
         alone = results.is_run
-        if alone and chosen != Chosen():
+        if alone and chosen != Chosen(flow=drawn.flows):
             raise BadInput(
-                f"{results.name} has one condition; the options that choose what is drawn are for sweeps"
+                f"{results.name} has one condition; --flow chooses what is drawn, and the other options are "
+                "for sweeps"
             )
-        page = write_report(results.run, summary) if alone else write_sweep_report(results, summary, chosen)
+        if alone:
+            page = write_report(results.run, summary, wanted=drawn.flows)
+        else:
+            page = write_sweep_report(results, summary, chosen)
         files = []
         if plots is not None:
-            drawings = run_plots(results.run) if alone else sweep_plots(results, summary, chosen)
+            drawings = run_plots(results.run, drawn.flows) if alone else sweep_plots(results, summary, chosen)
             files = [plot.save(plots / f"{plot.name}.{suffix}") for plot in drawings]
     tables.print_incomplete(results)
     if as_json:
@@ -116,25 +124,32 @@ class CompareRequest:
     begin: str | None
     end: str | None
     paired: bool
-    metrics: Sequence[str]
+    metrics: Sequence[str] | None
+    flows: Flows
     page: Path | None
 
 
 def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
     """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
     _check_format(output)
-    check_names(request.metrics)
+    check_names(request.metrics or ())
+    if len(request.runs) < 2:
+        raise BadInput(
+            f"{request.runs[0]} alone: expected two runs or more",
+            hint="the first is what others are compared with",
+        )
     compared = compare(
         *request.runs,
         labels=request.labels,
         begin=request.begin,
         end=request.end,
         paired=request.paired,
+        metrics=request.metrics,
+        flows=request.flows,
         out=request.out,
     )
     with busy("comparing"):
         table = compared.table()
-        rows = chosen(table, request.metrics)
         if request.page is not None:
             compared.report(request.page)
     for one in compared.runs:
@@ -145,14 +160,23 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
         "window": compared.window,
         "page": request.page and str(request.page),
     }
-    if _print_for_programs(about, rows, output):
+    measured, (begin, end) = _either(table), compared.window or (None, None)
+    for one in {one.path: one for one in compared.runs}.values():
+        for sentence in one.without_value(request.metrics or (), measured, begin=begin, end=end):
+            print(f"{one.name}: {sentence}", file=sys.stderr)
+    if _print_for_programs(about, table, output) or (request.metrics and table.is_empty()):
         return
     all_metrics = output.all_metrics or bool(request.metrics)
-    tables.show_comparison(compared, table, rows if all_metrics else essential(rows))
+    tables.show_comparison(compared, table, table if all_metrics else essential(table))
     if not all_metrics:
-        print(f"all {rows['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
+        print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
     if request.page is not None:
         print(f"page: {request.page}")
+
+
+def _either(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a comparison with the mean of either run."""
+    return table.with_columns(mean=pl.coalesce("mean_a", "mean_b"))
 
 
 def _check_format(output: TableOutput) -> None:

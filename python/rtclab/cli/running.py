@@ -14,12 +14,14 @@ from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
 from rtclab.experiment import Interrupted, Results, essential, parse_vary
+from rtclab.experiment.flows import Flows, chosen_flows, scenario_flows
 from rtclab.lab import open_results
-from rtclab.phrases import field_trials
+from rtclab.metrics import ESSENTIAL, METRICS
 from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
-from rtclab.scenario.layers import Change
+from rtclab.scenario.ignored import ignored_fields, is_ignored
+from rtclab.scenario.layers import Change, split_fields
 from rtclab.trace import Run
 
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
@@ -43,6 +45,7 @@ class RunOutput:
     as_json: bool = False
     metrics: Sequence[str] = ()
     quiet: bool = False
+    flows: Flows = None
 
     def __post_init__(self) -> None:
         """Refuses options that contradict each other.
@@ -53,6 +56,27 @@ class RunOutput:
         for option, given in (("--json", self.as_json), ("--all", self.all_metrics)):
             if self.quiet and given:
                 raise BadInput(f"--quiet and {option}: expected one of them")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a table shows.
+
+    Attributes:
+        metrics: the metrics; by default the most important ones.
+        flows: the flows; by default all that do not carry feedback alone.
+        keys: the columns that tell rows apart, by default the varied fields or the label.
+        begin: begin of the measured time, if given.
+        end: end of the measured time.
+        all_metrics: all metrics with standard deviations.
+    """
+
+    metrics: Sequence[str] = ()
+    flows: Flows = None
+    keys: Sequence[str] = ()
+    begin: str | None = None
+    end: str | None = None
+    all_metrics: bool = False
 
 
 def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Change]:
@@ -141,20 +165,27 @@ def run_and_report(output: RunOutput, start: Callable[[], Results], limits: Sequ
 
 
 def limits_of(
-    texts: Sequence[str], name: str | None, changes: Sequence[str | Change], resume: str | None, out: Path
+    texts: Sequence[str],
+    flows: Sequence[str],
+    name: str | None,
+    changes: Sequence[str | Change],
+    resume: str | None,
+    out: Path,
 ) -> list[Limit]:
-    """The limits given with ``--assert``, which are for flows of the scenario that will run.
+    """The limits given with ``--assert``, which like ``--flow`` are for flows of the scenario that will run.
 
     Raises:
-        BadInput: a limit cannot be read, or its metric, unit or flow is unknown.
+        BadInput: a limit cannot be read, or its metric, unit or flow is unknown, or there is no such flow.
     """
-    if not texts or (name is None and resume is None):
+    if not (texts or flows) or (name is None and resume is None):
         return []  # without a scenario there is an error to come
     if resume is not None:
         resumed = open_results(resume, out=out).run
         scenario = Scenario.read(dict(resumed.scenario), resumed.name)
     else:
         scenario = Scenario.load(str(name), changes)
+    if not scenario.pages():  # whose flows are known when they are there
+        chosen_flows(flows, scenario_flows(scenario))
     from rtclab.gates.limits import parse_options
 
     return parse_options(texts, "--assert", scenario)
@@ -177,7 +208,8 @@ def _show(
     if output.as_json:
         from rtclab.gates.checks import checks_table
 
-        rows = measured if measured is None or not output.metrics else chosen(measured, output.metrics)
+        rows = None if measured is None else made.rows_of_flows(measured, output.flows)
+        rows = None if rows is None else chosen(rows, output.metrics)
         answer = {
             "run": str(made.path),
             "window": made.window(),
@@ -195,7 +227,8 @@ def _show(
                 print(f"FAILED: {check.sentence()}", file=sys.stderr)
         return
     if measured is not None:
-        show_summary(made, measured, output.metrics, all_metrics=output.all_metrics)
+        shown = Shown(output.metrics, output.flows, all_metrics=output.all_metrics)
+        show_summary(made, measured, shown)
     if checks:
         _print_checks(checks)
     print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
@@ -214,34 +247,37 @@ def _print_checks(checks: Sequence[Check]) -> None:
             print(f"holds: {line.worst.sentence()}{f', the worst of {flows} flows' if flows > 1 else ''}")
 
 
-def show_summary(
-    made: Results,
-    measured: pl.DataFrame,
-    metrics: Sequence[str] = (),
-    keys: Sequence[str] = (),
-    begin: str | None = None,
-    end: str | None = None,
-    *,
-    all_metrics: bool = False,
-) -> None:
-    """Prints a summary: of one condition its metrics, of several a row for each.
-
-    Args:
-        made: the results.
-        measured: their summary.
-        metrics: the metrics to print; by default the most important ones.
-        keys: the columns that tell rows apart, by default the varied fields or the label.
-        begin: begin of the measured time, if given.
-        end: end of the measured time.
-        all_metrics: print all metrics with standard deviations.
-    """
-    rows = chosen(measured, metrics)
-    if len(made.conditions) == 1:
-        tables.show_measured(rows, made.run, begin, end, all_metrics=all_metrics or bool(metrics))
+def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
+    """Prints a summary: of one condition its metrics and a sentence, of several a row for each."""
+    every = shown.all_metrics or bool(shown.metrics)
+    rows = made.rows_of_flows(chosen(measured, shown.metrics), shown.flows)
+    known = rows["flow"].unique(maintain_order=True).to_list()
+    for sentence in _without_value(made, rows, shown):
+        print(f"{made.name}: {sentence}", file=sys.stderr)
+    if rows["mean"].is_null().all():
         return
-    every = all_metrics or bool(metrics)
-    shown = rows if every else essential(rows)
-    tables.show_points(shown, list(keys) or made.fields or ["condition"], MAX_ROWS, all_metrics=every)
+    if shown.flows is None:
+        rows = made.without_feedback(rows)
+    if len(made.conditions) == 1:
+        most = tables.MOST_ROWS if shown.flows is None else tables.MOST_FLOWS
+        tables.show_measured(rows, made.run, shown.begin, shown.end, all_metrics=every, most=most)
+    else:
+        of_metrics = rows if every else essential(rows)
+        keys = list(shown.keys) or made.fields or ["condition"]
+        tables.show_points(of_metrics, keys, MAX_ROWS, all_metrics=every)
+    tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
+    if made.is_run and not shown.metrics:
+        from rtclab.report.runs import run_verdict
+
+        limits = made.window(shown.begin, shown.end)
+        tables.print_text(run_verdict(made.run, measured, limits))
+
+
+def _without_value(made: Results, rows: pl.DataFrame, shown: Shown) -> list[str]:
+    """Which of the wanted metrics have no value, and why; by default of the most important ones."""
+    limits = made.window(shown.begin, shown.end)
+    wanted = shown.metrics or [name for name in ESSENTIAL if METRICS[name].needs_packets(limits)]
+    return made.without_value(wanted, rows, begin=shown.begin, end=shown.end)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
@@ -252,8 +288,10 @@ def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
 def _print_outcomes(made: Results) -> None:
     """Says on standard error which repeats failed or are missing, and how to continue."""
     alone = len(made.conditions) == 1
-    if alone:
-        print_cautions(made.run)
+    print_cautions(made.runs[0])
+    for field in made.fields:
+        if all(is_ignored(name, made.backend) for name in split_fields(field)):
+            print(f"{made.name}: {field} was varied, and has no effect in a simulated call.", file=sys.stderr)
     noted = made.outcomes().filter(pl.col("status").is_in(["failed", "error"]) | (pl.col("note") != ""))
     alike = noted.group_by("condition", "status", "reason", "note", maintain_order=True).agg("repeat")
     for row in alike.head(tables.MOST_ROWS).iter_rows(named=True):
@@ -279,7 +317,7 @@ def _print_outcomes(made: Results) -> None:
 def print_cautions(run: Run) -> None:
     """Says on standard error what a reader must know of a run's results."""
     # Importing the report takes time, and most simulated runs need no caution.
-    if run.backend == "live" or field_trials(run.scenario):
+    if run.backend == "live" or ignored_fields(run.scenario, run.backend):
         from rtclab.report import words
 
         for caution in words.cautions(run):

@@ -39,6 +39,8 @@ ALL_EQUAL = "all equal"
 MOST_ROWS = 12
 """Maximum number of rows printed without `--all`."""
 FLOWS_SIDE_BY_SIDE = 3
+MUCH = 1.5
+"""Flows differ much in a metric if one value is this many times another."""
 METRICS_SIDE_BY_SIDE = 6
 FIRST_TO_KEEP = (
     "receiving_rate",
@@ -132,9 +134,15 @@ def _video_in_words(video: Video) -> str:
 
 
 def show_measured(
-    measured: pl.DataFrame, run: Run, begin: str | None = None, end: str | None = None, *, all_metrics: bool
+    measured: pl.DataFrame,
+    run: Run,
+    begin: str | None = None,
+    end: str | None = None,
+    *,
+    all_metrics: bool,
+    most: int = MOST_ROWS,
 ) -> None:
-    """Prints all metrics, or the essential ones and how to see the others.
+    """Prints all metrics, or the essential ones of at most ``most`` flows and how to see the others.
 
     ``begin`` and ``end`` bound the measured time.
     """
@@ -160,7 +168,7 @@ def show_measured(
     if side_by_side:
         _show_flows_side_by_side(cells, flows)
     else:
-        _show_flow_by_flow(cells, flows)
+        _show_flow_by_flow(cells, flows, most=most)
     if with_tcp:
         known = {(row["metric"], row["flow"]): row for row in measured.iter_rows(named=True)}
         tcp = {(metric, flow): known[metric, flow] for metric in TCP_METRICS for flow in with_tcp}
@@ -257,18 +265,51 @@ def _show_flows_side_by_side(cells: Mapping[tuple[str, str], dict[str, Any]], fl
 
 
 def _show_flow_by_flow(
-    cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str], heading: str = "flow"
+    cells: Mapping[tuple[str, str], dict[str, Any]],
+    flows: Sequence[str],
+    heading: str = "flow",
+    most: int = MOST_ROWS,
 ) -> None:
-    """Prints a row for each of the first flows, with the means of the most important metrics."""
+    """Prints a row for each of the worst flows, with the means of the most important metrics."""
     units = {metric: cell["unit"] for (metric, flow), cell in cells.items() if flow}
     metrics = _most_important(list(units))
     table = new_table(*whole(heading), *right(*(f"{metric} ({units[metric]})" for metric in metrics)))
-    for flow in flows[:MOST_ROWS]:
+    shown = _with_the_worst(cells, flows, most)
+    for flow in shown:
         means = [cells[metric, flow]["mean"] if (metric, flow) in cells else None for metric in metrics]
         table.add_row(flow, *map(number, means))
     _print_columns_that_fit(table, metrics)
-    if flows[MOST_ROWS:]:
-        print(f"and {_more(flows[MOST_ROWS:])}")
+    if len(shown) < len(flows):
+        more = _more([flow for flow in flows if flow not in shown])
+        print(f"and {more}; the worst are shown; --flow '{_example(shown)}' chooses, --all has all")
+
+
+def _with_the_worst(
+    cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str], most: int
+) -> list[str]:
+    """At most ``most`` flows, in their order: those with the worst values.
+
+    Of a metric whose values differ much, the worst value counts 1 and the best 0. Sums are compared.
+    """
+    if len(flows) <= most:
+        return list(flows)
+    scores = dict.fromkeys(flows, 0.0)
+    for name in {metric for metric, _ in cells}:
+        known = {flow: cells[name, flow] for flow in flows if (name, flow) in cells}
+        means = {flow: cell["mean"] for flow, cell in known.items() if cell["better"]}
+        low, high = min(means.values(), default=0.0), max(means.values(), default=0.0)
+        if high > MUCH * low:
+            best = low if known[next(iter(means))]["better"] == "lower" else high
+            for flow, mean in means.items():
+                scores[flow] += abs(mean - best) / (high - low)
+    chosen = sorted(flows, key=scores.__getitem__, reverse=True)[:most]
+    return [flow for flow in flows if flow in chosen]
+
+
+def _example(flows: Sequence[str]) -> str:
+    """A pattern of flows, such as ``*->erin``: all to the receiver that most of these flows have."""
+    receivers = [flow.rpartition("->")[2] for flow in flows]
+    return f"*->{max(receivers, key=receivers.count)}"
 
 
 def show_metrics(measured: pl.DataFrame) -> None:
@@ -328,10 +369,9 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     each further run has a table of its own, and intervals are left out.
     """
     from rtclab.experiment import MARGIN_PERCENT, paired_repeats
-    from rtclab.report import comparison_verdicts
 
-    runs, labels, window = comparison.runs, comparison.labels, comparison.window
-    begin, end = window or (None, None)
+    runs, labels = comparison.runs, comparison.labels
+    begin, end = comparison.window or (None, None)
     by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
     baseline, *others = by_label.values()
     found_pairs = [paired_repeats(baseline, run) if comparison.paired else None for run in others]
@@ -347,7 +387,7 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
             print(f"{label}: no repeat finished in both runs, so nothing is compared")
     print()
     _show_differences(comparison)
-    for label, sentence in zip(labels, comparison_verdicts(by_label, compared, window), strict=True):
+    for label, sentence in zip(labels, comparison.verdicts(), strict=True):
         print_text(f"{label}: {sentence}", hanging=2)
     print()
     rows, left_out = _first_flows(shown)
@@ -366,7 +406,8 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
             for name, label in zip(names[1:], labels[1:], strict=True)
         ]
     minus = f"{names[1]} minus {names[0]}" if len(names) == 2 else f"the run minus {names[0]}"
-    tests = tests_in_words(compared["p"].count(), pairs)
+    asked = comparison.metrics is not None or comparison.flows is not None
+    tests = tests_in_words(compared["p"].count(), pairs, asked=asked)
     print(f"{told}; the difference is {minus}, * where it is more than chance ({tests})")
     for table in found:
         print_table(table)
@@ -454,6 +495,13 @@ def _first_flows(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The rows of the whole run and of the first flows, and the flows left out."""
     flows = [flow for flow in rows["flow"].unique(maintain_order=True) if flow]
     return rows.filter(rows["flow"].is_in(["", *flows[:MOST_FLOWS]])), flows[MOST_FLOWS:]
+
+
+def tell_feedback(flows: Sequence[str]) -> None:
+    """Says which flows a table leaves out because they carry feedback alone."""
+    if flows:
+        names = f" ({', '.join(flows)})" if len(flows) <= MOST_NAMES else ""
+        print(f"{count(len(flows), 'flow')} of feedback alone not shown{names}; --flow '*' shows all flows")
 
 
 def _tell_left_out(flows: Sequence[str]) -> None:

@@ -282,13 +282,19 @@
     return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999);
   }
 
+  // The end of an axis: the first tick that is not below the highest value.
+  function topOf(highest, most) {
+    const step = stepOf(highest, most);
+    return step * Math.ceil(highest / step - 1e-9);
+  }
+
   function ticks(length, most) {
     const step = stepOf(length, most), digits = Math.max(0, -Math.floor(Math.log10(step)));
     return Array.from({ length: Math.floor(length / step + 1e-9) + 1 }, (_, index) => [index * step, (index * step).toFixed(digits)]);
   }
 
   function drawChart(chart, lines, highest, duration, { unit }) {
-    const width = Math.max(chart.clientWidth, 120), top = highest > 0 ? highest * 1.05 : 1;
+    const width = Math.max(chart.clientWidth, 120), top = highest > 0 ? topOf(highest, 4) : 1;
     const x = (at_s) => LEFT + (at_s / duration) * (width - LEFT - RIGHT);
     const y = (value) => HEIGHT - BOTTOM - (Math.max(value, 0) / top) * (HEIGHT - TOP - BOTTOM);
     const parts = [];

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -16,6 +16,7 @@ from rtclab.errors import BadInput, TraceError
 from rtclab.estimate.beside import of_capture, of_log, with_received
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
 from rtclab.estimate.part import chosen_part, part_of
+from rtclab.experiment.flows import matching
 from rtclab.experiment.results import Moment
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.files import is_capture
@@ -364,9 +365,15 @@ def _chosen(trace: Trace, flow: str | None) -> FlowInfo:
             hint="expected RTP packets, or reports of streams, in at least one direction",
         )
     if flow is not None:
-        if flow not in flows:
+        found = matching(flow, flows)
+        if not found:
             raise BadInput(f"--flow: no flow `{_shown(flow)}`; the flows are {_listed(flows)}")
-        return flows[flow]
+        if len(found) > 1:
+            raise BadInput(
+                f"--flow: `{_shown(flow)}` are {len(found)} flows: {_listed(found)}",
+                hint="choose one of them",
+            )
+        return flows[found[0]]
     pairs = {frozenset((about.sender, about.receiver)) for about in flows.values()}
     if len(pairs) > 1:
         raise BadInput(
@@ -376,7 +383,7 @@ def _chosen(trace: Trace, flow: str | None) -> FlowInfo:
     return min(flows.values(), key=lambda about: about.begin_ns)
 
 
-def _listed(flows: Mapping[str, FlowInfo]) -> str:
+def _listed(flows: Iterable[str]) -> str:
     names = [_shown(name) for name in flows]
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 

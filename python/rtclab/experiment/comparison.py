@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import polars as pl
 
+from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import rows_of
 from rtclab.metrics import METRICS, Metric, span_ns
 from rtclab.metrics.series import Window
@@ -57,12 +58,18 @@ COMPARED: dict[str, pl.DataType] = {
 
 
 def compare_runs(
-    runs: Mapping[str, Run], window: Window | None = None, *, pair_repeats: bool = True
+    runs: Mapping[str, Run],
+    window: Window | None = None,
+    *,
+    pair_repeats: bool = True,
+    metrics: Sequence[str] | None = None,
+    flows: Flows = None,
 ) -> pl.DataFrame:
     """Compares runs, given by their labels, with the first: a row for each metric, flow and other run.
 
     Metric and flow have a value in the first run, ``a``, or in any other. ``label`` is the label of the
-    compared run, ``b``.
+    compared run, ``b``. By default all metrics are compared, of the whole run and of all flows that do not
+    carry feedback alone; ``metrics`` and ``flows`` choose some, such as ``["rtt"]`` and ``"*->erin"``.
 
     The difference is b - a; ``difference_percent`` is relative to a. 95 % intervals are given by their ends,
     within the metric's bounds. Totals, such as the number of freezes, are divided by the minutes for which
@@ -76,7 +83,7 @@ def compare_runs(
 
     ``verdict`` is one of:
 
-    - ``differs``: the difference is more than chance, over all rows (Holm, 5 %).
+    - ``differs``: the difference is more than chance, over all rows of the table (Holm, 5 %).
     - ``constant difference``: nothing varies, so the difference is not chance and needs no test.
     - ``no difference seen``: neither, and the interval excludes differences of more than 10 % of
       a's mean; or nothing varies and both runs are equal.
@@ -85,21 +92,61 @@ def compare_runs(
       procedure ended. It is null if the spread is unknown or the difference is 0.
 
     ``significant`` is true for the first two, and null with fewer than two repeats.
+
+    Raises:
+        BadInput: there is no such flow.
     """
+    compared = Differences.of(runs, window, pair_repeats=pair_repeats)
+    return compared.table(metrics, flows)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """All differences between runs, of which a table shows those that were asked for.
+
+    Attributes:
+        all: each metric of each flow in the first and another run.
+        carries: the flows by name, and whether each carries media or data in any run.
+    """
+
+    all: Sequence[_Compared]
+    carries: Mapping[str, bool]
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Run], window: Window | None, *, pair_repeats: bool = True) -> Self:
+        """Measures runs, given by their labels, and compares each with the first."""
+        return cls(_differences(runs, window, pair_repeats=pair_repeats), flows_of(runs.values()))
+
+    def table(self, metrics: Sequence[str] | None = None, flows: Flows = None) -> pl.DataFrame:
+        """The rows of some metrics and flows as in :func:`compare_runs`; Holm's correction is over them."""
+        chosen = self._flows(flows)
+        asked = [
+            one for one in self.all if one.flow in chosen and (metrics is None or one.metric.name in metrics)
+        ]
+        marked = holm([one.difference.p for one in asked])
+        level = (1 - CONFIDENCE) / max(marked.count(False), 1)
+        rows = [one.row(mark, level) for one, mark in zip(asked, marked, strict=True)]
+        return pl.DataFrame(rows, schema=COMPARED, orient="row")
+
+    def _flows(self, flows: Flows) -> set[str]:
+        """The flows asked for; by default those that carry media or data, and the whole run."""
+        if flows is not None:
+            return set(chosen_flows(flows, self.carries))
+        carrying = {name for name, carries in self.carries.items() if carries}
+        return {"", *(carrying or self.carries)}
+
+
+def _differences(runs: Mapping[str, Run], window: Window | None, *, pair_repeats: bool) -> list[_Compared]:
     baseline, *others = runs.items()
     values = [_values(run, METRICS.values(), window) for run in runs.values()]
     pairs = [paired_repeats(baseline[1], run) if pair_repeats else None for _, run in others]
     metrics, flows = list(METRICS), ["", *dict.fromkeys(flow for run in runs.values() for flow in run.flows)]
     keys = {key for of_run in values for key in of_run}
-    compared = [
+    return [
         _compared(label, *key, values[0].get(key, {}), of_run.get(key, {}), numbers)
         for key in sorted(keys, key=lambda key: (metrics.index(key[0]), flows.index(key[1])))
         for (label, _), of_run, numbers in zip(others, values[1:], pairs, strict=True)
     ]
-    marked = holm([one.difference.p for one in compared])
-    level = (1 - CONFIDENCE) / max(marked.count(False), 1)
-    rows = [one.row(mark, level) for one, mark in zip(compared, marked, strict=True)]
-    return pl.DataFrame(rows, schema=COMPARED, orient="row")
 
 
 def paired_repeats(a: Run, b: Run) -> list[int] | None:
@@ -117,10 +164,10 @@ def paired_repeats(a: Run, b: Run) -> list[int] | None:
     return both if len(pairs) > 1 else None
 
 
-def totals_per_minute(run: Run) -> dict[tuple[str, str], float]:
+def totals_per_minute(run: Run, window: Window | None = None) -> dict[tuple[str, str], float]:
     """The totals by metric and flow, per minute for which the flow was active; the mean over repeats."""
     totals = [metric for metric in METRICS.values() if metric.total]
-    return {key: fmean(values.values()) for key, values in _values(run, totals, None).items()}
+    return {key: fmean(values.values()) for key, values in _values(run, totals, window).items()}
 
 
 def _values(

@@ -21,6 +21,7 @@ from rtclab.experiment.draws import Draw
 from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
+from rtclab.scenario.layers import split_fields
 from rtclab.scenario.load import changed, load
 from rtclab.scenario.path import self_contained
 from rtclab.scenario.trust import CALLER, ReadFrom
@@ -485,9 +486,12 @@ def _fields(vary: Mapping[str, object]) -> tuple[Field, ...]:
         raise BadInput(
             "vary: no field; expected at least one", hint="for example --vary 'link.up.loss=0 %,2 %,5 %'"
         )
-    for name in vary:
+    named = [name for text in vary for name in split_fields(text)]
+    for name in named:
         if name in NOT_VARIED:
             raise BadInput(f"vary: {name}: cannot be varied: {NOT_VARIED[name]}")
+        if named.count(name) > 1:
+            raise BadInput(f"vary: {name} is named more than once")
     return tuple(_self_contained(read_field(name, given)) for name, given in vary.items())
 
 

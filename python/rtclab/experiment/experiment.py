@@ -30,10 +30,12 @@ from rtclab.experiment.conditions import (
     with_controls_of_now,
 )
 from rtclab.experiment.definitions import Definitions, Measure, name_of
+from rtclab.experiment.recorded import check_known, packets_needed, recording_for
 from rtclab.experiment.results import Moment, Results, chosen_metrics, window
 from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.metrics import METRICS
+from rtclab.processes import unguarded_script
 from rtclab.progress import progress as progress_bar
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.load import Changes, as_changes
@@ -101,15 +103,20 @@ class Experiment:
             BackendUnavailable: this machine lacks something that the backend needs.
         """
         self.backend = backend_of(backend, capture=capture)
+        metrics = chosen_metrics(metrics)
         if not isinstance(conditions, (Listed, Product)):
             given = by_label(conditions)
             for one in given.values():
                 scenario_of(one).check_trusted(live=self.backend.name != SIM)
             conditions = listed(given)
+            if not traces:
+                limited = begin is not None or end is not None
+                conditions = recording_for(metrics or (), conditions, limited=limited)
             check(conditions, self.backend)
         check_trusted(conditions, live=self.backend.name != SIM)
         self.conditions: Conditions = conditions
-        metrics = chosen_metrics(metrics)
+        limits = window(begin, end, run_end_s=self.conditions.scenario(0).duration.s)
+        check_known(metrics or (), self.backend.name, self.conditions, limits)
         if not traces and self.backend.name != SIM:
             raise BadInput("traces: live calls are measured from their traces; expected traces=True")
         if measure is not None and (metrics or begin is not None or end is not None):
@@ -124,7 +131,7 @@ class Experiment:
             self.backend.name,
             first.repeats if repeats is None else repeats,
             () if measure is not None else tuple(METRICS if metrics is None else metrics),
-            window(begin, end, run_end_s=first.duration.s),
+            limits,
             traces,
             self.backend.capture,
             backends.versions() | {"build": build()},
@@ -156,8 +163,11 @@ class Experiment:
         made = backend_of(backend)
         traces = traces or made.name != SIM
         wanted = as_changes(set)
-        if not traces:
-            wanted = [*wanted, Change("record", "seconds")]
+        if not traces and not any(change.field == "record" for change in wanted):
+            needed = packets_needed(
+                chosen_metrics(metrics) or (), limited=begin is not None or end is not None
+            )
+            wanted = [*wanted, Change("record", "packets" if needed else "seconds")]
         conditions, repeats = product(scenario, vary, wanted, made, repeats, trust=trust)
         return cls(
             conditions,
@@ -348,6 +358,11 @@ def check_workers(about: About, backend: Backend, how: How) -> None:
     if not backend.parallel and (how.executor is not None or (how.jobs or 1) > 1):
         option = "jobs" if how.executor is None else "executor"
         raise BadInput(f"{option}: the {backend.name} backend runs one call at a time, in this process")
+    if isinstance(how.executor, ProcessPoolExecutor) and (script := unguarded_script()):
+        raise BadInput(
+            f"executor: its processes import {script}, which would run again in each of them",
+            hint='put what the script runs below `if __name__ == "__main__":`',
+        )
     local = isinstance(how.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
     if about.traces and how.executor is not None and not local:
         raise BadInput(

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from rtclab.errors import BadInput
 from rtclab.scenario import Bitrate, Duration, PixelRate, QueueLimit, Ratio, Scenario, Size
+from rtclab.scenario.layers import is_field, split_fields
 from rtclab.scenario.toml_text import OPENING, QUOTES, read_value, split_at_commas, toml_text
 
 MAX_REPEATS = 1_000_000
@@ -41,7 +42,7 @@ _EXAMPLE = "for example `link.up.capacity=0.2..5 Mbit/s x8 log`"
 
 @dataclass(frozen=True)
 class Field:
-    """A varied field of the scenario, with its values in the given order.
+    """A varied field of the scenario, or several with the same value, with the values in the given order.
 
     ``texts`` are the values as written. ``range`` is the text of the range, empty for a list, and ``log``
     says whether the range is logarithmic. ``numbers`` are the values in the base unit ``unit``, empty
@@ -89,7 +90,7 @@ def parse_vary(text: str) -> tuple[str, str]:
         BadInput: the field or the values are missing.
     """
     name, equals, values = text.partition("=")
-    if not (equals and values.strip() and all(key.strip() for key in name.split("."))):
+    if not (equals and values.strip() and is_field(name)):
         raise BadInput(f"--vary: cannot read `{text}`; expected path.to.field=A,B,C", hint=_EXAMPLE)
     return name.strip(), values.strip()
 
@@ -121,9 +122,9 @@ def read_field(name: str, given: object) -> Field:
 
 
 def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
-    """A field of a scenario as a number and its base unit; None if it is not a number."""
+    """A field of a scenario, or the first of several, as a number and its base unit; None if it is none."""
     value: object = scenario
-    for key in field.split("."):
+    for key in split_fields(field)[0].split("."):
         match value:
             case BaseModel():
                 names = {about.alias or name: name for name, about in type(value).model_fields.items()}

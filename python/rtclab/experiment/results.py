@@ -25,7 +25,9 @@ from rtclab.errors import (
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
+from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
+from rtclab.experiment.recorded import no_value
 from rtclab.experiment.store import Number, Result, Store, build, repeat_of
 from rtclab.experiment.summary import VALUES, marginal_of, measured_s, of_metrics, summary_of
 from rtclab.metrics import METRICS, essentials
@@ -126,6 +128,20 @@ class Results:
         """Number, label and varied values of each condition."""
         table = table_of(self._store.conditions)
         return table if self._chosen is None else table.filter(pl.col("number").is_in(self._chosen))
+
+    @property
+    def flows(self) -> list[str]:
+        """The flows of any condition that carry media or data, without flows of feedback alone.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).flows
+            ['alice->bob', 'bob->alice']
+        """
+        return [name for name, carries in self._carries.items() if carries] or list(self._carries)
+
+    @cached_property
+    def _carries(self) -> dict[str, bool]:
+        return flows_of(self.runs)
 
     @property
     def planned(self) -> int:
@@ -371,6 +387,7 @@ class Results:
         begin: Moment | None = None,
         end: Moment | None = None,
         metrics: str | Sequence[str] | None = None,
+        flows: Flows = None,
     ) -> pl.DataFrame:
         """The value of every metric for every flow, in every repeat, one row each.
 
@@ -385,10 +402,12 @@ class Results:
             begin: measure from this time on; by default from the beginning.
             end: measure up to this time; by default to the end.
             metrics: only this metric or these metrics, by default all.
+            flows: only these flows, such as ``"*->erin"`` or ``["alice->bob", "bob->*"]``; by default all,
+                and what is of the whole repeat.
 
         Raises:
-            BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric, or the
-                repeats left no traces from which another time could be measured.
+            BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric or flow,
+                or the repeats left no traces from which another time could be measured.
             TraceError: a trace cannot be read.
 
         Example:
@@ -398,7 +417,7 @@ class Results:
         """
         rows = self._rows(begin, end, metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
         return (
-            self._labelled(rows)
+            self._labelled(self.rows_of_flows(rows, flows))
             .join(of_metrics(), on="metric", how="left")
             .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
             .select("condition", *self._field_columns, *VALUES)
@@ -411,6 +430,7 @@ class Results:
         end: Moment | None = None,
         metrics: str | Sequence[str] | None = None,
         by: str | Sequence[str] | None = None,
+        flows: Flows = None,
     ) -> pl.DataFrame:
         """Mean, standard deviation and 95 % confidence interval over repeats, for every metric and flow.
 
@@ -426,6 +446,7 @@ class Results:
             metrics: only this metric or these metrics, by default all.
             by: varied fields; the values of the others are averaged, over the same repeats everywhere. By
                 default there is a row for each condition.
+            flows: as in :meth:`metrics`.
 
         Raises:
             BadInput: as in :meth:`metrics`, or a field of ``by`` is not varied.
@@ -435,7 +456,7 @@ class Results:
             >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
             ['%']
         """
-        rows = self._rows(begin, end, metrics)
+        rows = self.rows_of_flows(self._rows(begin, end, metrics), flows)
         if by is None:
             labelled = self._labelled(summary_of(rows, ["number"]))
             return labelled.select(
@@ -445,6 +466,58 @@ class Results:
         keys = [self._field("by", name).name for name in wanted]
         rows = rows.join(self._table.select("number", *self.fields), on="number", maintain_order="left")
         return marginal_of(rows, keys, [name for name in self.fields if name not in keys])[0]
+
+    def rows_of_flows(self, rows: pl.DataFrame, flows: Flows) -> pl.DataFrame:
+        """The rows of the flows asked for, or all rows if none was.
+
+        Raises:
+            BadInput: there is no such flow.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.rows_of_flows(run.summary(), "*->bob")["flow"].unique().to_list()
+            ['alice->bob']
+        """
+        if flows is None:
+            return rows
+        known = dict.fromkeys([*self._carries, *filter(None, rows["flow"].unique(maintain_order=True))])
+        return rows.filter(pl.col("flow").is_in(chosen_flows(flows, known)))
+
+    def without_feedback(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows without flows that carry feedback alone; all rows if there are no other flows.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.without_feedback(run.summary()).height == run.summary().height
+            True
+        """
+        left_out = self._carries.keys() - {*self.flows}
+        return rows.filter(~pl.col("flow").is_in(list(left_out)))
+
+    def without_value(
+        self,
+        metrics: Sequence[str],
+        rows: pl.DataFrame,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+    ) -> list[str]:
+        """For each of some metrics that has no value in any row of a summary, a sentence that says why.
+
+        ``begin`` and ``end`` are those of the summary.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.without_value(["tcp_rtt", "rtt"], run.summary())
+            ['tcp_rtt has no value: nothing that it measures was there; see `rtclab metrics tcp_rtt`']
+        """
+        found = set(rows.drop_nulls("mean")["metric"])
+        run, limits = self.runs[0], self.window(begin, end)
+        return [
+            no_value(name, self.backend, run.scenario, limits)
+            for name in metrics
+            if name not in found and name in METRICS
+        ]
 
     def overview(self) -> pl.DataFrame:
         """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
@@ -459,8 +532,9 @@ class Results:
     def plot(
         self,
         name: str = "rate",
-        flow: str | None = None,
+        flow: Flows = None,
         *,
+        flows: Flows = None,
         x: str | None = None,
         by: str | None = None,
         average: str | Sequence[str] = (),
@@ -469,7 +543,9 @@ class Results:
 
         Args:
             name: of one run the plot's name, such as "rate" or "delay"; of a sweep a metric.
-            flow: the only flow to draw, such as "alice->bob".
+            flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all between
+                participants that do not carry feedback alone.
+            flows: another name of ``flow``.
             x: of a sweep, the varied field on the horizontal axis. With two fields and neither ``x`` nor
                 ``by``, the plot is a heat map.
             by: of a sweep, the varied field with a line for each of its values. Every combination of further
@@ -485,6 +561,7 @@ class Results:
             'rate.svg'
         """
         fields = items("average", average, str, "names of varied fields", may_be_empty=True)
+        wanted = flow if flows is None else flows
         if len(self._table) == 1 and name not in METRICS:
             from rtclab.report.plots import run_plot
 
@@ -492,11 +569,15 @@ class Results:
                 raise BadInput(
                     f"plot: x, by and average are for metrics of sweeps; `{name}` is drawn over time"
                 )
-            return run_plot(self.run, name, flow)
+            return run_plot(self.run, name, wanted)
         from rtclab.report.sweep_plots import sweep_plot
 
         check_names([name])
-        return sweep_plot(self.metrics(metrics=[name]), self.varied, name, x, by, flow, fields)
+        rows = self.metrics(metrics=[name], flows=wanted)
+        if rows.is_empty():
+            raise BadInput(no_value(name, self.backend, self.runs[0].scenario, self.window()))
+        rows = self.without_feedback(rows) if wanted is None else rows
+        return sweep_plot(rows, self.varied, name, x, by, wanted, fields)
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
         """Writes ``report.html`` into the directory of the results; returns its path.
@@ -719,7 +800,10 @@ def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Win
     begin_s = 0.0 if begin is None else _seconds("begin", begin)
     end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
     if begin_s >= run_end_s:
-        raise BadInput(f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s")
+        raise BadInput(
+            f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s",
+            hint=f"choose a time before {run_end_s:g} s",
+        )
     if not 0 <= begin_s < end_s:
         raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
     return begin_s, end_s
@@ -732,6 +816,21 @@ def _seconds(name: str, moment: Moment) -> float:
         return Duration.parse(moment).s
     except FieldError as error:
         raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
+
+
+def as_text(rows: pl.DataFrame) -> str:
+    """A table as text, with all rows and columns, numbers with few digits and no wrapped cells."""
+    with pl.Config(
+        tbl_rows=-1,
+        tbl_cols=-1,
+        tbl_hide_dataframe_shape=True,
+        tbl_hide_column_data_types=True,
+        tbl_width_chars=-1,
+        fmt_str_lengths=60,
+        float_precision=2,
+        tbl_formatting="NOTHING",
+    ):
+        return str(rows)
 
 
 def as_html(rows: pl.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -28,7 +29,8 @@ def gate(
 
     Args:
         suite: the TOML file of the suite, or a suite that is loaded.
-        update_baseline: the reason for a new baseline, which is then written instead of compared with.
+        update_baseline: the reason for a new baseline, which is then written instead of compared with,
+            unless a limit is broken.
         jobs: number of simulations at the same time; by default one per core.
         out: directory of live runs. Simulated repeats leave no traces.
         progress: show a progress bar on a terminal or in a notebook.
@@ -55,9 +57,12 @@ def gate(
         if not loaded.compares:
             raise BadInput(f"{loaded.name}: nothing to keep in a baseline", hint="add `compare`")
         measured = _measure(loaded, jobs, Path(out), progress=progress)
-        Baseline.of(loaded, measured, update_baseline).write(loaded.baseline)
-        note = f"{loaded.baseline} is new; only limits were checked."
-        return judge(loaded, measured, None, (note,))
+        new = Baseline.of(loaded, measured, update_baseline)
+        result = judge(loaded, measured, None)
+        if not result.passed:
+            return replace(result, notes=(f"{loaded.baseline} was not written, because a limit is broken.",))
+        new.write(loaded.baseline)
+        return replace(result, notes=(f"{loaded.baseline} is new; only limits were checked.",))
     baseline = Baseline.load(loaded.baseline) if loaded.compares else None
     check_required(loaded, baseline)
     if baseline is not None:

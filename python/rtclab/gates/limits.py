@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Self
 
 from rtclab.errors import BadInput, FieldError
+from rtclab.experiment.flows import matching
 from rtclab.gates.checks import Check
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.statistics import summarise
@@ -33,7 +34,8 @@ _NUMBER = re.compile(r"(-?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+))\s*(.*)")
 class Limit:
     """A limit of one metric.
 
-    ``flow`` is None if the limit is for every flow. ``bound`` is in the unit of the metric. ``text`` is the
+    ``flow`` is the name of a flow, in which ``*`` stands for any text, such as ``*->erin``; None if the limit
+    is for every flow. ``bound`` is in the unit of the metric. ``text`` is the
     limit as the user wrote it, with single spaces.
     """
 
@@ -77,7 +79,7 @@ class Limit:
             FieldError: there is no such flow.
         """
         flows = [flow.name for flow in (*scenario.flows(), *scenario.traffic_flows())]
-        if self.flow is not None and self.flow not in flows:
+        if self.flow is not None and not matching(self.flow, flows):
             known = one_of([f"`{name}`" for name in flows])
             raise FieldError(
                 f"no flow `{self.flow}` in {scenario.name}; expected {known}",
@@ -94,7 +96,7 @@ class Limit:
         Without a flow of its own, the limit is for every flow that has a value in any repeat. If nothing was
         measured, there is one outcome, ``not measured``.
         """
-        chosen = values if self.flow is None else {self.flow: values.get(self.flow, ())}
+        chosen = {flow: values[flow] for flow in matching(self.flow or "*", values)}
         known = {flow: [one for one in of if one is not None] for flow, of in chosen.items()}
         known = {flow: of for flow, of in known.items() if of}
         if not known:

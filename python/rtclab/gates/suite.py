@@ -108,6 +108,15 @@ class _Suite(_Common):
     """The scenarios by a name of your own."""
 
 
+FIELDS: list[tuple[str, type[Table], type[Table]]] = [
+    ("", _Common, Table),
+    ("", _Suite, _Common),
+    ("scenarios.NAME.", _Scenario, _Common),
+    ("compare.METRIC.", Margin, Table),
+]
+"""For references: prefix of the fields, their table, and the table whose fields it shares."""
+
+
 @dataclass(frozen=True)
 class GatedScenario:
     """One scenario of a suite, with the limits and comparisons that apply to it."""

@@ -8,7 +8,7 @@ a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, marks, repair, media, audio  # isort: skip
 from rtclab.metrics import setup, host, fairness, tcp, adapting  # isort: skip
-from rtclab.metrics.flows import media_flows
+from rtclab.metrics.flows import feedback_flows, media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
@@ -55,6 +55,7 @@ __all__ = [
     "delay",
     "essentials",
     "fairness",
+    "feedback_flows",
     "gauge",
     "holm",
     "host",

@@ -158,6 +158,7 @@ def convergence_time(trace: Trace, flow: str, window: Window | None = None) -> f
     source="RFC 8868, section 3, with watermarks that follow the rate",
     total=True,
     known=sources(exact("if packets are recorded"), EXACT, UNKNOWN, UNKNOWN, UNKNOWN),
+    packets="always",
 )
 def oscillations(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Number of swings of the sending rate between two watermarks, up or down, in windows of 500 ms.

@@ -24,6 +24,7 @@ VIDEO_CLOCK = 90_000
     better="lower",
     source="Abelló Lozano 2013, section 4.2.4; Jansen et al. 2017, figure 19",
     known=OF_RTP,
+    packets="always",
 )
 def inter_arrival_time(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean time (ms) between the arrivals of consecutive RTP packets. NaN if packets were not recorded."""
@@ -36,6 +37,7 @@ def inter_arrival_time(trace: Trace, flow: str, window: Window | None = None) ->
     better="lower",
     source="Abelló Lozano 2013, section 4.2.4; Jansen et al. 2017, figure 19",
     known=OF_RTP,
+    packets="always",
 )
 def inter_arrival_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
     """95th percentile (ms) of the times between arrivals of consecutive RTP packets."""

@@ -105,7 +105,7 @@ def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
     return Samples(rows["at_ns"].to_numpy()[known], delay_ms[known], packets[known]).mean()
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL)
+@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
 def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Median time (ms) that the received packets waited in queues, summed over the paths of the route.
 
@@ -116,13 +116,19 @@ def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> 
     return _queuing_delay(trace, flow, window, 50)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL)
+@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
 def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
     """95th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
     return _queuing_delay(trace, flow, window, 95)
 
 
-@metric(unit="ms", better="lower", source="RFC 5481, section 4.2 (packet delay variation)", known=OF_DELAYS)
+@metric(
+    unit="ms",
+    better="lower",
+    source="RFC 5481, section 4.2 (packet delay variation)",
+    known=OF_DELAYS,
+    packets="in a window",
+)
 def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
 
@@ -134,7 +140,13 @@ def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -
     return _delay_variation(trace, flow, window, 50)
 
 
-@metric(unit="ms", better="lower", source="RFC 5481, section 4.2 (packet delay variation)", known=OF_DELAYS)
+@metric(
+    unit="ms",
+    better="lower",
+    source="RFC 5481, section 4.2 (packet delay variation)",
+    known=OF_DELAYS,
+    packets="in a window",
+)
 def delay_variation_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
     """95th percentile of the packet delay variation (ms); see delay_variation_p50."""
     return _delay_variation(trace, flow, window, 95)

@@ -1,4 +1,4 @@
-"""Which flows of a trace carry media."""
+"""Which flows of a trace carry media, and which feedback alone."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def _media_flows(trace: Trace) -> frozenset[str]:
     if reports.is_empty() and trace.manifest.capture is not None:
         return frozenset(flow for flow in trace.manifest.flows if packets_of(trace, flow).is_rtp.any())
     return frozenset(reports.unique())
+
+
+def feedback_flows(trace: Trace) -> frozenset[str]:
+    """Names of the flows of calls that carry no media: feedback goes back there, and nothing else."""
+    carrying = media_flows(trace)
+    return frozenset(
+        name for name in trace.flows if trace.manifest.flows[name].call is not None and name not in carrying
+    )

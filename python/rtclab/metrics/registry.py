@@ -7,17 +7,27 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from rtclab.metrics.series import Samples
+from rtclab.metrics.series import Samples, Window
 
 Better = Literal["lower", "higher", ""]
 Certainty = Literal["exactly", "within bounds", "not"]
 Scope = Literal["flow", "trace", "run"]
+Packets = Literal["always", "in a window", ""]
+"""When a metric needs the table of packets, and not only sums per second: always, in a window, or never."""
 Bounds = tuple[float, float]
 """The smallest and the largest possible value of a metric."""
 NOT_NEGATIVE: Bounds = (0.0, math.inf)
 ANY: Bounds = (-math.inf, math.inf)
 Function = TypeVar("Function", bound=Callable[..., float])
 
+CALLS = {"sim": "simulated calls", "live": "live calls", "capture": "captures", "log": "logs of browsers"}
+SOURCES_OF = {
+    "sim": ("simulated",),
+    "live": ("live",),
+    "capture": ("capture",),
+    "log": ("event log", "dump"),
+}
+"""By backend, its calls in words, and the sources that its traces are made of."""
 SOURCES = ("simulated", "live", "capture", "event log", "dump")
 """What a trace can be made of: a simulated or live call, one or two captures, RTC event logs, or a dump of
 getStats (webrtc-internals, rtcstats)."""
@@ -90,7 +100,8 @@ class Metric:
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
     confidence intervals. ``total`` says that the value grows with the measured time. ``share`` says that the
     mean over repeats is a share of them in %. ``of_time`` says that the value, in s, is a part of the
-    measured time. ``known`` says how well each source knows the metric.
+    measured time. ``known`` says how well each source knows the metric, and ``packets`` when it needs
+    recorded packets.
     """
 
     name: str
@@ -105,6 +116,36 @@ class Metric:
     share: bool
     of_time: bool
     known: Sources | None
+    packets: Packets
+
+    def needs_packets(self, window: Window | None) -> bool:
+        """Whether the metric has a value only if packets were recorded, and not only sums per second."""
+        return self.packets == "always" or (self.packets == "in a window" and window is not None)
+
+    def known_by(self, backend: str) -> bool:
+        """Whether the traces of a backend may know the metric: ``sim``, ``live``, ``capture`` or ``log``."""
+        sources = SOURCES_OF.get(backend, SOURCES)
+        return self.known is None or any(self.known[source].certainty != "not" for source in sources)
+
+    def no_value(self, backend: str, record: str, window: Window | None) -> str:
+        """Why a run has no value of the metric, for readers.
+
+        Args:
+            backend: ``sim``, ``live``, ``capture`` or ``log``.
+            record: what was recorded, ``packets`` or ``seconds``.
+            window: the measured time, None for all.
+        """
+        if self.scope == "run" and window is not None:
+            return "it is of whole repeats, and has no value in a part of their time"
+        if not self.known_by(backend):
+            return f"{CALLS.get(backend, backend)} do not know it; known: {self.known_in_words}"
+        if self.needs_packets(window) and record != "packets":
+            when = " in a part of the time" if self.packets == "in a window" else ""
+            return (
+                f"it needs packets{when}, and sums per second were recorded; a run records packets with "
+                f"--record packets, a sweep with --metric {self.name}"
+            )
+        return f"nothing that it measures was there; see `rtclab metrics {self.name}`"
 
     def bounds_in(self, measured_s: float) -> Bounds:
         """The smallest and the largest possible value in a measured time in s."""
@@ -194,6 +235,7 @@ def metric(
     share: bool = False,
     of_time: bool = False,
     known: Sources | None = None,
+    packets: Packets = "",
 ) -> Callable[[Function], Function]:
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
 
@@ -208,7 +250,19 @@ def metric(
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
         METRICS[name] = Metric(
-            name, unit, better, source, scope, function, samples, bounds, total, share, of_time, known
+            name,
+            unit,
+            better,
+            source,
+            scope,
+            function,
+            samples,
+            bounds,
+            total,
+            share,
+            of_time,
+            known,
+            packets,
         )
         return function
 

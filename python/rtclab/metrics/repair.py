@@ -40,6 +40,7 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
         UNKNOWN,
         UNKNOWN,
     ),
+    packets="always",
 )
 def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     """IP bytes of FEC in % of the IP bytes of all RTP packets sent. NaN without packets.

@@ -10,6 +10,7 @@ from rtclab import _native, own_controls
 from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROLS
 from rtclab.errors import BadInput, FieldError
 from rtclab.scenario.own_control import FORMS, OwnControl, parse_control
+from rtclab.scenario.table import closest
 from rtclab.scenario.toml_text import toml_text
 
 AUDIO_BPS = 49_600
@@ -57,7 +58,7 @@ class Choice:
         if name not in CONGESTION_CONTROLS:
             raise BadInput(
                 f"no congestion control `{name}`; expected {', '.join(CONGESTION_CONTROLS)}, or {FORMS}",
-                hint="`rtclab list --controls` lists them",
+                hint=closest(name, CONGESTION_CONTROLS) or "`rtclab list --controls` lists them",
             )
         for option, value in options.items():
             known = [known for control, known, *_ in CONGESTION_CONTROL_OPTIONS if control == name]

@@ -8,6 +8,7 @@ from math import isnan
 
 import numpy as np
 
+from rtclab.experiment.flows import carrying
 from rtclab.metrics import METRICS, delay, media_flows, rate
 from rtclab.metrics.series import Samples, Window
 from rtclab.metrics.statistics import summarise
@@ -43,6 +44,7 @@ def flows_in(run: Run) -> dict[str, FlowInfo]:
 def main_flows(run: Run) -> list[str]:
     """The flows between participants and the flows of TCP; all flows if neither exists.
 
+    Flows that carry feedback alone are left out, unless there are no others.
     The legs to and from a server are left out, because they are parts of flows between participants. The main
     flows of a capture are its flows of media: an interface also carries the packets of other programs.
     """
@@ -50,8 +52,9 @@ def main_flows(run: Run) -> list[str]:
         media = {name for trace in run.traces for name in media_flows(trace)}
         return [name for name in run.flows if name in media] or run.flows
     people = {name for trace in run.traces for name in trace.manifest.participants}
-    flows = flows_in(run)
-    return main_of({name: flows[name] for name in run.flows}, people)
+    flows, carry = flows_in(run), set(carrying([run]))
+    main = main_of({name: flows[name] for name in run.flows}, people)
+    return [name for name in main if name in carry] or main
 
 
 def main_of(flows: Mapping[str, FlowInfo], people: Collection[str]) -> list[str]:

@@ -44,6 +44,7 @@ from rtclab.report.picture_sizes import (
     TOP_IN,
     WIDE,
     Format,
+    of_size,
 )
 from rtclab.trace import write_bytes, write_text
 
@@ -59,15 +60,19 @@ MARKERS = {
 }
 
 
-def write(path: Path, plot: Drawing) -> None:
-    """Writes an SVG, a PDF or a PNG, depending on the suffix of ``path``."""
+def write(path: Path, plot: Drawing, size: tuple[float, float] | None = None) -> None:
+    """Writes an SVG, a PDF or a PNG, depending on the suffix of ``path``.
+
+    ``size`` is the width of the picture and the height of each row of axes, in inches.
+    """
+    form = WIDE if size is None else of_size(*size)
     match path.suffix:
         case ".svg":
-            write_text(path, as_svg(plot))
+            write_text(path, as_svg(plot, form))
         case ".pdf":
-            write_bytes(path, as_pdf(plot))
+            write_bytes(path, as_pdf(plot, form))
         case _:
-            write_bytes(path, as_png(plot))
+            write_bytes(path, as_png(plot, form))
 
 
 def as_svg(plot: Drawing, form: Format = WIDE) -> str:
@@ -80,20 +85,20 @@ def as_svg(plot: Drawing, form: Format = WIDE) -> str:
     return re.sub(r' d="[^"]*"', lambda path: _rounded(path.group()), svg)
 
 
-def as_pdf(plot: Drawing) -> bytes:
+def as_pdf(plot: Drawing, form: Format = WIDE) -> bytes:
     """The content of a PDF file, without a date."""
     file = BytesIO()
-    with matplotlib.rc_context(WIDE.style):
+    with matplotlib.rc_context(form.style):
         nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
-        _draw(plot).savefig(file, format="pdf", metadata=nothing)
+        _draw(plot, form).savefig(file, format="pdf", metadata=nothing)
     return file.getvalue()
 
 
-def as_png(plot: Drawing) -> bytes:
+def as_png(plot: Drawing, form: Format = WIDE) -> bytes:
     """The content of a PNG file."""
     image = BytesIO()
-    with matplotlib.rc_context(WIDE.style):
-        _draw(plot).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
+    with matplotlib.rc_context(form.style):
+        _draw(plot, form).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
     return image.getvalue()
 
 

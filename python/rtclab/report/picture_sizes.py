@@ -124,5 +124,16 @@ def _balanced(text: str, characters: int) -> list[str]:
 
 WIDE = Format()
 """For reports and other wide pages."""
+NARROW_IN = 5.0
+"""Pictures that are narrower have one panel in a row, and smaller letters."""
+
+
+def of_size(width_in: float, row_in: float) -> Format:
+    """The format of pictures with this width and this height of each row of axes, in inches."""
+    if width_in < NARROW_IN:
+        return Format(width_in=width_in, row_in=row_in, columns=1, font_pt=7.0, sample_em=2.0)
+    return Format(width_in=width_in, row_in=row_in)
+
+
 NARROW = Format(width_in=5.6, row_in=2.3, font_pt=10.5, sample_em=2.0, simplified_pt=0.25)
 """For pages that are also read on a phone: at a width of 360 pixels the letters have 9 pixels."""

@@ -14,6 +14,7 @@ from itertools import chain, islice
 import numpy as np
 
 from rtclab.errors import BadInput
+from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import media, rate, wire
 from rtclab.metrics.series import Window
 from rtclab.phrases import names_in_words
@@ -54,14 +55,17 @@ OVER_PACKETS = "range over packets"
 Panels = list[list[FlowLine]]
 
 
-def run_plots(run: Run) -> list[Plot]:
-    """The plots of one run for which it has data, in the order of the page; none if no repeat finished."""
-    flows = main_flows(run)
+def run_plots(run: Run, wanted: Flows = None) -> list[Plot]:
+    """The plots of one run for which it has data, in the order of the page; none if no repeat finished.
+
+    They show the wanted flows, or all main flows.
+    """
+    flows = main_flows(run) if wanted is None else _chosen(wanted, run.flows)
     return [plot for plot in _all(RUN_PLOTS, _panels(run, flows), len(flows)) if _has_data(plot)]
 
 
-def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
-    """One plot of a run, by its name in ``RUN_PLOTS``, of one flow or of all main flows.
+def run_plot(run: Run, name: str, flow: Flows = None) -> Plot:
+    """One plot of a run, by its name in ``RUN_PLOTS``, of the wanted flows or of all main flows.
 
     Raises:
         BadInput: there is no plot or no flow with that name, or the run has no data for it.
@@ -70,29 +74,35 @@ def run_plot(run: Run, name: str, flow: str | None = None) -> Plot:
     return _one(RUN_PLOTS, _panels(run, flows), name, run.name)
 
 
-def comparison_plots(runs: Mapping[str, Run], window: Window | None = None) -> list[Plot]:
+def comparison_plots(
+    runs: Mapping[str, Run], window: Window | None = None, wanted: Flows = None
+) -> list[Plot]:
     """The plots that compare runs, given by their labels, with a panel for each flow that all runs have.
 
     There are at most ``MOST_PANELS``. If there is a window, they show it alone.
     """
-    flows = _common([main_flows(run) for run in runs.values()])
+    flows = _flows_of_runs(runs, wanted)
     panels = _panels_of_runs(runs, flows, window)
     return [_cut(plot, window) for plot in _all(COMPARISON_PLOTS, panels, len(flows) * len(runs))]
 
 
 def comparison_plot(
-    runs: Mapping[str, Run], name: str, flow: str | None = None, window: Window | None = None
+    runs: Mapping[str, Run], name: str, flow: Flows = None, window: Window | None = None
 ) -> Plot:
-    """One plot that compares runs, by its name in ``COMPARISON_PLOTS``, of one flow or of all main flows.
+    """One plot that compares runs, by its name in ``COMPARISON_PLOTS``, of the wanted or of all main flows.
 
     Raises:
         BadInput: there is no plot or no flow with that name, or the runs have no data for it in common.
     """
-    flows = _common([main_flows(run) for run in runs.values()])
-    if flow is not None:
-        flows = _chosen(flow, _common([run.flows for run in runs.values()]))
-    panels = _panels_of_runs(runs, flows, window)
+    panels = _panels_of_runs(runs, _flows_of_runs(runs, flow), window)
     return _cut(_one(COMPARISON_PLOTS, panels, name, names_in_words([*runs], len(runs))), window)
+
+
+def _flows_of_runs(runs: Mapping[str, Run], wanted: Flows) -> list[str]:
+    """The wanted flows, or the main flows, that all runs have."""
+    if wanted is None:
+        return _common([main_flows(run) for run in runs.values()])
+    return _chosen(wanted, _common([run.flows for run in runs.values()]))
 
 
 def _common(flows_of_runs: Sequence[Sequence[str]]) -> list[str]:
@@ -108,11 +118,9 @@ def _cut(plot: Plot, window: Window | None) -> Plot:
     return replace(plot, x=replace(plot.x, begin=begin_s, end=end_s))
 
 
-def _chosen(flow: str, flows: Sequence[str]) -> list[str]:
-    """The flow alone; none if nothing was recorded."""
-    if flows and flow not in flows:
-        raise BadInput(f"flow: no `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
-    return [flow] if flows else []
+def _chosen(wanted: Flows, flows: Sequence[str]) -> list[str]:
+    """The wanted flows; none if nothing was recorded."""
+    return chosen_flows(wanted, flows) if flows else []
 
 
 Maker = Callable[[Panels], Plot | None]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats, totals_per_minute
+from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, paired_repeats, totals_per_minute
+from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Window
@@ -81,23 +82,26 @@ class Spread:
     highest: tuple[float, str]
 
 
-def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | None = None) -> Path:
+def write_report(
+    run: Run, measured: pl.DataFrame | None = None, page: Path | None = None, wanted: Flows = None
+) -> Path:
     """Writes the report of a run to ``page``, by default ``report.html`` in its directory; returns the path.
 
-    ``measured`` is the result of ``summary_of_run``, if the caller already has it. If no repeat finished, the
-    page says why.
+    ``measured`` is the result of ``summary_of_run``, if the caller already has it. The page shows the wanted
+    flows, or all that do not carry feedback alone. If no repeat finished, the page says why.
     """
     measured = summary_of_run(run) if measured is None else measured
-    flows = _in_order(run)
+    flows = _in_order(run) if wanted is None else chosen_flows(wanted, run.flows)
+    main = main_flows(run) if wanted is None else flows
     shown = flows[:MOST_FLOWS]
     text = render(
         "report.html",
-        run_plots(run),
+        run_plots(run, wanted),
         tied=True,
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
         calls=words.calls_of(run),
-        verdict=verdict(findings(run, _means(measured, "mean") | totals_per_minute(run))),
+        verdict=run_verdict(run, measured),
         cautions=_cautions(run),
         facts=_facts(run),
         network=words.network_of(run),
@@ -107,7 +111,7 @@ def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | No
         columns=[flow_in_words(flow) for flow in shown],
         left_out=len(flows) - len(shown),
         rows=_rows(measured, shown),
-        spreads=_spreads(measured, main_flows(run)) if len(flows) > FEW_FLOWS else [],
+        spreads=_spreads(measured, main) if len(flows) > FEW_FLOWS else [],
         whole=_rows(measured, [""]),
         metrics=METRICS.values(),
         streams=_streams(run, shown),
@@ -118,21 +122,36 @@ def write_report(run: Run, measured: pl.DataFrame | None = None, page: Path | No
     return page
 
 
+def run_verdict(run: Run, measured: pl.DataFrame, window: Window | None = None) -> str:
+    """The sentence that sums up a run, or a part of it; ``measured`` is its summary over that part."""
+    return verdict(findings(run, _means(measured, "mean") | totals_per_minute(run, window), window))
+
+
 def write_comparison(
-    runs: Mapping[str, Run], out: Path, window: Window | None = None, *, pair_repeats: bool = True
+    runs: Mapping[str, Run],
+    out: Path,
+    window: Window | None = None,
+    *,
+    pair_repeats: bool = True,
+    metrics: Sequence[str] | None = None,
+    wanted: Flows = None,
 ) -> Path:
     """Writes the page ``out``, which compares runs, given by their labels, with the first; returns ``out``.
 
-    If there is a window, the whole page describes it.
+    If there is a window, the whole page describes it. Its tables and plots show the wanted flows, or all that
+    do not carry feedback alone, and its tables the given metrics, or all.
     """
     baseline, *others = runs.values()
-    compared = compare_runs(runs, window, pair_repeats=pair_repeats)
+    found = Differences.of(runs, window, pair_repeats=pair_repeats)
+    compared = found.table(metrics, wanted)
     pairs = [len(paired_repeats(baseline, run) or ()) if pair_repeats else 0 for run in others]
-    sentences = comparison_verdicts(runs, compared, window)
-    flows = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))[:MOST_FLOWS]
+    sentences = comparison_verdicts(runs, found.table(), window)
+    known = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))
+    flows = (known if wanted is None else chosen_flows(wanted, found.carries))[:MOST_FLOWS]
+    whole = [""] if wanted is None else []
     text = render(
         "comparison.html",
-        comparison_plots(runs, window),
+        comparison_plots(runs, window, wanted),
         tied=True,
         labels=[*runs],
         title=names_in_words([*runs], len(runs)),
@@ -149,11 +168,11 @@ def write_comparison(
             }
             for (label, run), sentence in zip(runs.items(), sentences, strict=True)
         ],
-        groups=[(flow_in_words(flow) or WHOLE_RUN, _compared_rows(compared, flow)) for flow in [*flows, ""]],
+        groups=[(flow_in_words(flow) or WHOLE_RUN, _compared_rows(compared, flow)) for flow in flows + whole],
         metrics=METRICS.values(),
         window=window,
         pairs=pairs,
-        tests=tests_in_words(compared["p"].count(), pairs),
+        tests=tests_in_words(compared["p"].count(), pairs, asked=metrics is not None or wanted is not None),
         margin=MARGIN_PERCENT,
         repeats_in_words=repeats_in_words,
     )
@@ -165,7 +184,7 @@ def write_comparison(
 def comparison_verdicts(
     runs: Mapping[str, Run], compared: pl.DataFrame, window: Window | None = None
 ) -> list[str]:
-    """The verdict on each of the compared runs; ``compared`` is the result of ``compare_runs``."""
+    """The verdict on each of the compared runs; ``compared`` is the result of ``compare_runs`` for all."""
     of_others = [_means(compared.filter(label=label), "mean_b") for label in [*runs][1:]]
     means = [_means(compared, "mean_a"), *of_others]
     return [verdict(findings(run, of_run, window)) for run, of_run in zip(runs.values(), means, strict=True)]
@@ -192,8 +211,8 @@ def _rows(table: pl.DataFrame, flows: Sequence[str]) -> list[MeasuredRow]:
 
 
 def _in_order(run: Run) -> list[str]:
-    """All flows of a run, beginning with the main flows."""
-    return list(dict.fromkeys([*main_flows(run), *run.flows]))
+    """The flows of a run that do not carry feedback alone, beginning with the main flows."""
+    return list(dict.fromkeys([*main_flows(run), *carrying([run])]))
 
 
 def _means(table: pl.DataFrame, column: str) -> dict[tuple[str, str], float]:

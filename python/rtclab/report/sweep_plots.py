@@ -12,6 +12,7 @@ import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.experiment.fields import Field
+from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.experiment.summary import Averaged, marginal_of
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.series import Array
@@ -50,7 +51,7 @@ def sweep_plot(
     metric: str,
     x: str | None = None,
     by: str | None = None,
-    flow: str | None = None,
+    flow: Flows = None,
     average: Sequence[str] = (),
 ) -> Plot:
     """Plots a metric of a sweep; see :meth:`rtclab.Results.plot`.
@@ -111,15 +112,14 @@ def _chosen(fields: Sequence[Field], x: str | None, by: str | None) -> tuple[Fie
     return along, lines
 
 
-def _panels(measured: pl.DataFrame, flow: str | None, apart: Sequence[Field]) -> dict[str, pl.DataFrame]:
+def _panels(measured: pl.DataFrame, wanted: Flows, apart: Sequence[Field]) -> dict[str, pl.DataFrame]:
     """The rows of each pair of axes by its title: a flow, and a value of each field that is drawn apart.
 
     Raises:
         BadInput: there is no such flow, or there would be too many axes.
     """
     flows = measured["flow"].unique(maintain_order=True).to_list()
-    if flow is not None and flow not in flows:
-        raise BadInput(f"flow: no flow `{flow}`; expected {' or '.join(f'`{name}`' for name in flows)}")
+    shown = flows if wanted is None else chosen_flows(wanted, flows)
     values = list(product(*(field.texts for field in apart)))
     if len(values) > MAX_PANELS:
         names = ", ".join(field.name for field in apart)
@@ -127,9 +127,9 @@ def _panels(measured: pl.DataFrame, flow: str | None, apart: Sequence[Field]) ->
             f"{len(values)} combinations of {names} would need a plot each; expected at most {MAX_PANELS}",
             hint="choose values with `where`, or average over a field with `average`",
         )
-    most = max(MAX_FLOWS if not apart else MAX_PANELS // len(values), 1)
+    most = max(MAX_FLOWS if not apart and wanted is None else MAX_PANELS // len(values), 1)
     parts = {}
-    for name in flows[:most] if flow is None else [flow]:
+    for name in shown[:most]:
         for chosen in values:
             part = measured.filter(pl.col("flow") == name)
             for field, text in zip(apart, chosen, strict=True):

@@ -13,6 +13,7 @@ import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.experiment.fields import Field
+from rtclab.experiment.flows import Flows
 from rtclab.metrics import METRICS, Metric, essentials
 from rtclab.report.page import render
 from rtclab.report.plot import Plot
@@ -51,16 +52,18 @@ class Swept(Protocol):
     def outcomes(self) -> pl.DataFrame: ...
     def failures(self) -> pl.DataFrame: ...
     def metrics(self, *, metrics: Sequence[str] | None = None) -> pl.DataFrame: ...
+    def rows_of_flows(self, rows: pl.DataFrame, flows: Flows) -> pl.DataFrame: ...
+    def without_feedback(self, rows: pl.DataFrame) -> pl.DataFrame: ...
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the plots of a sweep show: metrics, the fields of axis and lines, a flow, averaged fields."""
+    """What the report of a sweep shows: metrics, the fields of axis and lines, flows, averaged fields."""
 
     metrics: Sequence[str] = ()
     x: str | None = None
     by: str | None = None
-    flow: str | None = None
+    flow: Flows = None
     average: tuple[str, ...] = ()
 
 
@@ -87,7 +90,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         DiskFull: no disk space is left.
     """
     chosen = chosen or Chosen()
-    essential, metrics = _essential(summary, chosen)
+    essential, metrics = _essential(_of_flows(results, summary, chosen), chosen)
     lines = _lines(essential, [field.name for field in results.varied], metrics)
     failures = results.failures()
     failed = failures.head(MAX_FAILURES).iter_rows(named=True)
@@ -122,12 +125,17 @@ def _suffix(part: str) -> str:
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
     """The plots of the report."""
     names = [metric.name for metric in _essential(summary, chosen)[1]]
-    rows = results.metrics(metrics=names)
+    rows = _of_flows(results, results.metrics(metrics=names), chosen)
     return [
         plot
         for name in names
         for plot in _plots(results, name, rows.filter(pl.col("metric") == name), chosen)
     ]
+
+
+def _of_flows(results: Swept, rows: pl.DataFrame, chosen: Chosen) -> pl.DataFrame:
+    """The rows of the chosen flows, or of all flows that do not carry feedback alone."""
+    return results.without_feedback(rows) if chosen.flow is None else results.rows_of_flows(rows, chosen.flow)
 
 
 def _essential(summary: pl.DataFrame, chosen: Chosen) -> tuple[pl.DataFrame, list[Metric]]:

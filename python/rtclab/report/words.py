@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from rtclab.metrics import media_flows
-from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words
+from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words, value_in_words
+from rtclab.scenario.ignored import ignored_fields
 from rtclab.trace import NS_PER_MS, Machine, Run, Trace, Used
 
 MISSING = "–"
@@ -31,6 +32,8 @@ WANTED = {"goog-cc": "transport-wide", "remb": "remb"}
 MEDIA = ("video", "audio")
 IMPORTED = ("log", "capture")
 """Backends whose runs have no scenario that says what ran."""
+MOST_IGNORED = 6
+"""Further fields without effect are counted."""
 MOST_NAMES = 8
 """Longer lists of names are abbreviated."""
 
@@ -386,16 +389,16 @@ def cautions(run: Run) -> list[str]:
     """What a reader must know of a run's results, each in a sentence or two; empty if nothing."""
     janus = janus_caution(run.scenario) if run.backend == LIVE else ""
     used = used_caution(run) if run.backend == LIVE else ""
-    return [text for text in (late_warning(run.traces), used, janus, trials_caution(run)) if text]
+    return [text for text in (late_warning(run.traces), used, janus, ignored_caution(run)) if text]
 
 
-def trials_caution(run: Run) -> str:
-    """A sentence on field trials of browsers in a simulated run; otherwise empty."""
-    trials = field_trials(run.scenario)
-    if run.backend != SIM or not trials:
+def ignored_caution(run: Run) -> str:
+    """A sentence on the fields of a simulated run that only live calls use; empty if none is set."""
+    ignored = ignored_fields(run.scenario, SIM) if run.backend == SIM else {}
+    if not ignored:
         return ""
-    given = ", ".join(f"{given} ({_names(names)})" for given, names in trials.items())
-    return f"Field trials of browsers have no effect in a simulated call: {given}."
+    given = [f"{path} = {value_in_words(value)}" for path, value in ignored.items()]
+    return f"No effect in a simulated call: {names_in_words(given, MOST_IGNORED)}."
 
 
 def janus_caution(scenario: Mapping[str, Any]) -> str:

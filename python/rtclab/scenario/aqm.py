@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from rtclab.errors import FieldError
-from rtclab.scenario.table import CONSTANT, Table, closest, one_of
+from rtclab.scenario.table import CONSTANT, Table, hint_for, one_of
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Duration, Probability, QueueLimit, Size
 
@@ -208,7 +208,7 @@ def _known(value: object) -> object:
         if value["aqm"] not in list(DISCIPLINES):  # a list, because the value may be a table
             name = toml_text(value["aqm"])
             raise FieldError(
-                f"unknown value `{name}`; expected {expected}", hint=closest(name, DISCIPLINES), key="aqm"
+                f"unknown value `{name}`; expected {expected}", hint=hint_for(name, DISCIPLINES), key="aqm"
             )
     return value
 

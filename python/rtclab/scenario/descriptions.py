@@ -10,13 +10,21 @@ import inspect
 from itertools import pairwise
 from textwrap import dedent
 
+from rtclab.scenario.ignored import ignored_in_words
+
 
 def descriptions(model: type) -> dict[str, str]:
-    """The docstring of each field of a class, inherited ones included, by the field's name."""
+    """The docstring of each field of a class, inherited ones included, by the field's name.
+
+    Fields of scenarios that one backend ignores say so.
+    """
     found: dict[str, str] = {}
     for one in reversed(model.__mro__):
         if one.__module__.startswith("rtclab."):
-            found |= _own(one)
+            found |= {
+                name: " ".join(filter(None, (text, ignored_in_words(one, name))))
+                for name, text in _own(one).items()
+            }
     return found
 
 

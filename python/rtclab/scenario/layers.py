@@ -19,15 +19,30 @@ from rtclab.scenario.table import closest, one_of
 from rtclab.scenario.toml_text import read_value, toml_text
 
 EXTENDS = "extends"
+JOINED = "+"
+"""Joins the names of fields that get the same value."""
 CONTROL = "control"
 """Short form of the table ``congestion_control``: ``NAME`` or ``NAME,OPTION=VALUE,…``."""
 SHIPPED = Path(__file__).resolve().parent.parent / "scenarios"
 """The directory of the scenarios that come with rtclab."""
 
 
+def split_fields(text: str) -> list[str]:
+    """The fields that a text names: one, or several that are joined by ``+``."""
+    return [name.strip() for name in text.split(JOINED)]
+
+
+def is_field(text: str) -> bool:
+    """Whether a text has the form of a field, or of several that are joined."""
+    return all(key.strip() for name in split_fields(text) for key in name.split("."))
+
+
 @dataclass(frozen=True)
 class Change:
-    """One field that is set on the command line or in Python. Errors name ``origin``, the option."""
+    """One field that is set on the command line or in Python. Errors name ``origin``, the option.
+
+    Several fields that get the same value are joined: ``link.up.delay+link.down.delay``.
+    """
 
     field: str
     value: object
@@ -41,7 +56,7 @@ class Change:
             BadInput: there is no ``=``, or the field or a part of it is empty.
         """
         field, equals, value = text.partition("=")
-        if not (equals and all(key.strip() for key in field.split("."))):
+        if not (equals and is_field(field)):
             raise BadInput(
                 f"--set: cannot read `{text}`; expected path.to.field=value",
                 hint="for example --set 'link.up.capacity=2 Mbit/s'",
@@ -101,6 +116,11 @@ class Layered:
             BadInput: the field has an index that the array lacks, lies below a value that is neither a table
                 nor an array, or names a participant, server, bottleneck or traffic that does not exist.
         """
+        first, *others = split_fields(change.field)
+        if others:
+            for name in (first, *others):
+                self.apply(replace(change, field=name))
+            return
         *parents, last = change.field.split(".")
         if last == CONTROL and isinstance(change.value, str):
             last, value = "congestion_control", parse_control(change.value)

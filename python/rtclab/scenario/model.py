@@ -88,7 +88,7 @@ class ScenarioTables(Table):
     internet: Annotated[bool, Field(strict=True)] = False
     """Whether browsers and servers of live calls reach hosts outside the laboratory over IPv4: everything
     that this machine reaches, except its own loopback addresses. Their packets cross the node's link to and
-    from a node ``internet``. Simulated calls have no hosts outside, and ignore it."""
+    from a node ``internet``. Simulated calls have no hosts outside."""
     participants: Annotated[dict[str, Participant], Field(min_length=1, json_schema_extra=_NAMES)]
     """Participants by name; an empty table inherits everything from the scenario."""
     calls: Annotated[list[Call], Field(validate_default=False)] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 
+from rtclab.scenario import mixing
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.path import (
     BYTES_PER_OPPORTUNITY,
@@ -81,6 +82,24 @@ def flows(scenario: ScenarioTables) -> list[Flow]:
             crossed = tuple(path for leg in pairwise(nodes) for path in routes.between(*leg))
             found.setdefault(name, Flow(name, *ends, crossed, connection.call))
     return list(found.values())
+
+
+def feedback_flows(scenario: ScenarioTables) -> list[str]:
+    """The flows of calls over which nobody sends media, so that they carry feedback alone."""
+    joined = connections(scenario)
+    carrying = set()
+    for connection, (there, back) in zip(joined, flow_names(joined), strict=True):
+        if _sends_media(scenario, connection.ends[0]):
+            carrying.add(there)
+        if not connection.one_way and _sends_media(scenario, connection.b):
+            carrying.add(back)
+    return [flow.name for flow in flows(scenario) if flow.name not in carrying]
+
+
+def _sends_media(scenario: ScenarioTables, node: str) -> bool:
+    if node in scenario.participants:
+        return bool(scenario.video_of(node) or scenario.audio_of(node))
+    return bool(mixing.composition(scenario, node) or mixing.mixed_audio(scenario, node))
 
 
 def traffic_flows(scenario: ScenarioTables) -> list[Flow]:

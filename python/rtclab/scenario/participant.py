@@ -64,7 +64,7 @@ class Video(Table):
     file: MediaFile | None = None
     """Video file that live calls use as the camera, in any format that FFmpeg reads, relative to the TOML
     file that names it; by default a clip that comes with rtclab. It is cropped and scaled to the size of
-    the camera, and played forward and backward in a loop. Simulated calls ignore it."""
+    the camera, and played forward and backward in a loop."""
     adapt: Literal["off", "loss"] = "off"
     """Whether the page of a live call changes size and frame rate of the camera itself: ``loss`` lowers them
     when the fraction of lost packets rises and raises them again when it falls, in addition to the browser's
@@ -113,8 +113,7 @@ class Audio(Table):
     """Length of a frame, 2.5 to 120 ms; each frame is one packet."""
     file: MediaFile | None = None
     """File whose sound live calls use as the microphone, in any format that FFmpeg reads, relative to the
-    TOML file that names it; by default the browser's beeps. It is played in a loop. Simulated calls ignore
-    it."""
+    TOML file that names it; by default the browser's beeps. It is played in a loop."""
 
     @model_validator(mode="after")
     def _as_long_as_frames_are(self) -> Self:
@@ -274,7 +273,10 @@ class Link(Table):
     def _shared_or_separate(self) -> Self:
         if self.both is not None and (self.up != PathSpec() or self.down != PathSpec()):
             raise FieldError(
-                "cannot be combined with up and down", key="both", hint="keep `both`, or `up` and `down`"
+                "cannot be combined with up and down",
+                key="both",
+                hint="keep `both`, or `up` and `down`; two fields are set at once by joining them, "
+                "as in `link.up.delay+link.down.delay`",
             )
         return self
 
@@ -368,7 +370,7 @@ class Server(Table):
     kind: Literal["janus", "str0m", "whip"] = "janus"
     """Program that is the SFU in live calls: ``janus`` is the server of that name, which does not estimate
     the bandwidth towards subscribers; ``str0m`` is rtclab's own, which does; ``whip`` is any program that
-    speaks WHIP and WHEP at the URLs ``whip`` and ``whep``. Simulated calls and TURN relays ignore it."""
+    speaks WHIP and WHEP at the URLs ``whip`` and ``whep``. TURN relays ignore it."""
     signalling: Literal["websocket", "whip"] = "websocket"
     """How pages set up their connections with a ``str0m`` server: over a WebSocket to ``core``, or by WHIP
     and WHEP to the server itself. Live calls only."""

@@ -18,7 +18,7 @@ from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.aqm import Queue, limit_of, native_aqm
 from rtclab.scenario.files import FileName, text_of, with_file_read
 from rtclab.scenario.loss_trace import LossTrace, read_loss_trace
-from rtclab.scenario.table import CONSTANT, Table, closest, tag_of
+from rtclab.scenario.table import CONSTANT, Table, hint_for, tag_of
 from rtclab.scenario.toml_text import read_value, split_at_commas
 from rtclab.scenario.units import Bitrate, Duration, Probability, Quantity, QueueLimit, Ratio
 from rtclab.scenario.wifi import Wifi
@@ -407,7 +407,7 @@ class PathSpec(Table):
             key, _, value = part.partition(" ")
             if key not in cls.key_names():
                 expected = f"{', '.join(cls.key_names()[:-1])} or {cls.key_names()[-1]}"
-                hint = closest(key, cls.key_names()) or "for example `capacity 1 Mbit/s, delay 25 ms`"
+                hint = hint_for(key, cls.key_names()) or "for example `capacity 1 Mbit/s, delay 25 ms`"
                 problems.append(Problem(key, f"unknown key; expected {expected}", hint))
             elif key in table:
                 problems.append(Problem(key, "given twice"))

@@ -115,6 +115,10 @@ class Scenario(ScenarioTables):
         """Every flow of the calls: between participants, to forwarders and from forwarders."""
         return network.flows(self)
 
+    def feedback_flows(self) -> list[str]:
+        """The names of the flows of calls that carry feedback alone, because nobody sends media over them."""
+        return network.feedback_flows(self)
+
     def traffic_flows(self) -> list[Flow]:
         """Every flow of cross traffic, without acknowledgements."""
         return network.traffic_flows(self)

@@ -11,10 +11,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from rtclab.errors import FieldError, FieldErrors, Problem, ScenarioError
+from rtclab.scenario.elsewhere import ELSEWHERE
 from rtclab.scenario.toml_text import toml_text
 
 CONSTANT = "<constant>"
 UNKNOWN = "<unknown>"
+EXAMPLES = {
+    "duration": '`duration = "60 s"`',
+    "participants": "a line `[participants.alice]` and one `[participants.bob]`",
+    "encoder_capacity": '`encoder_capacity = "10 Mpixel/s"`',
+    "sender": '`sender = "alice"`',
+    "receiver": '`receiver = "bob"`',
+    "routes": '`routes = ["alice->bob"]`',
+}
+"""Examples of fields that are required."""
 
 
 class Table(BaseModel):
@@ -43,7 +53,7 @@ class Table(BaseModel):
         unknown = [
             FieldError(
                 f"unknown key; expected {one_of(keys)}",
-                hint=f"it is called `{cls.renamed[key]}`" if key in cls.renamed else closest(key, keys),
+                hint=f"it is called `{cls.renamed[key]}`" if key in cls.renamed else hint_for(key, keys),
                 key=str(key),
             )
             for key in data
@@ -100,6 +110,11 @@ def closest(word: object, known: Iterable[str]) -> str | None:
     return f"did you mean `{matches[0]}`?" if matches else None
 
 
+def hint_for(word: object, known: Iterable[str]) -> str | None:
+    """A hint about an unknown word: what it is called in rtclab, or else the most similar known word."""
+    return ELSEWHERE.get(str(word).lower().replace("-", "_")) or closest(word, known)
+
+
 def _problems(detail: ErrorDetails) -> list[Problem]:
     location = [str(part) for part in detail["loc"] if not str(part).startswith("<")]
     error = detail.get("ctx", {}).get("error")
@@ -127,11 +142,12 @@ _TOML_WORDS = {
 def _translated(detail: ErrorDetails) -> FieldError:
     value = toml_text(detail["input"])
     if detail["type"] == "missing":
-        return FieldError("missing")
+        example = EXAMPLES.get(str(detail["loc"][-1]))
+        return FieldError("missing", hint=f"for example {example}" if example else None)
     if detail["type"] == "literal_error":
         expected = str(detail["ctx"]["expected"]).replace("'", "`")
         known = expected.replace("`", "").replace(" or ", ", ").split(", ")
-        return FieldError(f"unknown value `{value}`; expected {expected}", hint=closest(value, known))
+        return FieldError(f"unknown value `{value}`; expected {expected}", hint=hint_for(value, known))
     if detail["type"] == "union_tag_invalid":
         tables = re.findall(r"<(\w+)>", str(detail["ctx"]["expected_tags"]).replace(CONSTANT, ""))
         return FieldError(f"expected a table with {one_of(tables)}, or a plain value; got `{value}`")

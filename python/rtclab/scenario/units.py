@@ -75,6 +75,8 @@ class Quantity:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise FieldError(f"expected a {cls.noun} such as `{cls.example}`; got `{toml_text(value)}`")
         match = _NUMBER_AND_UNIT.fullmatch(str(value))
+        if match is None and _NUMBER_AND_UNIT.fullmatch(str(value).strip().removeprefix("-")):
+            raise FieldError(f"`{value}` is negative; expected a {cls.noun} of 0 or more")
         if match is None:
             raise FieldError(
                 f"cannot read `{value}` as a {cls.noun}; expected a number and a unit ({expected})",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rtclab.errors import DiskFull, TraceError, is_disk_full
+from rtclab.errors import BadInput, DiskFull, TraceError, is_disk_full
 
 
 def write_json(path: Path, value: object) -> None:
@@ -50,7 +50,12 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def new_directory(out: Path, stem: str) -> Path:
-    """Creates ``<out>/<stem><n>``, where n is one above the largest existing number, or 1."""
+    """Creates ``<out>/<stem><n>``, where n is one above the largest existing number, or 1.
+
+    Raises:
+        BadInput: nothing can be made in ``out``.
+        DiskFull: no disk space is left.
+    """
     number = 1 + max((_number(path.name, stem) for path in subdirectories(out)), default=0)
     while True:
         path = out / f"{stem}{number}"
@@ -59,6 +64,13 @@ def new_directory(out: Path, stem: str) -> Path:
         except FileExistsError:
             # Another process has taken this number meanwhile.
             number += 1
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(path) from None
+            raise BadInput(
+                f"{out}: no directory can be made there: {error.strerror}",
+                hint="name a directory in which you may write",
+            ) from None
         else:
             return path
 

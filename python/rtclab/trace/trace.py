@@ -8,9 +8,10 @@ import shutil
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import polars as pl
 
@@ -34,16 +35,28 @@ class Recorded(Protocol):
         """The content of the table's file."""
 
 
+METHODS = "rtclab.trace_methods"
+"""The module that sets the methods of a trace that measure and draw."""
+
+
 class Trace:
     """The trace of one repeat: a directory with ``manifest.json`` and one Parquet file per table."""
 
-    # The module `rtclab.trace_methods` sets these, because a trace knows neither importers nor metrics nor
-    # reports.
+    # The module `METHODS` sets these, because a trace knows neither importers nor metrics nor reports.
     from_pcap: ClassVar[Callable[..., Trace]]
     metrics: ClassVar[Callable[..., pl.DataFrame]]
     summary: ClassVar[Callable[..., pl.DataFrame]]
     plot: ClassVar[Callable[..., Any]]
     report: ClassVar[Callable[..., Path]]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Imports the module that sets the methods, when the first of them is used."""
+            if name not in ("metrics", "summary", "plot", "report"):
+                raise AttributeError(f"a trace has no attribute {name!r}")
+            import_module(METHODS)
+            return getattr(self, name)
 
     def __init__(self, path: str | Path) -> None:
         """Opens a trace.

@@ -182,7 +182,10 @@ def _in_words(passed: Json) -> str:
 
 def _lateness_in_words(late: Json) -> str:
     if not late["count"]:
-        return "the emulator forwarded nothing"
+        return (
+            "the emulator forwarded nothing: the command reaches the far end alone, at the address in "
+            "RTCLAB_SERVER"
+        )
     p99_ms, max_ms, bound_ms = (late[name] / 1e6 for name in ("p99_ns", "max_ns", "bound_ns"))
     told = f"99 in 100 packets left the emulator at most {p99_ms:.2f} ms late, the latest {max_ms:.2f} ms"
     if late["p99_ns"] <= late["bound_ns"]:
