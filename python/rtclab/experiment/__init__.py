@@ -10,7 +10,7 @@ from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
-from rtclab.experiment.results import Moment, Results, check_names, essential, window
+from rtclab.experiment.results import Moment, Results, check_names, chosen_metrics, essential, window
 from rtclab.experiment.runner import Stopped
 from rtclab.experiment.store import (
     STORE_FILE,
@@ -51,6 +51,7 @@ __all__ = [
     "arena_of",
     "build",
     "check_names",
+    "chosen_metrics",
     "compare_runs",
     "digest_of",
     "disturbances",
