@@ -24,7 +24,7 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-class Shown:
+class VisibleText:
     """A text stream that shows control characters. Everything else is as in the stream below it."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -47,14 +47,14 @@ class Shown:
 
 def below(stream: Any) -> Any:
     """The stream that takes rtclab's own escape sequences, of colours for example."""
-    return stream.rich_proxied_file if isinstance(stream, Shown) else stream
+    return stream.rich_proxied_file if isinstance(stream, VisibleText) else stream
 
 
 @contextmanager
 def shown() -> Iterator[None]:
     """Standard output and standard error show control characters, except those of :func:`below`."""
     before = sys.stdout, sys.stderr
-    now = [stream and Shown(stream) for stream in before]
+    now = [stream and VisibleText(stream) for stream in before]
     sys.stdout, sys.stderr = now
     try:
         yield

@@ -146,6 +146,13 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "arena(weights)": Case(weighted),
         "simulate_together(scenarios)": Case(rtclab.simulate_together),
         "Comparison.__init__(runs)": Case(rtclab.Comparison),
+        "Comparison.__init__(metrics)": Case(
+            lambda given: rtclab.Comparison([run, run], metrics=given).table(), "rtt"
+        ),
+        "compare(metrics)": Case(lambda given: rtclab.compare(run, run, metrics=given).table(), "rtt"),
+        "Results.without_value(metrics)": Case(
+            lambda given: run.without_value(given, run.summary()), "tcp_rtt", None, "nothing is asked"
+        ),
         "Comparison.__init__(labels)": Case(lambda given: rtclab.Comparison([run, run], given)),
         "Experiment.__init__(conditions)": Case(rtclab.Experiment),
         "Condition.__init__(repeats)": Case(

@@ -96,6 +96,7 @@ def test_the_table_has_a_row_for_every_repeat_metric_and_flow(whole: Results) ->
         "flow",
         "value",
         "deviation",
+        "measured_s",
     ]
     rates = table.filter(metric="receiving_rate")
     assert rates.height == 2 * 3 * 6 * 2  # capacities, losses, repeats, flows

@@ -118,14 +118,14 @@ def measured_rows(missing: set[tuple[str, str, int]]) -> pl.DataFrame:
     """Ten times a value of ``delay``, whatever ``loss`` and the repeat, but for the missing ones."""
     of = pl.Enum(["a", "b", "c"]), pl.Enum(["1", "2"])
     rows = [
-        (x, other, repeat, "rtt", "alice->bob", 10.0 * int(other), None)
+        (x, other, repeat, "rtt", "alice->bob", 10.0 * int(other), None, 60.0)
         for x in ("a", "b", "c")
         for other in ("1", "2")
         for repeat in (0, 1)
         if (x, other, repeat) not in missing
     ]
     schema = {"loss": of[0], "delay": of[1], "repeat": pl.Int64, "metric": pl.String, "flow": pl.String}
-    schema |= {"value": pl.Float64, "deviation": pl.Float64}
+    schema |= {"value": pl.Float64, "deviation": pl.Float64, "measured_s": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 

@@ -23,7 +23,7 @@ from command_line import Result, Rtclab
 import rtclab as lab
 from rtclab import lab as functions
 from rtclab.cli.tables import new_table, print_table
-from rtclab.terminal import Shown, shown, visible
+from rtclab.terminal import VisibleText, shown, visible
 from rtclab.trace import write_text
 
 HOSTILE = "e\"'></script><evil-tag evil=1></evil-tag><!--$\\frac$\x1b]0;title\x07\x1b[31m\r\x9b2J\x7f\u202e"
@@ -297,7 +297,7 @@ def test_what_rtclab_itself_draws_on_a_terminal_stays(capsys: pytest.CaptureFixt
     from rich.console import Console
 
     with shown():
-        assert isinstance(sys.stdout, Shown)
+        assert isinstance(sys.stdout, VisibleText)
         Console(force_terminal=True, color_system="standard").print("[red]drawn[/red]")
         print("\x1b[31mprinted")
         table = new_table("heading\x1b")
@@ -308,7 +308,7 @@ def test_what_rtclab_itself_draws_on_a_terminal_stays(capsys: pytest.CaptureFixt
     assert "\\u001b[31mprinted" in out
     assert "heading\\u001b" in out
     assert "[red]\\u001b[31mcell" in out
-    assert not isinstance(sys.stdout, Shown)
+    assert not isinstance(sys.stdout, VisibleText)
 
 
 def test_the_watch_command_prints_no_control_characters(

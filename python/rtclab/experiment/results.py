@@ -496,7 +496,7 @@ class Results:
 
     def without_value(
         self,
-        metrics: Sequence[str],
+        metrics: str | Sequence[str],
         rows: pl.DataFrame,
         *,
         begin: Moment | None = None,
@@ -515,7 +515,7 @@ class Results:
         run, limits = self.runs[0], self.window(begin, end)
         return [
             no_value(name, self.backend, run.scenario, limits)
-            for name in metrics
+            for name in items("metrics", metrics, str, "names of metrics", may_be_empty=True)
             if name not in found and name in METRICS
         ]
 
