@@ -120,6 +120,12 @@ SENTENCES: dict[tuple[str, str], Still] = {
         "python/rtclab/scenario/participant.py",
         "sent to an SFU in several sizes at once, in live calls only",
     ): (lambda: refused(**{"video.simulcast": True})),
+    ("python/rtclab/scenario/elsewhere.py", "rtclab has no RED"): lambda: all(
+        "red" not in choices(one, "aqm") for one in DISCIPLINES
+    ),
+    ("python/rtclab/scenario/elsewhere.py", "rtclab has no layers in one stream"): lambda: (
+        not ({"svc", "layers", "scalability_mode"} & Video.model_fields.keys())
+    ),
     (PRINTED, "The memory of figure 51 is not simulated"): lambda: not_simulated("memory"),
     (PRINTED, "includes the page and the MCU's own set-up, which are not simulated"): CODE,
     (
