@@ -83,11 +83,10 @@ def show_scenario(scenario: Scenario) -> None:
     print(f"{scenario.duration}, {repeats}, seed {scenario.seed}, records {scenario.record}")
     participants = new_table(*whole("participant"), "there", "video", "audio", "simulated control")
     for name in scenario.participants:
-        join_ns, leave_ns = scenario.presence_ns(name)
         video, audio = scenario.video_of(name), scenario.audio_of(name)
         participants.add_row(
             name,
-            f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s",
+            _there_in_words(scenario, name),
             _video_in_words(video) if video else "none",
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
@@ -105,6 +104,13 @@ def show_scenario(scenario: Scenario) -> None:
     for flow in (*scenario.flows(), *scenario.traffic_flows()):
         flows.add_row(flow.name, ", ".join(flow.paths))
     print_table(flows)
+
+
+def _there_in_words(scenario: Scenario, name: str) -> str:
+    """When a participant is there, and when it pauses."""
+    join_ns, leave_ns = scenario.presence_ns(name)
+    there, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
+    return there if pause is None else f"{there}, pauses {pause.start} to {pause.end}"
 
 
 def _own_in_words(scenario: Scenario) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import polars as pl
@@ -38,14 +39,17 @@ UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""
 
 
-def digest_of(scenario: Scenario | Mapping[str, Any], without: Collection[str] = ()) -> str:
+def digest_of(
+    scenario: Scenario | Mapping[str, Any], without: Mapping[str, Any] = MappingProxyType({})
+) -> str:
     """Identifies what a scenario does. Fields with default values do not count, so new fields change nothing.
 
-    Of an imported capture or log there are only JSON values. ``without`` names further fields that do not
-    count.
+    Of an imported capture or log there are only JSON values. ``without`` has further fields that do not
+    count: True for all of a field, or the fields in it.
     """
     if isinstance(scenario, Scenario):
-        text = scenario.model_dump_json(exclude={*UNRELATED, *without}, exclude_defaults=True)
+        exclude = {**dict.fromkeys(UNRELATED, True), **without}
+        text = scenario.model_dump_json(exclude=exclude, exclude_defaults=True)
     else:
         text = json.dumps(scenario)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import polars as pl
 from pydantic import Field, FiniteFloat, model_validator
@@ -20,8 +20,16 @@ from rtclab.metrics import METRICS
 from rtclab.scenario.table import Table
 from rtclab.trace import write_text
 
-UNRELATED = ("seed", "record")
-"""Fields of a scenario that a baseline does not depend on. Each repeat has its seed beside its values."""
+_CODE = {"congestion_control": {"digest"}}
+UNRELATED: dict[str, Any] = {
+    "seed": True,
+    "record": True,
+    **_CODE,
+    "participants": {"__all__": _CODE},
+    "servers": {"__all__": _CODE},
+}
+"""Fields of a scenario that a baseline does not depend on. Each repeat has its seed beside its values. A gate
+is about the code of a control of the user's own, so a change of it is measured and compared."""
 _NUMBERS = re.compile(r"\[\n[^][{}]*\]")
 
 

@@ -63,14 +63,25 @@ def frame_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameWidth", known=OF_REPORTS)
 def frame_width(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean width (pixels) of the received video, over the receiver's reports of one per second."""
-    return gauge(trace, "inbound_rtp", flow, "frameWidth", window).mean()
+    """Mean width (pixels) of the received video, over the receiver's reports of one per second.
+
+    Reports before the first picture do not count.
+    """
+    return _size(trace, flow, "frameWidth", window)
 
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameHeight", known=OF_REPORTS)
 def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean height (pixels) of the received video, over the receiver's reports of one per second."""
-    return gauge(trace, "inbound_rtp", flow, "frameHeight", window).mean()
+    """Mean height (pixels) of the received video, over the receiver's reports of one per second.
+
+    Reports before the first picture do not count.
+    """
+    return _size(trace, flow, "frameHeight", window)
+
+
+def _size(trace: Trace, flow: str, column: str, window: Window | None) -> float:
+    sizes = gauge(trace, "inbound_rtp", flow, column, window)
+    return sizes.chosen(sizes.values > 0).mean()
 
 
 _NO_PICTURE = "time without a picture, and W3C webrtc-stats, "

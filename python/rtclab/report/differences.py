@@ -37,7 +37,7 @@ def scenario_differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 
 def _fields(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The fields of a table of JSON values with their paths; null is left out."""
+    """The fields of a table of JSON values with their paths; null and empty texts are left out."""
     match value:
         case Mapping() if not any(key in value for key in WHOLE):
             for key, inner in value.items():
@@ -45,7 +45,7 @@ def _fields(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
         case [Mapping(), *_]:
             for index, inner in enumerate(value):
                 yield from _fields(inner, f"{path}[{index}]")
-        case None:
+        case None | "":
             return
         case _:
             yield path, value
