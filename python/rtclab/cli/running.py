@@ -208,7 +208,7 @@ def _show(
     if output.as_json:
         from rtclab.gates.checks import checks_table
 
-        rows = None if measured is None else made.rows_of_flows(measured, output.flows)
+        rows = None if measured is None else made.rows_of_flows(measured, output.flows, output.metrics)
         rows = None if rows is None else chosen(rows, output.metrics)
         answer = {
             "run": str(made.path),
@@ -250,7 +250,7 @@ def _print_checks(checks: Sequence[Check]) -> None:
 def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
     """Prints a summary: of one condition its metrics and a sentence, of several a row for each."""
     every = shown.all_metrics or bool(shown.metrics)
-    rows = made.rows_of_flows(chosen(measured, shown.metrics), shown.flows)
+    rows = made.rows_of_flows(chosen(measured, shown.metrics), shown.flows, shown.metrics)
     known = rows["flow"].unique(maintain_order=True).to_list()
     for sentence in _without_value(made, rows, shown):
         print(f"{made.name}: {sentence}", file=sys.stderr)

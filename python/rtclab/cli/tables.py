@@ -295,7 +295,8 @@ def _with_the_worst(
 ) -> list[str]:
     """At most ``most`` flows, in their order: those with the worst values.
 
-    Of a metric whose values differ much, the worst value counts 1 and the best 0. Sums are compared.
+    Of a metric whose values differ much, the worst value counts 1 and the best 0. A flow without a value that
+    other flows to its receiver have counts 1, too: it never connected. Sums are compared.
     """
     if len(flows) <= most:
         return list(flows)
@@ -308,6 +309,9 @@ def _with_the_worst(
             best = low if known[next(iter(means))]["better"] == "lower" else high
             for flow, mean in means.items():
                 scores[flow] += abs(mean - best) / (high - low)
+        receivers = {flow.rpartition("->")[2] for flow in means}
+        for flow in flows:
+            scores[flow] += flow not in known and flow.rpartition("->")[2] in receivers
     chosen = sorted(flows, key=scores.__getitem__, reverse=True)[:most]
     return [flow for flow in flows if flow in chosen]
 

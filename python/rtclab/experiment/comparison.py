@@ -118,8 +118,11 @@ class Differences:
         return cls(_differences(runs, window, pair_repeats=pair_repeats), flows_of(runs.values()))
 
     def table(self, metrics: Sequence[str] | None = None, flows: Flows = None) -> pl.DataFrame:
-        """The rows of some metrics and flows as in :func:`compare_runs`; Holm's correction is over them."""
-        chosen = self._flows(flows)
+        """The rows of some metrics and flows as in :func:`compare_runs`; Holm's correction is over them.
+
+        A named metric of the whole run is there whatever the flows are.
+        """
+        chosen = self._flows(flows) | (set() if metrics is None else {""})
         asked = [
             one for one in self.all if one.flow in chosen and (metrics is None or one.metric.name in metrics)
         ]

@@ -417,7 +417,7 @@ class Results:
         """
         rows = self._rows(begin, end, metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
         return (
-            self._labelled(self.rows_of_flows(rows, flows))
+            self._labelled(self.rows_of_flows(rows, flows, metrics or ()))
             .join(of_metrics(), on="metric", how="left")
             .sort("number", "repeat", "order", maintain_order=True, nulls_last=True)
             .select("condition", *self._field_columns, *VALUES)
@@ -456,7 +456,7 @@ class Results:
             >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
             ['%']
         """
-        rows = self.rows_of_flows(self._rows(begin, end, metrics), flows)
+        rows = self.rows_of_flows(self._rows(begin, end, metrics), flows, metrics or ())
         if by is None:
             labelled = self._labelled(summary_of(rows, ["number"]))
             return labelled.select(
@@ -467,8 +467,12 @@ class Results:
         rows = rows.join(self._table.select("number", *self.fields), on="number", maintain_order="left")
         return marginal_of(rows, keys, [name for name in self.fields if name not in keys])[0]
 
-    def rows_of_flows(self, rows: pl.DataFrame, flows: Flows) -> pl.DataFrame:
+    def rows_of_flows(
+        self, rows: pl.DataFrame, flows: Flows, metrics: str | Sequence[str] = ()
+    ) -> pl.DataFrame:
         """The rows of the flows asked for, or all rows if none was.
+
+        Rows of the whole repeat remain if their metric is among ``metrics``, which the user named.
 
         Raises:
             BadInput: there is no such flow.
@@ -481,7 +485,9 @@ class Results:
         if flows is None:
             return rows
         known = dict.fromkeys([*self._carries, *filter(None, rows["flow"].unique(maintain_order=True))])
-        return rows.filter(pl.col("flow").is_in(chosen_flows(flows, known)))
+        named = items("metrics", metrics, str, "names of metrics", may_be_empty=True)
+        is_whole = (pl.col("flow") == "") & pl.col("metric").is_in(named)
+        return rows.filter(pl.col("flow").is_in(chosen_flows(flows, known)) | is_whole)
 
     def without_feedback(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows without flows that carry feedback alone; all rows if there are no other flows.

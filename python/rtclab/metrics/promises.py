@@ -52,6 +52,15 @@ def connected_ns(trace: Trace, flow: str) -> int | None:
     return None if sender_ns is None or receiver_ns is None else max(sender_ns, receiver_ns)
 
 
+def never_connected(trace: Trace, flow: str) -> bool:
+    """Whether a flow should have carried media and its ends never connected, although both were there."""
+    about = trace.manifest.flows.get(flow)
+    if about is None or not about.promised:
+        return False
+    there = all(first_ns(trace, flow, "joined", end) is not None for end in (about.sender, about.receiver))
+    return there and connected_ns(trace, flow) is None
+
+
 def first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | None:
     """When an event first happened to a participant, for this flow or without a flow."""
     firsts = trace.cached(_firsts)

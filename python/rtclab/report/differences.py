@@ -39,7 +39,7 @@ def scenario_differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 def _fields(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
     """The fields of a table of JSON values with their paths; null and empty texts are left out."""
     match value:
-        case Mapping() if not any(key in value for key in WHOLE):
+        case Mapping() if not any(value.get(key) for key in WHOLE):
             for key, inner in value.items():
                 yield from _fields(inner, f"{path}.{key}" if path else key)
         case [Mapping(), *_]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rtclab.metrics import media_flows, rate
 from rtclab.metrics.media import is_watched, saw_nothing
+from rtclab.metrics.promises import never_connected
 from rtclab.metrics.series import Window, span_ns
 from rtclab.phrases import names_in_words
 from rtclab.report.flow_lines import flows_in, main_flows
@@ -59,6 +60,7 @@ class Findings:
         reason: why the first repeat failed that did.
         watched: flows in which pictures are promised for long enough to miss them.
         unseen: by flow, the number of repeats in which a picture was promised and none was seen.
+        apart: by flow, the number of repeats in which its ends should have connected and never did.
     """
 
     means: Mapping[tuple[str, str], float]
@@ -76,6 +78,7 @@ class Findings:
     reason: str = ""
     watched: Set[str] = frozenset()
     unseen: Mapping[str, int] = field(default_factory=dict)
+    apart: Mapping[str, int] = field(default_factory=dict)
 
 
 def verdict(found: Findings) -> str:
@@ -132,6 +135,7 @@ def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | 
         reasons[0].partition("\n")[0] if reasons else "",
         {flow for trace in run.traces for flow in media if is_watched(trace, flow, window)},
         Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow, window)),
+        Counter(flow for trace in run.traces for flow in between if never_connected(trace, flow)),
     )
 
 
@@ -283,31 +287,36 @@ def _connections(found: Findings) -> str:
 def _unseen(found: Findings) -> list[str]:
     """Who saw no picture of whom, and who saw fewer than one a second."""
     repeats = found.repeats - found.failed - found.unfinished
+    apart, often = list(found.apart), _often(found.apart, repeats)
+    parts = [f"{_seeing(found, apart, 'never connected to', '')}{often}"] if apart else []
     blank = [flow for flow in found.media if found.unseen.get(flow)]
     pictures = _values(found, "frame_rate", [flow for flow in found.watched if flow not in blank])
     slow = [flow for flow in found.media if pictures.get(flow, LEAST_PICTURES) < LEAST_PICTURES]
-    parts = []
     if blank:
-        counts = [found.unseen[flow] for flow in blank]
-        least, most = min(counts), max(counts)
-        count = f"{least} to {most}" if least < most else f"{most}"
-        often = f" in {count} of {repeats} repeats" if least < repeats else ""
-        parts.append(f"{_seeing(found, blank, 'no picture')}{often}")
+        often = _often({flow: found.unseen[flow] for flow in blank}, repeats)
+        parts.append(f"{_seeing(found, blank, 'saw no picture')}{often}")
     if slow:
-        parts.append(_seeing(found, slow, "fewer than 1 picture a second"))
+        parts.append(_seeing(found, slow, "saw fewer than 1 picture a second"))
     return parts
 
 
-def _seeing(found: Findings, flows: Sequence[str], what: str) -> str:
-    """Who saw what of whom: ``erin saw no picture of ben and dora``."""
-    if len(flows) == len(found.media) > 1:
-        return "nobody saw a picture" if what.startswith("no ") else f"everybody saw {what}"
+def _often(counts: Mapping[str, int], repeats: int) -> str:
+    """In how many repeats something happened; empty if it did in all of them."""
+    least, most = min(counts.values(), default=repeats), max(counts.values(), default=repeats)
+    count = f"{least} to {most}" if least < most else f"{most}"
+    return f" in {count} of {repeats} repeats" if least < repeats else ""
+
+
+def _seeing(found: Findings, flows: Sequence[str], what: str, of: str = "of ") -> str:
+    """Who did what, and of whom: ``erin saw no picture of ben and dora``."""
+    if len(flows) == len(found.media) > 1 and what.startswith("saw"):
+        return "nobody saw a picture" if what == "saw no picture" else f"everybody {what}"
     receivers = list(dict.fromkeys(found.receivers[flow] for flow in flows))
     senders = list(dict.fromkeys(found.senders[flow] for flow in flows))
     pairs = {(found.receivers[flow], found.senders[flow]) for flow in flows}
-    seeing = f"{names_in_words(receivers, MOST_RECEIVERS)} saw {what}"
+    does = f"{names_in_words(receivers, MOST_RECEIVERS)} {what}"
     whole = len(pairs) == sum(one != other for one in receivers for other in senders)
-    return f"{seeing} of {names_in_words(senders, MOST_RECEIVERS)}" if whole else f"{seeing} of some others"
+    return f"{does} {of}{names_in_words(senders, MOST_RECEIVERS) if whole else 'some others'}"
 
 
 def _loss(found: Findings) -> str:
