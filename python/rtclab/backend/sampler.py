@@ -13,6 +13,8 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, Self
 
+import polars as pl
+
 from rtclab.trace import NS_PER_S, Trace
 
 Row = Mapping[str, Any]
@@ -22,6 +24,20 @@ Points = dict[str, list[list[float]]]
 
 KBIT_PER_BYTE = 8 / 1000
 _AT = itemgetter("at_ns", "flow")
+
+
+USED = {
+    "outbound_rtp": ("at_ns", "flow", "participant", "targetBitrate", "bytesSent", "headerBytesSent"),
+    "inbound_rtp": (
+        *("at_ns", "flow", "participant", "kind", "bytesReceived", "headerBytesReceived"),
+        *("packetsReceived", "packetsLost", "framesDecoded", "freezeCount"),
+    ),
+    "remote_inbound_rtp": ("at_ns", "flow", "roundTripTime"),
+    "flow_seconds": ("at_ns", "flow", "one_way_delay_mean_ms"),
+    "host": ("at_ns", "participant", "cpu_percent"),
+    "events": ("at_ns", "participant", "flow", "event", "detail"),
+}
+"""By table, the columns of which points and events are made. A meeting of many people has many rows."""
 
 
 class Sampler:
@@ -52,8 +68,14 @@ class Sampler:
     @classmethod
     def of_trace(cls, trace: Trace) -> Self:
         """The sampler of a whole trace."""
-        tables = ("outbound_rtp", "inbound_rtp", "remote_inbound_rtp", "flow_seconds", "host", "events")
-        return cls({name: trace.table(name).sort("at_ns").rows(named=True) for name in tables})
+        return cls(
+            {
+                name: trace.select(name, **{column: pl.col(column) for column in columns})
+                .sort("at_ns")
+                .rows(named=True)
+                for name, columns in USED.items()
+            }
+        )
 
     def new(self, now_ns: int | None = None) -> dict[str, Any]:
         """What is new since the last call: ``flows`` and ``people`` by name, and ``events``.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,21 +100,22 @@ class SimBackend:
             CallFailed: nobody connected. The trace is written anyway.
             DiskFull: no space is left for the capture or the trace.
         """
-        if self.capture:
-            columns, pcapng, sdp = _native_run(
-                "simulate_captured", scenario, scenario.native(seed=seed), seed
-            )
-            write_bytes(out / CAPTURE, pcapng)
-            write_text(out / DESCRIPTIONS, sdp)
-            simulated = self.trace_of(columns, scenario, seed=seed, repeat=repeat)
-        else:
-            simulated = self.simulate(scenario, seed=seed, repeat=repeat)
-        written = simulated.save(out)
+        written = self._written(scenario, seed, repeat, out)
+        _give_memory_back()
         if watch is not unwatched:
             watch(Sampler.of_trace(written).new())
-        if simulated.manifest.failure is not None:
-            raise CallFailed(simulated.manifest.failure)
+        if written.manifest.failure is not None:
+            raise CallFailed(written.manifest.failure)
         return written
+
+    def _written(self, scenario: Scenario, seed: int, repeat: int, out: Path) -> Trace:
+        """The trace in a directory. What is simulated is large, and gone when this returns."""
+        if not self.capture:
+            return self.simulate(scenario, seed=seed, repeat=repeat).save(out)
+        columns, pcapng, sdp = _native_run("simulate_captured", scenario, scenario.native(seed=seed), seed)
+        write_bytes(out / CAPTURE, pcapng)
+        write_text(out / DESCRIPTIONS, sdp)
+        return self.trace_of(columns, scenario, seed=seed, repeat=repeat).save(out)
 
     def simulate(self, scenario: Scenario, *, seed: int, repeat: int) -> Trace:
         """Simulates one repeat and keeps its trace in memory."""
@@ -165,6 +168,12 @@ def check_own(scenario: Scenario) -> None:
     """
     if own := scenario.own_controls():
         own_controls.call("check", own)
+
+
+def _give_memory_back() -> None:
+    """Has glibc give freed memory back to the system. It would keep what the tables of a large call took."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 LIVE_ONLY = {"codec": ("vp9", "h264", "av1"), "adapt": ("loss",), "simulcast": (True,)}

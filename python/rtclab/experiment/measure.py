@@ -16,6 +16,7 @@ import rtclab.metrics
 from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
+from rtclab.metrics.packets import group
 from rtclab.metrics.series import Window
 from rtclab.trace import Repeat, Run, Trace
 
@@ -49,7 +50,9 @@ def measured(
     """
     if not outcome.about_the_call:
         return []
-    found = []
+    found, metrics = [], list(metrics)
+    if trace is not None and any(metric.needs_packets(window) for metric in metrics):
+        group(trace)
     for metric in metrics:
         of = None if trace is None else trace if metric.shipped else trace.alone()
         for flow, value in _values(metric, outcome, of, window):

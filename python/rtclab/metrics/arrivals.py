@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.packets import NEVER, PacketColumns, packets_of
+from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
 from rtclab.metrics.registry import EXACT, OF_RTP, metric
 from rtclab.metrics.series import NO_SAMPLES, Array, Samples, Window, gauge, span_ns, window_ns
-from rtclab.trace import NS_PER_MS, NS_PER_S, Trace
+from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 JITTER_GAIN = 1 / 16
 """RFC 3550, section 6.4.1."""
@@ -71,15 +71,17 @@ def inter_arrival_ms(trace: Trace, flow: str, window: Window | None = None) -> S
 
 def jitter_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     """Interarrival jitter after each packet of the video stream with most packets, in ms (RFC 3550)."""
-    arrived = _arrivals(trace, flow, window)
-    video = arrived.chosen(arrived.of_kinds("video") & (arrived.rtp_timestamp != NEVER))
-    if video.ssrc.size < 2:
+    video = trace.cached(_largest_videos).get(flow)
+    if video is None:
         return NO_SAMPLES
-    ssrcs, counts = np.unique(video.ssrc, return_counts=True)
-    stream = video.chosen(video.ssrc == ssrcs[counts.argmax()])
-    arrived_ns = stream.delivered_ns
+    from_ns, to_ns = span_ns(trace, flow, window)
+    arrived_ns = video["arrived_ns"].to_numpy()
+    chosen = (arrived_ns >= from_ns) & (arrived_ns < to_ns)
+    arrived_ns, timestamps = arrived_ns[chosen], video["rtp_timestamp"].to_numpy()[chosen]
+    if arrived_ns.size < 2:
+        return NO_SAMPLES
     # Timestamps wrap after 13 hours.
-    elapsed = np.diff(stream.rtp_timestamp).astype(np.uint32).astype(np.int32)
+    elapsed = np.diff(timestamps).astype(np.uint32).astype(np.int32)
     transit = np.abs(np.diff(arrived_ns) / NS_PER_MS - elapsed * 1e3 / VIDEO_CLOCK)
     smoothed = pl.Series(transit).ewm_mean(alpha=JITTER_GAIN, adjust=False)
     # The recursion starts at 0 and not at the first difference.
@@ -95,6 +97,21 @@ def inter_arrival_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     """
     between = np.sort(np.concatenate([inter_arrival_ms(trace, flow).values for trace in traces]))
     return between, np.arange(1, between.size + 1) / max(between.size, 1)
+
+
+def _largest_videos(trace: Trace) -> dict[str, pl.DataFrame]:
+    """By flow, arrivals and timestamps of its largest video stream, in order, in traces without reports."""
+    if not were_recorded(trace) or not trace.table("inbound_rtp").is_empty():
+        return {}
+    columns = {name: pl.col(name) for name in ("flow", "kind", "ssrc", "rtp_timestamp")}
+    arrived_ns = pl.col("sent_ns" if trace.cached(_at_one_point) else "delivered_ns")
+    packets = trace.select("packets", **columns, arrived_ns=arrived_ns)
+    video = packets.filter(pl.col("kind") == "video").drop_nulls().sort("arrived_ns", maintain_order=True)
+    of_stream = pl.len().over("flow", "ssrc")
+    largest = video.filter(
+        pl.col("ssrc") == pl.col("ssrc").sort_by(of_stream, maintain_order=True).last().over("flow")
+    )
+    return rows_by(largest, "flow")
 
 
 def _arrivals(trace: Trace, flow: str, window: Window | None) -> PacketColumns:

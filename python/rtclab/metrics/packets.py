@@ -30,8 +30,6 @@ class PacketColumns:
     size_bytes: IntegerArray
     is_rtp: NDArray[np.bool_]
     kind: NDArray[np.uint8]
-    ssrc: IntegerArray
-    rtp_timestamp: IntegerArray
 
     def chosen(self, which: slice | NDArray[Any]) -> PacketColumns:
         """Some of the packets, given by a slice, a mask or indices."""
@@ -61,8 +59,6 @@ COLUMNS = {
     "kind": pl.col("kind").replace_strict(
         {kind: code + 1 for code, kind in enumerate(KINDS)}, default=0, return_dtype=pl.UInt8
     ),
-    "ssrc": pl.col("ssrc").fill_null(0),
-    "rtp_timestamp": pl.col("rtp_timestamp").fill_null(NEVER),
 }
 
 
@@ -83,15 +79,22 @@ def packets_of(trace: Trace, flow: str) -> PacketColumns:
     return packets.chosen(of_flow.get(flow, slice(0, 0)))
 
 
+def group(trace: Trace) -> None:
+    """Groups the packets now, which takes the most memory of all that is measured, and keeps less."""
+    if were_recorded(trace):
+        trace.cached(_grouped)
+
+
 def _grouped(trace: Trace) -> tuple[PacketColumns, dict[str, slice]]:
     """All packets in the order of their flows, and the packets of each flow."""
     flows = list(trace.manifest.flows)
     codes = dict(zip(flows, range(len(flows)), strict=True))
     code = pl.col("flow").replace_strict(codes, default=len(flows), return_dtype=pl.UInt32)
     rows = trace.select("packets", code=code, **COLUMNS)
-    codes_of_rows = rows["code"].to_numpy()
+    codes_of_rows = rows.drop_in_place("code").to_numpy()
     small = codes_of_rows.astype(np.uint16) if len(flows) < np.iinfo(np.uint16).max else codes_of_rows
-    order = np.argsort(small, kind="stable")
+    order = np.argsort(small, kind="stable").astype(np.uint32)
     ends = np.searchsorted(codes_of_rows[order], np.arange(len(flows) + 1))
-    packets = PacketColumns(*(rows[name].to_numpy()[order] for name in COLUMNS))
+    # Column by column, so that hardly anything is in memory twice.
+    packets = PacketColumns(*(rows.drop_in_place(name).to_numpy()[order] for name in COLUMNS))
     return packets, {flow: slice(*ends[index : index + 2]) for index, flow in enumerate(flows)}
