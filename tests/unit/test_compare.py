@@ -397,3 +397,15 @@ def test_the_page_and_plot_of_a_window_without_packets_exist(tmp_path: Path) -> 
     charts = json.loads(page.read_text().partition('id="charts">')[2].partition("</script>")[0])
     assert [chart["name"] for chart in charts][:2] == ["rate", "delay"]
     assert comparison_plot(runs, "rate", window=(2, 5)).x.begin == 2
+
+
+def test_a_link_of_a_participant_is_compared_field_by_field(tmp_path: Path) -> None:
+    changes = [f"participants.alice.link.up.{field}" for field in ("queue=200 ms", 'queue={aqm = "dualpi2"}')]
+    runs = [
+        rtclab.run("access/lte", duration="4 s", repeats=1, set=[change], out=tmp_path, progress=False)
+        for change in changes
+    ]
+    differing = rtclab.compare(*runs).differences()
+    rows = [row for row in differing.iter_rows() if str(row[0]).startswith("participants.alice")]
+    assert rows
+    assert all(row[0].startswith("participants.alice.link.up.queue") and any(row[1:]) for row in rows)

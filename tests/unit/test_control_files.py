@@ -324,3 +324,13 @@ def test_the_hint_after_a_failure_works_when_the_control_is_mended(
     mended = rtclab(*arguments)
     assert mended.status == 0, mended.err
     assert "hint:" not in mended.err
+
+
+def test_a_gate_compares_a_control_whose_code_has_changed(place: Path) -> None:
+    written(place, WAYS["text beside it"], 300_000)
+    (place / "gate.toml").write_text(GATE)
+    rtclab.gate("gate.toml", update_baseline="the first", progress=False)
+    code = place / "policy.py"
+    code.write_text(code.read_text() + "\n# A comment changes the code, and not what it does.\n")
+    judged = rtclab.gate("gate.toml", progress=False)
+    assert {check.verdict for check in judged.checks} == {"not worse"}

@@ -27,7 +27,9 @@ from rtclab.metrics.media import (
     freeze_duration_w3c,
     saw_nothing,
 )
+from rtclab.metrics.promises import never_connected
 from rtclab.metrics.series import Window
+from rtclab.report.runs import run_verdict
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 
@@ -378,3 +380,30 @@ def test_intervals_of_times_stay_within_the_measured_time(tmp_path: Path) -> Non
     of_run = summary_of_run(run).filter(metric="freeze_duration", flow=FLOW).row(0, named=True)
     assert of_run["mean"] == pytest.approx(16)
     assert of_run["ci95_high"] == END_S
+
+
+def test_who_was_never_connected_to_somebody_is_said(tmp_path: Path) -> None:
+    """A downlink of 2 Mbit/s for four videos of 1.7 Mbit/s: some connections never come up in 20 s."""
+    text = (
+        'name = "narrow"\nduration = "20 s"\n[audio]\n[video]\n'
+        + "".join(f"[participants.{name}]\n" for name in "abcdefgh")
+        + '[participants.z.link]\nup = { capacity = "10 Mbit/s" }\n'
+        'down = { capacity = "500 kbit/s", loss = "10 %", queue = "5 s" }\n'
+        '[servers.sfu]\n[[calls]]\nkind = "sfu"\nserver = "sfu"\n' + LINK
+    )
+    results = rtclab.run(scenario(tmp_path, text), out=tmp_path)
+    run = results.run
+    (trace_of_run,) = run.traces
+    met = {
+        flow
+        for participant, flow in trace_of_run.table("events")
+        .filter(event="dtls_connected")
+        .select("participant", "flow")
+        .iter_rows()
+        if participant == "z"
+    }
+    apart = {f"{name}->z" for name in "abcdefgh"} - met
+    assert {flow for flow in trace_of_run.flows if never_connected(trace_of_run, flow)} == apart
+    assert apart
+    assert all(isnan(freeze_duration(trace_of_run, flow)) for flow in apart)
+    assert "Z never connected to " in run_verdict(run, results.summary())

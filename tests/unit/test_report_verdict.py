@@ -292,3 +292,34 @@ def test_the_narrowest_paths_of_the_routes_decide_whether_capacities_differ(
     measured = summary_of_run(run).drop_nulls("mean").select("metric", "flow", "mean")
     found = findings(run, {(metric, flow): mean for metric, flow, mean in measured.iter_rows()})
     assert (found.capacities_differ, found.capacity) == (differ, "" if differ else "1 Mbit/s")
+
+
+def seen(**counts: dict[str, int]) -> str:
+    """The verdict on four repeats of a meeting of three, of which these repeats are bad."""
+    flows = [f"{a}->{b}" for a in ("ann", "ben", "cat") for b in ("ann", "ben", "cat") if a != b]
+    meeting = of_rates(dict.fromkeys(flows, 500.0))
+    return verdict(replace(meeting, repeats=4, watched=frozenset(flows), **counts))  # type: ignore[arg-type]
+
+
+def test_the_first_words_are_about_who_saw_or_met_nobody() -> None:
+    to_cat = {"ann->cat": 4, "ben->cat": 4}
+    assert seen(unseen=to_cat).startswith("Cat saw no picture of ann and ben; ")
+    assert seen(unseen={"ann->cat": 3}).startswith("Cat saw no picture of ann in 3 of 4 repeats; ")
+    assert seen(unseen=to_cat | {"ben->cat": 1}).startswith(
+        "Cat saw no picture of ann and ben in 1 to 4 of 4 repeats; "
+    )
+    assert seen(unseen={"ann->cat": 4, "cat->ben": 4}).startswith(
+        "Cat and ben saw no picture of some others; "
+    )
+    assert seen(apart=to_cat).startswith("Cat never connected to ann and ben; ")
+    assert seen(apart={"ann->cat": 2}, unseen={"ben->cat": 4}).startswith(
+        "Cat never connected to ann in 2 of 4 repeats; cat saw no picture of ben; "
+    )
+
+
+def test_fewer_pictures_than_one_a_second_are_said_even_if_none_is_frozen() -> None:
+    means = {("frame_rate", "ann->ben"): 0.4, ("frame_rate", "ben->ann"): 30.0}
+    meeting = of_rates({"ann->ben": 500.0, "ben->ann": 500.0})
+    slow = replace(meeting, means=meeting.means | means, watched=frozenset(meeting.media))
+    assert verdict(slow).startswith("Ben saw fewer than 1 picture a second of ann; ")
+    assert "picture" not in verdict(replace(slow, watched=frozenset()))
