@@ -34,7 +34,7 @@ import sys
 from pathlib import Path
 from rtclab.backend.live import LiveBackend
 from rtclab.scenario import Scenario
-LiveBackend().run(Scenario.load(sys.argv[1]), seed=1, repeat=0, out=Path(sys.argv[2]))
+LiveBackend().run(Scenario.load(sys.argv[1], trust=True), seed=1, repeat=0, out=Path(sys.argv[2]))
 """
 
 

@@ -257,7 +257,7 @@ def test_pages_talk_by_whip_and_whep_to_a_server_that_knows_nothing_of_rtclab(tm
     (tmp_path / "call.toml").write_text(
         text.replace("[video]", '[video]\ncodec = "h264"').format(seconds=8) + STRANGER.format(command=PION)
     )
-    scenario = Scenario.load(tmp_path / "call.toml")
+    scenario = Scenario.load(tmp_path / "call.toml", trust=True)
     trace = made(scenario, tmp_path / "out")
     assert trace.manifest.not_connected == ()
     packets = trace.table("packets").filter(pl.col("delivered_ns").is_not_null())
