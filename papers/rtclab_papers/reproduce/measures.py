@@ -177,7 +177,9 @@ def _retransmitted(trace: Trace, flow: str) -> float:
 
 def _mean_freeze_s(trace: Trace, flow: str) -> float:
     """Mean length of a freeze in s; NaN if there is none."""
-    total_s, count = (METRICS[name].function(trace, flow) for name in ("freeze_duration_w3c", "freeze_count_w3c"))
+    total_s, count = (
+        METRICS[name].function(trace, flow) for name in ("freeze_duration_w3c", "freeze_count_w3c")
+    )
     return total_s / (count or nan)
 
 

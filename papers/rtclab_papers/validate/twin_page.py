@@ -191,7 +191,10 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
         )
     heights = [same_step(pair) for pair in pairs if pair.metric == "frame_height"]
     yield "same step of resolution", percent(share(heights))
-    for name, label, unit in (("freeze_count_w3c", "freezes", ""), ("freeze_duration_w3c", "time frozen", " s")):
+    for name, label, unit in (
+        ("freeze_count_w3c", "freezes", ""),
+        ("freeze_duration_w3c", "time frozen", " s"),
+    ):
         some = [pair for pair in pairs if pair.metric == name and pair.live > 0]
         apart = [abs(pair.expected.middle - pair.live) for pair in some]
         good = [
