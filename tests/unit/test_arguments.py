@@ -150,6 +150,12 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: rtclab.Comparison([run, run], metrics=given).table(), "rtt"
         ),
         "compare(metrics)": Case(lambda given: rtclab.compare(run, run, metrics=given).table(), "rtt"),
+        "Results.rows_of_flows(metrics)": Case(
+            lambda given: run.rows_of_flows(run.summary(), "*->bob", given),
+            "fairness",
+            None,
+            "none was named",
+        ),
         "Results.without_value(metrics)": Case(
             lambda given: run.without_value(given, run.summary()), "tcp_rtt", None, "nothing is asked"
         ),
