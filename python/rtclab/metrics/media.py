@@ -289,7 +289,8 @@ def _frozen(trace: Trace, flow: str) -> IntegerArray | None:
     video = trace.cached(promised, flow, "video")
     if video is None:
         return None if trace.manifest.flows[flow].promised is not None else _counted(trace, flow)
-    if flow not in trace.cached(_shown) and _decoded_ns(trace, flow).size:
+    decoded = increase(counter(trace, "inbound_rtp", flow, "framesDecoded"))
+    if flow not in trace.cached(_shown) and decoded > 0:
         still, counted = _still_between_reports(trace, flow, video), _counted(trace, flow)
         return overlapping_joined(np.concatenate([still, NO_SPANS if counted is None else counted]))
     still = np.concatenate([_without_picture(trace, flow, span) for span in video])
@@ -351,12 +352,6 @@ def _by_rule(moments_ns: IntegerArray) -> IntegerArray:
         intervals_s >= np.maximum(3 * mean_s, mean_s + FREEZE_MARGIN_S)
     )
     return np.column_stack([moments_ns[:-1][frozen], moments_ns[1:][frozen]])
-
-
-def _decoded_ns(trace: Trace, flow: str) -> IntegerArray:
-    """When the receiver reported that it had decoded more frames than before, in ns."""
-    decoded = counter(trace, "inbound_rtp", flow, "framesDecoded")
-    return _ns(decoded.at_s)[np.diff(decoded.values, prepend=0.0) > 0]
 
 
 def _still_between_reports(trace: Trace, flow: str, video: IntegerArray) -> IntegerArray:

@@ -15,9 +15,9 @@ from rtclab.trace import SCHEMAS, Trace
 KINDS = ("video", "audio", "fec", "rtx", "padding")
 """The kinds of RTP packets, in the order of their codes from 1 on; 0 stands for an unknown kind."""
 FIRST_KINDS = 3
-"""The first kinds are first transmissions of media and FEC."""
+"""Number of kinds, from the first on, that are first transmissions of media and FEC."""
 NEVER = int(np.iinfo(np.int64).min)
-"""The time of what did not happen or is not known."""
+"""Stands for a time that is not known, and for the arrival of a packet that did not arrive."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def packets_of(trace: Trace, flow: str) -> PacketColumns:
 
 
 def group(trace: Trace) -> None:
-    """Groups the packets now, which takes the most memory of all that is measured, and keeps less."""
+    """Groups the packets by flow at once. Done before anything else is measured, it needs less memory."""
     if were_recorded(trace):
         trace.cached(_grouped)
 
