@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rtclab.backend.live.link import _direction, summary_text, traffic
+from rtclab.backend.live.link import _direction, protocols_of, summary_text, traffic
 
 MS = 1_000_000
 NONE = -1
 NODES = ["client", "core"]
 PROTOCOLS = ["rtp", "rtcp", "stun", "dtls", "other"]
-RTP, OTHER = 0, 4
+RTP, RTCP, OTHER = 0, 1, 4
 QUEUE, LOSS, AQM = 0, 1, 2
 
 
@@ -31,6 +33,9 @@ def summary() -> dict[str, Any]:
         "delivered_ns": np.where(delays_ms == NONE, NONE, sent_ns + delays_ms * MS),
         "drop_cause": np.array([NONE, NONE, NONE, QUEUE, NONE, NONE, LOSS, NONE]),
         "from": np.zeros(count, dtype=int),
+        "to": np.ones(count, dtype=int),
+        "ssrc": np.array([7, 7, 7, NONE, NONE, NONE, 7, 7]),
+        "seq": np.array([65534, 65535, 0, NONE, NONE, NONE, 1, 2]),
         "size_bytes": np.full(count, 1000),
         "protocol": np.array([RTP, RTP, RTP, OTHER, OTHER, OTHER, RTP, RTP]),
         "ecn": np.array([1, 1, 2, 2, 0, 0, 1, 1]),
@@ -82,6 +87,26 @@ def test_packets_that_are_not_rtp_have_a_rate_a_loss_and_a_delay() -> None:
     # 2000 B from 30 ms to 110 ms.
     assert other["delivered_bps"] == pytest.approx(2000 * 8 / 0.080)
     assert other["delay_p50_ms"] == pytest.approx(55.0)
+
+
+@given(st.data())
+def test_random_udp_is_neither_rtp_nor_rtcp_but_streams_and_their_reports_stay(data: st.DataObject) -> None:
+    """The streams' sequence numbers wrap, and come in any order; other SSRCs never have two that follow."""
+    looks_so = data.draw(st.lists(st.sampled_from([RTP, RTCP, OTHER]), max_size=20))
+    streams = data.draw(st.lists(st.integers(2, 5), max_size=3))
+    rows = [(code, 100 + i if code == RTP else NONE, 2 * i) for i, code in enumerate(looks_so)]
+    rows += [(RTP, 100, 1000), (RTP, 100, 1000), (RTP, 100, 1002)]  # constants are no counter
+    rows += [(RTP, ssrc, (65534 + i) % 65536) for ssrc, many in enumerate(streams) for i in range(many)]
+    rows = data.draw(st.permutations(rows))
+    protocol, ssrc, seq = np.array(rows).T
+    same = np.zeros(len(rows), dtype=int)
+    packets = {"protocol": protocol, "ssrc": ssrc, "seq": seq, "from": same, "to": same}
+    settled = protocols_of(packets, PROTOCOLS)
+    expected = [
+        RTP if code == RTP and of < len(streams) else RTCP if code == RTCP and streams else OTHER
+        for code, of, _ in rows
+    ]
+    assert settled.tolist() == expected
 
 
 def test_what_is_unknown_without_an_arrival_is_null() -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from rtclab import _native
 from rtclab.backend.live.namespaces import (
@@ -283,12 +284,32 @@ def _direction(summary: Json, path: str) -> Json:
     """The traffic of a direction, all together and by protocol."""
     packets, names = summary["packets"], summary["names"]
     mine = packets["from"] == names["nodes"].index(DIRECTIONS[path][0])
+    protocol = protocols_of(packets, names["protocols"])
     of_protocols = {
         name: traffic(summary, chosen)
         for code, name in enumerate(names["protocols"])
-        if (chosen := mine & (packets["protocol"] == code)).any()
+        if (chosen := mine & (protocol == code)).any()
     }
     return {**traffic(summary, mine), "protocols": of_protocols}
+
+
+def protocols_of(packets: Json, names: list[str]) -> npt.NDArray[np.uint8]:
+    """The protocol of each packet in the emulator's log, as an index in ``names``.
+
+    The emulator recognises RTP and RTCP by one packet's first bytes, which random UDP may have, too. So RTP
+    is RTP only if its SSRC also has the next or the previous sequence number, and RTCP is RTCP only beside
+    RTP. Everything else is ``other``.
+
+    Source: RFC 3550, appendix A.1 (``MIN_SEQUENTIAL``).
+    """
+    rtp, rtcp, other = (names.index(name) for name in ("rtp", "rtcp", "other"))
+    protocol = np.array(packets["protocol"])
+    columns = pl.DataFrame({name: packets[name] for name in ("from", "to", "ssrc", "seq")})
+    has_next = pl.col("seq").sort().diff().eq(1).any().over("from", "to", "ssrc")
+    protocol[(protocol == rtp) & ~columns.select(has_next).to_series().to_numpy()] = other
+    if rtp not in protocol:
+        protocol[protocol == rtcp] = other
+    return protocol
 
 
 def traffic(summary: Json, chosen: npt.NDArray[np.bool_]) -> Json:
