@@ -200,7 +200,7 @@ class Comparison:
         return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(self._rows())}"
 
     def _rows(self) -> pl.DataFrame:
-        """The most important rows of the table, or those of the metrics that were asked for, to be read."""
+        """The rows to be read: of the metrics that were asked for, or else of the most important ones."""
         table = self.table() if self.metrics else essential(self.table())
         columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
         return table.select("metric", "flow", *columns, "unit")

@@ -52,7 +52,7 @@ def below(stream: Any) -> Any:
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Standard output and standard error show control characters, except those of :func:`below`."""
+    """Standard output and standard error show control characters, except what is written to :func:`below`."""
     before = sys.stdout, sys.stderr
     now = [stream and VisibleText(stream) for stream in before]
     sys.stdout, sys.stderr = now

@@ -383,7 +383,7 @@ def test_intervals_of_times_stay_within_the_measured_time(tmp_path: Path) -> Non
 
 
 def test_who_was_never_connected_to_somebody_is_said(tmp_path: Path) -> None:
-    """A downlink of 2 Mbit/s for four videos of 1.7 Mbit/s: some connections never come up in 20 s."""
+    """A downlink of 500 kbit/s for eight videos of 1.7 Mbit/s: some connections never come up in 20 s."""
     text = (
         'name = "narrow"\nduration = "20 s"\n[audio]\n[video]\n'
         + "".join(f"[participants.{name}]\n" for name in "abcdefgh")

@@ -381,6 +381,8 @@ def test_what_the_user_names_needs_no_trust(rtclab: Rtclab, elsewhere: Elsewhere
         value = f"{elsewhere.evil}:Control"
         given = value if option == "--control" else f"control={value}"
         assert rtclab("run", str(elsewhere["plain.toml"]), option, given, *short).status == 0
+    both = f"participants.a.control+participants.b.control={elsewhere.evil}:Control"
+    assert rtclab("run", str(elsewhere["plain.toml"]), "--set", both, *short).status == 0
     # The stranger's control is not used then.
     assert rtclab("run", str(elsewhere["call.toml"]), "--control", "goog-cc", *short).status == 0
     assert elsewhere.imported

@@ -232,10 +232,8 @@ def validate(
         )
     elif random is not None:
         first = 1 if seed is None else seed
-        wanted = (None, "both")
-        seeds = [
-            one for one in range(first, first + random) if half in (*wanted, "odd" if one % 2 else "even")
-        ]
+        remainders = {"odd": (1,), "even": (0,)}.get(half or "both", (0, 1))
+        seeds = [one for one in range(first, first + random) if one % 2 in remainders]
         validating.validate_random_and_show(page, out, seeds, keep_live=keep_live, as_json=as_json)
     else:
         validating.validate_and_show(page, out, repeats, keep_live=keep_live, tcp=tcp, as_json=as_json)

@@ -77,9 +77,9 @@ def compare_runs(
 
     If both runs were simulated, the repeats of :func:`paired_repeats` are compared in pairs, and a repeat for
     which one run has no value is left out of both: a run that failed in the hard repeats would look better.
-    Otherwise, or without ``pair_repeats``, the test is
-    Welch's. Shares of all repeats, such as failed calls, have Newcombe's interval and Fisher's exact test.
-    ``p`` is the p-value of the test, null with fewer than two repeats and for a constant difference.
+    Otherwise, or without ``pair_repeats``, the test is Welch's. Shares of all repeats, such as failed calls,
+    have Newcombe's interval and Fisher's exact test. ``p`` is the p-value of the test, null with fewer than
+    two repeats and for a constant difference.
 
     ``verdict`` is one of:
 
@@ -102,7 +102,7 @@ def compare_runs(
 
 @dataclass(frozen=True)
 class Differences:
-    """All differences between runs, of which a table shows those that were asked for.
+    """All differences between runs. A table shows the ones that were asked for.
 
     Attributes:
         all: each metric of each flow in the first and another run.

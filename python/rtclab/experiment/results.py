@@ -510,7 +510,7 @@ class Results:
     ) -> list[str]:
         """For each of some metrics that has no value in any row of a summary, a sentence that says why.
 
-        ``begin`` and ``end`` are those of the summary.
+        ``begin`` and ``end`` are the summary's.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)

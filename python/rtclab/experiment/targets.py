@@ -7,7 +7,7 @@ from rtclab.scenario import Bitrate, Scenario
 from rtclab.trace import Trace
 
 FAR_ABOVE = 1000
-"""A target that is always so many times too high was probably converted twice."""
+"""A target that is always above the highest rate times this factor was probably converted twice."""
 
 
 def note_on_targets(trace: Trace, scenario: Scenario) -> str:

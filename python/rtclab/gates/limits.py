@@ -35,8 +35,8 @@ class Limit:
     """A limit of one metric.
 
     ``flow`` is the name of a flow, in which ``*`` stands for any text, such as ``*->erin``; None if the limit
-    is for every flow. ``bound`` is in the unit of the metric. ``text`` is the
-    limit as the user wrote it, with single spaces.
+    is for every flow. ``bound`` is in the unit of the metric. ``text`` is the limit as the user wrote it,
+    with single spaces.
     """
 
     metric: str

@@ -357,7 +357,8 @@ def _by_rule(moments_ns: IntegerArray) -> IntegerArray:
 def _still_between_reports(trace: Trace, flow: str, video: IntegerArray) -> IntegerArray:
     """The times between reports in which pictures were promised and none was decoded, of shape (times, 2).
 
-    Pictures before and after them are up to one interval between reports away, so that much may be missing.
+    The picture before such a time, or after it, may be up to one interval between reports away. So a time
+    counts if it and one interval together are too long.
     """
     decoded = from_begin(trace, flow, counter(trace, "inbound_rtp", flow, "framesDecoded"))
     at_ns = _ns(decoded.at_s)
@@ -374,7 +375,7 @@ def _still_between_reports(trace: Trace, flow: str, video: IntegerArray) -> Inte
 def _counted(trace: Trace, flow: str) -> IntegerArray | None:
     """The freezes that the receiver counted, as if they had ended when they were reported; None without any.
 
-    Those between two reports follow each other and are equally long.
+    Freezes between the same two reports follow each other and are equally long.
     """
     lasted, number = (
         counter(trace, "inbound_rtp", flow, name) for name in ("totalFreezesDuration", "freezeCount")

@@ -80,7 +80,7 @@ def packets_of(trace: Trace, flow: str) -> PacketColumns:
 
 
 def group(trace: Trace) -> None:
-    """Groups the packets by flow at once. Done before anything else is measured, it needs less memory."""
+    """Groups the packets by flow now. That needs less memory if nothing else has been measured before."""
     if were_recorded(trace):
         trace.cached(_grouped)
 

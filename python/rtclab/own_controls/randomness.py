@@ -18,7 +18,7 @@ import numpy as np
 
 
 class Stream:
-    """Random numbers that begin with a seed: those of ``random`` and of ``numpy.random``."""
+    """Random numbers of ``random`` and of ``numpy.random`` that begin with a seed."""
 
     def __init__(self, *seed: object) -> None:
         text = "/".join(map(str, seed))

@@ -61,7 +61,7 @@ def _key(controls: Sequence[OwnControl]) -> tuple[str, ...]:
 
 @contextmanager
 def files_read() -> Iterator[Read]:
-    """Collects the files that the controls read that this thread runs inside."""
+    """Collects the files that controls read while this thread is inside."""
     before = getattr(_OF_THREAD, "read", None)
     _OF_THREAD.read = read = Read()
     try:
@@ -147,7 +147,7 @@ class OpenedFiles:
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
-        """``directories`` are those of the controls. Each file in them counts."""
+        """``directories`` are where the files of the controls are. Each file in them counts."""
         self.files: Files = {}
         self._directories = directories
         self._seen: set[str] = set()

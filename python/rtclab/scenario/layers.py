@@ -116,11 +116,6 @@ class Layered:
             BadInput: the field has an index that the array lacks, lies below a value that is neither a table
                 nor an array, or names a participant, server, bottleneck or traffic that does not exist.
         """
-        first, *others = split_fields(change.field)
-        if others:
-            for name in (first, *others):
-                self.apply(replace(change, field=name))
-            return
         *parents, last = change.field.split(".")
         if last == CONTROL and isinstance(change.value, str):
             last, value = "congestion_control", parse_control(change.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -11,7 +12,7 @@ from rtclab import plugins
 from rtclab.arguments import items
 from rtclab.errors import BadInput, Problem, ScenarioError
 from rtclab.scenario import layers
-from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile, shipped_file
+from rtclab.scenario.layers import SHIPPED, Change, Layered, is_profile, shipped_file, split_fields
 from rtclab.scenario.table import closest
 
 _NO_NAME = Problem(
@@ -70,16 +71,18 @@ def _apply(layered: Layered, overrides: Changes) -> Layered:
 
 
 def as_changes(overrides: Changes) -> list[Change]:
-    """The changes as a list. They may be given as a dict, as texts of ``--set``, or as :class:`Change`.
+    """The changes as a list, one for each field. They may be a dict, texts of ``--set``, or :class:`Change`.
 
     Raises:
         BadInput: a change cannot be read.
     """
     if isinstance(overrides, Mapping):
-        return [Change(field, value, IN_PYTHON) for field, value in overrides.items()]
-    expected = 'changes such as {"link.up.capacity": "2 Mbit/s"}'
-    given = items(IN_PYTHON, overrides, (str, Change), expected, may_be_empty=True)
-    return [change if isinstance(change, Change) else Change.parse(change) for change in given]
+        changes = [Change(field, value, IN_PYTHON) for field, value in overrides.items()]
+    else:
+        expected = 'changes such as {"link.up.capacity": "2 Mbit/s"}'
+        given = items(IN_PYTHON, overrides, (str, Change), expected, may_be_empty=True)
+        changes = [change if isinstance(change, Change) else Change.parse(change) for change in given]
+    return [replace(change, field=name) for change in changes for name in split_fields(change.field)]
 
 
 def as_time(time: str | float | None) -> str | None:

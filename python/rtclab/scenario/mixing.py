@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rtclab.errors import FieldError
@@ -49,14 +50,20 @@ def mixed_audio(scenario: ScenarioTables, server: str) -> Audio | None:
 
 def controls(scenario: ScenarioTables) -> dict[str, CongestionControl]:
     """The controls that somebody sends with, by the table that has them."""
-    table, found = "congestion_control", {}
+    return {place: control for _, place, control in _senders(scenario)}
+
+
+def _senders(scenario: ScenarioTables) -> Iterator[tuple[str, str, CongestionControl]]:
+    """Each sender, the table that has its control, and the control."""
+    table = "congestion_control"
     for name, own in scenario.participants.items():
         place = table if own.congestion_control is None else f"participants.{name}.{table}"
-        found[place] = scenario.congestion_control_of(name)
+        yield name, place, scenario.congestion_control_of(name)
     for name in mixers(scenario):
         place = table if _server(scenario, name).congestion_control is None else f"servers.{name}.{table}"
-        found[place] = congestion_control_of(scenario, name)
-    return found | {f"servers.{name}.{table}": one for name, one in forwarders(scenario).items()}
+        yield name, place, congestion_control_of(scenario, name)
+    for name, control in forwarders(scenario).items():
+        yield name, f"servers.{name}.{table}", control
 
 
 def own_controls(scenario: ScenarioTables) -> list[OwnControl]:
@@ -67,10 +74,7 @@ def own_controls(scenario: ScenarioTables) -> list[OwnControl]:
 
 def owned_controls(scenario: ScenarioTables) -> list[OwnControl]:
     """The controls of the user's own that somebody sends with, one for each sender."""
-    senders = {name: scenario.congestion_control_of(name) for name in scenario.participants}
-    senders |= {name: congestion_control_of(scenario, name) for name in mixers(scenario)}
-    senders |= forwarders(scenario)
-    found = ((owner, control.own) for owner, control in senders.items())
+    found = ((owner, control.own) for owner, _, control in _senders(scenario))
     return [replace(own, owner=owner) for owner, own in found if own is not None]
 
 

@@ -59,7 +59,7 @@ class Place:
 
 
 def scenario_fields() -> Iterator[tuple[str, str, str, str]]:
-    """Path, values, default and meaning of every field, those of the top level first."""
+    """Path, values, default and meaning of every field, beginning with the top level."""
     for place in places():
         meanings = descriptions(place.model)
         for name, about in own_fields(place.model).items():

@@ -4,8 +4,8 @@ Such a scenario is code, like a makefile: its author chooses the programs and th
 and files that a browser without sandbox opens as pages. A scenario therefore remembers the files it was read
 from, and whoever would run something for it asks ``Scenario.check_trusted`` first.
 
-Files of the user's own are those that come with rtclab or its plugins, and those of the current project. All
-others are strangers' files.
+Files that come with rtclab or its plugins and files of the current project are the user's own. All others are
+strangers' files.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class Quantity:
 
     @classmethod
     def _hint(cls, texts: Sequence[str]) -> str:
-        """What to write: those of the texts that can be read, or else an example."""
+        """What to write: the texts that can be read, or else an example."""
         valid = [f"`{text}`" for text in texts if cls._reads(text)]
         return f"write {' or '.join(valid)}" if valid else f"for example `{cls.example}`"
 

@@ -168,7 +168,7 @@ class Trace:
         return frame
 
     def select(self, name: str, **columns: pl.Expr) -> pl.DataFrame:
-        """Columns computed from those of a table, which need not be in memory as a whole.
+        """Columns computed from a table, which need not be in memory as a whole.
 
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
