@@ -118,6 +118,7 @@ def test_what_is_seen_of_a_call_once_a_second_is_what_its_trace_has(
 
 
 def test_both_participants_go_through_every_step_of_the_set_up_in_order(one_megabit: Trace) -> None:
+    """A round trip of 100 ms lies between ICE and DTLS, more than a busy machine is late."""
     steps = ["joined", "signalling_done", "ice_connected", "dtls_connected"]
     events = one_megabit.table("events").sort("at_ns")
     for participant in ("alice", "bob"):

@@ -293,7 +293,7 @@ def _show_flow_by_flow(
 def _with_the_worst(
     cells: Mapping[tuple[str, str], dict[str, Any]], flows: Sequence[str], most: int
 ) -> list[str]:
-    """At most ``most`` flows, in their order: those with the worst values.
+    """The flows with the worst values, at most ``most``, in the order of ``flows``.
 
     Of a metric whose values differ much, the worst value counts 1 and the best 0. A flow without a value that
     other flows to its receiver have counts 1, too: it never connected. Sums are compared.

@@ -285,7 +285,7 @@ def _connections(found: Findings) -> str:
 
 
 def _unseen(found: Findings) -> list[str]:
-    """Who saw no picture of whom, and who saw fewer than one a second."""
+    """Who never connected to whom, who saw no picture of whom, and who saw fewer than one a second."""
     repeats = found.repeats - found.failed - found.unfinished
     apart, often = list(found.apart), _often(found.apart, repeats)
     parts = [f"{_seeing(found, apart, 'never connected to', '')}{often}"] if apart else []

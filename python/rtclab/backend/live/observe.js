@@ -8,7 +8,6 @@
   const LOOK_INTERVAL_MS = 250;
   const LOOK_SOON_MS = 20;
   const SOON_MS = 5000;
-  const STAGES = ["ice_connected", "dtls_connected", "first_frame"]; // of set-up after signalling, in their order
   const STREAMS = ["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"];
   // The page may replace these later.
   const { setInterval, setTimeout, clearInterval, JSON, MediaStream } = globalThis;
@@ -35,7 +34,7 @@
       const on = (event, listener) => pc.addEventListener(event, listener);
       on("signalingstatechange", () => this.signallingChanged());
       on("iceconnectionstatechange", () => this.iceChanged());
-      on("connectionstatechange", () => this.connectionChanged());
+      on("connectionstatechange", () => pc.connectionState === "connected" && this.once("dtls_connected"));
       on("track", ({ track }) => this.trackCame(track));
       say("connection", { number });
     }
@@ -59,17 +58,8 @@
 
     iceChanged() {
       const state = this.pc.iceConnectionState;
-      if (state === "connected" || state === "completed") this.reached("ice_connected");
+      if (state === "connected" || state === "completed") this.once("ice_connected");
       if (state === "failed") this.event("ice_failed");
-    }
-
-    // On a busy machine the browser may say some milliseconds later that an earlier stage has been reached.
-    reached(stage) {
-      for (const one of STAGES.slice(0, STAGES.indexOf(stage) + 1)) this.once(one);
-    }
-
-    connectionChanged() {
-      if (this.pc.connectionState === "connected") this.reached("dtls_connected");
     }
 
     trackCame(track) {
@@ -114,7 +104,7 @@
     }
 
     shown(track, metadata) {
-      this.reached("first_frame");
+      this.once("first_frame");
       const clock = (time) => (time === undefined ? null : wallClock(time));
       const { rtpTimestamp = null, captureTime, receiveTime, expectedDisplayTime, width, height } = metadata;
       const row = [rtpTimestamp, clock(captureTime), clock(receiveTime), clock(expectedDisplayTime), width, height];

@@ -4,7 +4,6 @@ import { chooseCodec, preferCodec, simulcastEncodings, withCodec, withoutTranspo
 import { report, wallClock } from "./report.js";
 
 const STATS_TYPES = new Set(["outbound-rtp", "inbound-rtp", "remote-inbound-rtp"]);
-const STAGES = ["ice_connected", "dtls_connected", "first_frame"]; // of set-up after signalling, in their order
 
 export class Connection {
   // `about` describes the connection and its media, `media` is what this page sends, and `send` passes a description
@@ -23,7 +22,7 @@ export class Connection {
     this.pc = new RTCPeerConnection({ bundlePolicy: "max-bundle", iceServers: servers, iceTransportPolicy: policy });
     this.pc.onicecandidate = ({ candidate }) => candidate && this.send({ candidate });
     this.pc.oniceconnectionstatechange = () => this.iceChanged();
-    this.pc.onconnectionstatechange = () => this.connectionChanged();
+    this.pc.onconnectionstatechange = () => this.pc.connectionState === "connected" && this.once("dtls_connected");
     this.pc.ontrack = ({ track, streams }) => this.receiveTrack(track, streams[0] ?? new MediaStream([track]));
     report("connection", { number: about.number });
   }
@@ -36,17 +35,8 @@ export class Connection {
 
   iceChanged() {
     const state = this.pc.iceConnectionState;
-    if (state === "connected" || state === "completed") this.reached("ice_connected");
+    if (state === "connected" || state === "completed") this.once("ice_connected");
     if (state === "failed") report("event", { event: "failed", number: this.about.number, detail: "ICE failed" });
-  }
-
-  // On a busy machine the browser may say some milliseconds later that an earlier stage has been reached.
-  reached(stage) {
-    for (const one of STAGES.slice(0, STAGES.indexOf(stage) + 1)) this.once(one);
-  }
-
-  connectionChanged() {
-    if (this.pc.connectionState === "connected") this.reached("dtls_connected");
   }
 
   // Resolves with the received media once there is a track of each kind that the other end sends.
@@ -174,7 +164,7 @@ export class Connection {
     video.srcObject = stream;
     document.getElementById("videos").append(video);
     const onFrame = (now, frame) => {
-      this.reached("first_frame");
+      this.once("first_frame");
       const clock = (time) => (time === undefined ? null : wallClock(time));
       this.frames.push([
         frame.rtpTimestamp ?? null, clock(frame.captureTime), clock(frame.receiveTime),
