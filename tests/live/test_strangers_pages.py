@@ -28,6 +28,8 @@ PARTS = ("alice", "bob", "alice-frame", "bob-frame")
 """Each with a log of its own."""
 CLOCKS_DIFFER_MS = 20
 """Between the processes of browsers, whose clocks are set at their start."""
+MOST_APART = 2
+"""Largest ratio of rates of two calls on two cores. It was up to 1.52 in seven pairs of 16 streams each."""
 COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", "packetsReceived")
 """Counters of getStats. The first one that a report has is its pace."""
 
@@ -149,7 +151,8 @@ def test_a_page_behaves_the_same_with_and_without_rtclab(both: tuple[Path, Trace
     assert ours.keys() == own.keys()
     assert len(ours) >= 3
     for stream, rates in ours.items():
-        assert rates == pytest.approx(own[stream], rel=0.35), stream
+        for rate, other in zip(rates, own[stream], strict=True):
+            assert other / MOST_APART < rate < other * MOST_APART, stream
 
 
 def reports(log: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -2,7 +2,7 @@
 
 The times come from the receiver's events. Set-up ends when the receiver shows the first frame. A window
 contains the steps that end in it. On a busy machine a browser may tell its page of two steps in the wrong
-order, some milliseconds apart. Then nobody knows how long the later step took, and it has no value.
+order, some milliseconds apart. How long the later step took is then unknown.
 """
 
 from __future__ import annotations
