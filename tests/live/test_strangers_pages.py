@@ -28,6 +28,7 @@ PARTS = ("alice", "bob", "alice-frame", "bob-frame")
 """Each with a log of its own."""
 CLOCKS_DIFFER_MS = 20
 """Between the processes of browsers, whose clocks are set at their start."""
+MOST_TRIES = 3
 MOST_APART = 2
 """Largest ratio of rates of two calls on two cores. It was up to 1.52 in seven pairs of 16 streams each."""
 COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", "packetsReceived")
@@ -38,11 +39,19 @@ COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", 
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Trace, Path]:
     """The page of two connections, observed and, at the same time, in browsers that nobody observes.
 
-    No other live test runs beside them, because their rates are compared.
+    No other live test runs beside them, because their rates are compared. Once, on a busy machine, the
+    worker of an unobserved page never got a frame. Such a pair of calls is made again.
 
     Returns the folder of the observed pages' own logs, the trace, and the folder of the other pages' logs.
     """
-    observed, plain = (tmp_path_factory.mktemp(name) for name in ("observed", "plain"))
+    for _ in range(MOST_TRIES):
+        made = _side_by_side(*(tmp_path_factory.mktemp(name) for name in ("observed", "plain")))
+        if all(all(log(made[2], part)["transformed"].values()) for part in PARTS):
+            break
+    return made
+
+
+def _side_by_side(observed: Path, plain: Path) -> tuple[Path, Trace, Path]:
     paths = {name: f"two_connections/index.html?me={name}" for name in PEOPLE}
     argument = {
         "folder": str(plain),
