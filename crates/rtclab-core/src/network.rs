@@ -333,20 +333,23 @@ impl<P> Network<P> {
             let least = later.iter().map(|path| self.paths[path.0 as usize].least_transit());
             least.fold(Time::ZERO, Time::saturating_add)
         };
-        let outputs = self
-            .paths
-            .iter()
-            .map(|path| path.earliest_output(|packet| ahead(packet.route, packet.hop)));
-        let incoming = self.ingress.iter().enumerate().flat_map(|(index, ingress)| {
-            ingress.iter().map(move |incoming| {
+        let after = |packet: &Hop<P>| ahead(packet.route, packet.hop);
+        // The first packets of all paths give a bound, so that few of those behind them need a look.
+        let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
+        let firsts = self.paths.iter().map(|path| path.first_output(after));
+        let mut earliest = firsts.fold(ready, Time::min);
+        for path in &self.paths {
+            earliest = path.earliest_output(earliest, after);
+        }
+        for (index, ingress) in self.ingress.iter().enumerate() {
+            for incoming in ingress.iter().take_while(|incoming| incoming.packet.at < earliest) {
                 let OnWire { at, packet, .. } = &incoming.packet;
                 let exit = self.paths[index].earliest_exit(*at, packet.size);
                 let exit = exit.max(self.timeouts.of(index));
-                exit.saturating_add(ahead(packet.payload.route, incoming.hop))
-            })
-        });
-        let ready = self.ready.front().map_or(Time::MAX, |next| next.at);
-        Some(outputs.chain(incoming).fold(ready, Time::min)).filter(|at| *at < Time::MAX)
+                earliest = earliest.min(exit.saturating_add(ahead(packet.payload.route, incoming.hop)));
+            }
+        }
+        Some(earliest).filter(|at| *at < Time::MAX)
     }
 
     fn route_index(&self, from: NodeId, to: NodeId) -> Option<usize> {

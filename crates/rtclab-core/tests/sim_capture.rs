@@ -298,13 +298,13 @@ fn the_monitor_reads_the_loss_reports() {
     assert!((1.0..=undelivered as f64).contains(&lost), "{lost} of {undelivered}");
 }
 
-/// With RFC 8888 feedback goog-cc sends ECT(1) until the first report. The bits of IP headers and the bytes of reports say the
-/// same as the statistics.
+/// SCReAM sends ECT(1). The bits of IP headers and the bytes of reports say the same as the statistics.
 #[test]
 fn codepoints_and_rfc_8888_feedback_are_in_the_bytes() {
     let mut config = call(LINK, 5, 1);
     for participant in &mut config.participants {
         participant.stack = Some("chrome-156-ccfb".to_string());
+        participant.congestion_control.name = "scream".to_string();
     }
     let (result, capture) = simulate_captured(&config).expect("a run");
     let last = |table: &str, column: &str| {
@@ -333,6 +333,7 @@ fn codepoints_and_rfc_8888_feedback_are_in_the_bytes() {
             *named.entry(stream.ssrc).or_insert(0) += stream.arrivals.len();
         }
     }
+    assert!(marked > 300, "{marked}");
     assert_eq!(marked, last("outbound_rtp", "packetsSentWithEct1"));
     // At least every second frame of 30 has a report of its own.
     assert!((75..=200).contains(&reports), "{reports}");

@@ -22,10 +22,15 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
 
     The sender counts both in its reports. Padding that repeats packets on the stream of retransmissions is in
     the latter only (libwebrtc, `rtp_sender_egress.cc`). In captures the two look the same.
+
+    Servers that forward media give no reports. There it is the share in the IP bytes of the RTP packets that
+    they send, if packets were recorded.
     """
     again = increase(counter(trace, "outbound_rtp", flow, "retransmittedBytesSent"), window)
-    sent = increase(counter(trace, "outbound_rtp", flow, "bytesSent"), window)
-    return 100 * again / sent if sent > 0 else nan
+    sent = counter(trace, "outbound_rtp", flow, "bytesSent")
+    if not sent.at_s.size and trace.manifest.backend in ("sim", "live"):
+        return _share_of_packets(trace, flow, window, "rtx")
+    return 100 * again / sent_bytes if (sent_bytes := increase(sent, window)) > 0 else nan
 
 
 @metric(
@@ -51,10 +56,7 @@ def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     """
     if flow not in trace.cached(_flows_with_known_fec):
         return nan
-    (begin_ns, end_ns), packets = span_ns(trace, flow, window), packets_of(trace, flow).rtp
-    sent = packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
-    fec = sent.chosen(sent.of_kinds("fec"))
-    return float(100 * fec.size_bytes.sum() / (sent.size_bytes.sum() or nan))
+    return _share_of_packets(trace, flow, window, "fec")
 
 
 @metric(
@@ -84,6 +86,14 @@ def key_frame_requests(trace: Trace, flow: str, window: Window | None = None) ->
 def _requests(trace: Trace, flow: str, window: Window | None, name: str) -> float:
     counted = counter(trace, "inbound_rtp", flow, name)
     return increase(counted, window) if counted.at_s.size else nan
+
+
+def _share_of_packets(trace: Trace, flow: str, window: Window | None, kind: str) -> float:
+    """IP bytes of one kind of RTP packets in % of all that were sent; NaN without packets."""
+    (begin_ns, end_ns), packets = span_ns(trace, flow, window), packets_of(trace, flow).rtp
+    sent = packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
+    of_kind = sent.chosen(sent.of_kinds(kind))
+    return float(100 * of_kind.size_bytes.sum() / (sent.size_bytes.sum() or nan))
 
 
 def _flows_with_known_fec(trace: Trace) -> frozenset[str]:

@@ -20,6 +20,8 @@ from rtclab.trace import Run
 
 LEAST_LOSS_PERCENT = 0.05
 """Lower losses are not mentioned; they would read 0.0 %."""
+LEAST_REPEATED_PERCENT = 20.0
+"""Smaller shares of retransmissions are not mentioned: repair of one loss in ten takes about half as much."""
 LEAST_FREEZE_S = 0.05
 """Shorter freezes, in s per minute, are not mentioned; they would read 0.0 s."""
 MUCH = 1.5
@@ -82,7 +84,8 @@ class Findings:
 
 
 def verdict(found: Findings) -> str:
-    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, loss, freezes, set-up."""
+    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, loss and its repair, freezes,
+    set-up."""
     if found.failed + found.unfinished == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
     media = found.media or (() if found.tcp else found.others)
@@ -94,6 +97,7 @@ def verdict(found: Findings) -> str:
         *_rates(found, media),
         _delays(found, media),
         _loss(found),
+        _repeated(found),
         _freezes(found),
         _span("set-up took {}", _seconds, _values(found, "setup_time", media, 1 / 1000), named=False),
         *_tcp(found),
@@ -329,6 +333,17 @@ def _loss(found: Findings) -> str:
     rest = f"up to {_percent(others)}" if others >= LEAST_LOSS_PERCENT else "none"
     lost_to = f"up to {_percent(most)} of packets to {who or 'all receivers'} were lost"
     return f"{lost_to}, to the others {rest}" if who else lost_to
+
+
+def _repeated(found: Findings) -> str:
+    """The share of retransmissions in what was sent, where it is large."""
+    shares = _values(found, "retransmission_share")
+    many = {flow: share for flow, share in shares.items() if share >= LEAST_REPEATED_PERCENT}
+    if not many:
+        return ""
+    receivers = list(dict.fromkeys(found.receivers[flow] for flow in many))
+    to = "" if len(many) == len(shares) else f" to {names_in_words(receivers, MOST_RECEIVERS)}"
+    return _span(f"{{}} of the bytes sent{to} were retransmissions", _percent, many, named=False)
 
 
 def _freezes(found: Findings) -> str:

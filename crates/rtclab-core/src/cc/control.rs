@@ -114,8 +114,8 @@ pub struct Decision {
     pub padding_rate: Bitrate,
     /// Fraction of frames that the encoder should drop, 0 to 1 (congestion window push-back).
     pub drop_ratio: f64,
-    /// ECN codepoint for RTP packets, which promises to answer marks. The sender follows it until RFC 8888 feedback shows
-    /// that the path takes codepoints away. Before the first such feedback it sends ECT(1) where this is Not-ECT.
+    /// ECN codepoint for RTP packets, which promises to answer marks. Packets leave with it only where the feedback is
+    /// RFC 8888's, and until a report shows that the path takes codepoints away.
     pub ecn: Ecn,
 }
 

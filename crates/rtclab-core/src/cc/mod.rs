@@ -8,7 +8,6 @@
 mod closed_loop;
 mod control;
 pub(crate) mod dynamic_alpha;
-mod ecn_use;
 mod external;
 pub mod features;
 mod fixed;

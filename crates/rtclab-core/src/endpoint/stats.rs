@@ -44,19 +44,13 @@ impl Remote {
             self.block = Some(*block);
             return None;
         };
-        let expected = block.highest_seq.wrapping_sub(own.highest_seq) as i32;
-        if expected < 0 {
-            return None;
-        }
-        let before = std::mem::replace(own, *block);
+        let (lost, expected) = block.since(own)?;
+        *own = *block;
         let latest = self.block.replace(*block);
-        let (expected, lost) = (expected as u64, block.cumulative_lost - before.cumulative_lost);
-        let lost = lost.max(0) as u64;
         if self.reporters.len() == 1 {
             return Some((lost, expected));
         }
-        let since = |latest: ReportBlock| block.highest_seq.wrapping_sub(latest.highest_seq) as i32;
-        let counted = latest.map_or(0, since).max(0) as u64;
+        let counted = latest.and_then(|latest| block.since(&latest)).map_or(0, |(_, since)| since);
         Some((lost * counted / expected.max(1), counted))
     }
 }

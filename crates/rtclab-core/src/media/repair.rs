@@ -50,6 +50,25 @@ impl Repair {
         if self == Repair::Auto { era } else { self }
     }
 
+    /// The scheme that is left of this one towards somebody with another one: retransmissions and FEC are used where both
+    /// ends have them, and a retransmission stream of its own is, too.
+    pub fn negotiated(self, other: Repair) -> Repair {
+        if other == Repair::None {
+            return Repair::None;
+        }
+        let without_fec = match self {
+            Repair::RtxAndUlpfec => Repair::Rtx,
+            Repair::Hybrid2013 | Repair::Hybrid2013FecAlways => Repair::Nack2013,
+            other => other,
+        };
+        let known = if other.uses_red() { self } else { without_fec };
+        match known {
+            Repair::Rtx if other.on_original_ssrc() => Repair::Nack2013,
+            Repair::RtxAndUlpfec if other.on_original_ssrc() => Repair::Hybrid2013,
+            known => known,
+        }
+    }
+
     /// Whether retransmissions are packets of the stream itself.
     pub fn on_original_ssrc(self) -> bool {
         matches!(self, Repair::Nack2013 | Repair::Hybrid2013 | Repair::Hybrid2013FecAlways)

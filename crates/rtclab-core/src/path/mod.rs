@@ -300,11 +300,16 @@ impl<P> Path<P> {
         self.unobserved
     }
 
-    /// Lower bound of when anything that is on this path now comes out at the end of its route, [`Time::MAX`] if
-    /// nothing will. `ahead` is the minimum time that a packet needs after this path. Drops do not come out.
-    pub(crate) fn earliest_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
-        let on_wire =
-            self.wire.iter().map(|next| next.at.saturating_add(ahead(&next.packet.payload)));
+    /// When the first packet on the wire comes out at the end of its route, [`Time::MAX`] if there is none. `ahead` is the
+    /// minimum time that a packet needs after this path.
+    pub(crate) fn first_output(&self, ahead: impl Fn(&P) -> Time) -> Time {
+        let first = self.wire.front();
+        first.map_or(Time::MAX, |next| next.at.saturating_add(ahead(&next.packet.payload)))
+    }
+
+    /// Lower bound of when anything that is on this path now comes out at the end of its route, or `bound` if nothing does
+    /// before. `ahead` is the minimum time that a packet needs after this path. Drops do not come out.
+    pub(crate) fn earliest_output(&self, bound: Time, ahead: impl Fn(&P) -> Time) -> Time {
         // Those that wait behind the packet in service may have less ahead of them.
         let behind = match &self.in_service {
             Some(InService::Here { served, .. }) if self.queue.len() == 0 => {
@@ -312,8 +317,12 @@ impl<P> Path<P> {
             }
             _ => Time::ZERO,
         };
-        let serving = self.earliest_served().saturating_add(behind);
-        on_wire.min().unwrap_or(Time::MAX).min(serving)
+        let mut earliest = bound.min(self.earliest_served().saturating_add(behind));
+        // Packets leave the wire in this order, so those behind one that is too late are too late as well.
+        for next in self.wire.iter().take_while(|next| next.at < bound) {
+            earliest = earliest.min(next.at.saturating_add(ahead(&next.packet.payload)));
+        }
+        earliest
     }
 
     #[inline]

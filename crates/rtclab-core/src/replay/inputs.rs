@@ -3,6 +3,7 @@
 use super::ReplayError;
 use crate::event_log::{EventLog, NO_VALUE};
 use crate::packet::{Ecn, Kind};
+use crate::rtp::rtcp::ReportBlock;
 use crate::rtp::{AbsSendTime, SeqUnwrapper, Unwrapper};
 use crate::table::Column;
 use crate::units::{Bitrate, Bytes, Time};
@@ -36,8 +37,6 @@ const PROBE_DELAY_MS: i64 = 10;
 const PROBE_TIMEOUT_MS: i64 = 5_000;
 /// The most that an IP packet can have.
 const MOST_BYTES: i64 = 65_535;
-/// Largest number of RTP packets that the fraction lost and the highest sequence number can describe.
-const SEQ_BITS: u32 = 32;
 
 /// An input, and when the browser had it.
 pub(super) struct ReplayInput {
@@ -475,20 +474,26 @@ impl<'a> LogTables<'a> {
     fn reports(&self) -> Vec<(i64, Reports)> {
         let ints = |name| self.ints("report_blocks", name);
         let sender_reports = self.sender_reports();
-        let mut last: HashMap<i64, (i64, i64)> = HashMap::new();
+        let mut last: HashMap<i64, ReportBlock> = HashMap::new();
         let mut all: Vec<(i64, Reports)> = Vec::new();
         for row in (0..ints("at_ms").len()).filter(|row| ints("sent")[*row] == 0) {
             let (at, ssrc) = (ints("at_ms")[row], ints("media_ssrc")[row]);
-            let now = (ints("packets_lost")[row], ints("highest_seq")[row]);
-            let before = last.insert(ssrc, now);
+            let block = ReportBlock {
+                cumulative_lost: ints("packets_lost")[row] as i32,
+                highest_seq: ints("highest_seq")[row] as u32,
+                ..ReportBlock::default()
+            };
+            let since = last.get(&ssrc).map(|before| block.since(before));
             if all.last().is_none_or(|(known, _)| *known != at) {
                 all.push((at, Reports { lost: 0, expected: 0, fraction: 0, rtt: None }));
             }
             let Some((_, together)) = all.last_mut() else { continue };
-            if let Some((lost, highest)) = before {
-                let range = 1i64 << SEQ_BITS;
-                together.expected += (now.1 - highest).rem_euclid(range).min(range / 2) as u64;
-                together.lost += (now.0 - lost).max(0) as u64;
+            if let Some(Some((lost, expected))) = since {
+                together.lost += lost;
+                together.expected += expected;
+            }
+            if since != Some(None) {
+                last.insert(ssrc, block);
             }
             together.fraction = together.fraction.max(ints("fraction_lost")[row] as u8);
             let answered = sender_reports.get(&(ints("last_sender_report")[row] as u32));

@@ -347,6 +347,32 @@ fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_f
     assert_eq!(reports, [(0, 0, 0, None), (10, 100, 26, Some(Time::from_millis(100)))]);
 }
 
+/// The second report was sent before the first one.
+#[test]
+fn a_report_that_was_overtaken_adds_nothing() {
+    let report_blocks = table(
+        "report_blocks",
+        &[
+            ("at_ms", &[WRITABLE_MS + 100, WRITABLE_MS + 200, WRITABLE_MS + 300]),
+            ("sent", &[0, 0, 0]),
+            ("media_ssrc", &[VIDEO, VIDEO, VIDEO]),
+            ("fraction_lost", &[0, 0, 0]),
+            ("packets_lost", &[10, 5, 12]),
+            ("highest_seq", &[1_000, 990, 1_100]),
+            ("last_sender_report", &[0, 0, 0]),
+            ("delay_since_last_sender_report", &[0, 0, 0]),
+        ],
+    );
+    let inputs = Inputs::read(&Log::of(3).with(report_blocks).read(), &[]).expect("a log");
+    let reports: Vec<_> = (inputs.events.iter())
+        .filter_map(|event| match &event.what {
+            What::Reports(one) => Some((one.lost, one.expected)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reports, [(0, 0), (0, 0), (2, 100)]);
+}
+
 #[test]
 fn the_target_begins_at_the_start_rate_and_follows_the_feedback() {
     let replayed =

@@ -10,7 +10,6 @@ use super::control::{
     ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, RateBounds,
     SenderState, SentPacket,
 };
-use super::ecn_use::EcnUse;
 use super::options::{OptionSpec, Options, switch};
 use super::reals::{
     BITS_IN_MICROS, MS, SECOND, between, bitrate, bps, bytes, micros, remote_micros,
@@ -226,7 +225,7 @@ pub(crate) struct Nada {
     received: f64,
     /// Bytes in the pacer at the last timeout.
     queued: f64,
-    ecn: EcnUse,
+    ecn: Ecn,
     next_timeout: Time,
 }
 
@@ -260,13 +259,12 @@ impl Nada {
             marked: 0.0,
             received: 0.0,
             queued: 0.0,
-            ecn: EcnUse::new(ecn),
+            ecn,
             next_timeout: Time::ZERO,
         }
     }
 
     fn on_packets(&mut self, now: Time, reports: &[PacketReport], in_flight: Bytes) {
-        self.ecn.on_reports(reports);
         let now_us = micros(now);
         self.silent_since = (in_flight > Bytes::ZERO).then_some(now_us);
         // A packet that arrives after it was reported as lost stays lost: out of order is lost (section 5.1).
@@ -410,7 +408,7 @@ impl Controller for Nada {
         let sent = (self.rate + self.shaped(self.config.beta_sent)).min(self.max);
         Decision {
             pacing_rate: Some(bitrate(sent)),
-            ecn: self.ecn.codepoint(),
+            ecn: self.ecn,
             ..Decision::at(bitrate(video))
         }
     }

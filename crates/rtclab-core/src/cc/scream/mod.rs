@@ -17,7 +17,6 @@ use super::control::{
     ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, RateBounds,
     SenderState, SentPacket,
 };
-use super::ecn_use::EcnUse;
 use super::options::Options;
 use super::reals::{BITS_IN_MICROS, KBPS, MS, between, bitrate, bps, bytes, micros, size};
 use crate::ecn::Ecn;
@@ -39,7 +38,6 @@ const AUDIO_MAX: f64 = 2_000.0 * KBPS;
 /// follows the window.
 pub(crate) struct ScreamV2 {
     scream: Scream,
-    ecn: EcnUse,
     padding: Padding,
     /// Maximum of the target before a REMB.
     max: f64,
@@ -77,7 +75,6 @@ impl ScreamV2 {
         let mut control = ScreamV2 {
             decision: Decision::at(bitrate(scream.target())),
             scream,
-            ecn: EcnUse::new(Ecn::Ect1),
             padding: Padding::new(),
             max: limits.max,
             remb: f64::INFINITY,
@@ -90,12 +87,11 @@ impl ScreamV2 {
             next_process: Time::ZERO,
             changed_by_sending: false,
         };
-        control.decision.ecn = control.ecn.codepoint();
+        control.decision.ecn = Ecn::Ect1;
         control
     }
 
     fn on_packets(&mut self, now: Time, reports: &[PacketReport], in_flight: Bytes) {
-        self.ecn.on_reports(reports);
         self.in_flight = bytes(in_flight);
         if let Some(report) = Report::read(now, reports, self.in_flight) {
             self.scream.on_report(&report);
@@ -118,7 +114,7 @@ impl ScreamV2 {
             pacing_burst: Some(BURSTS[usize::from(is_long_ago)]),
             padding_rate: bitrate(if pads { self.padding_rate(target) } else { 0.0 }),
             drop_ratio: self.push_back(pacing, window),
-            ecn: self.ecn.codepoint(),
+            ecn: self.decision.ecn,
         };
         std::mem::replace(&mut self.decision, decision) != decision
     }

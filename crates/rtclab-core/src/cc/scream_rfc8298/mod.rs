@@ -9,7 +9,6 @@ use super::control::{
     ControlError, Controller, Decision, Feedback, Halves, Observation, PacketReport, RateBounds,
     SenderState, SentPacket,
 };
-use super::ecn_use::EcnUse;
 use super::options::{OptionSpec, Options, switch};
 use super::reals::{
     BITS_IN_MICROS, KBPS, MS, SECOND, between, bitrate, bps, bytes, micros, remote_micros, size,
@@ -223,7 +222,7 @@ pub(crate) struct ScreamV1 {
     media_rates: VecDeque<f64>,
     adjusted: Option<f64>,
     has_feedback: bool,
-    ecn: EcnUse,
+    ecn: Ecn,
     next_timeout: Time,
 }
 
@@ -259,13 +258,12 @@ impl ScreamV1 {
             media_rates: VecDeque::new(),
             adjusted: None,
             has_feedback: false,
-            ecn: EcnUse::new(if config.ect0 { Ecn::Ect0 } else { Ecn::NotCapable }),
+            ecn: if config.ect0 { Ecn::Ect0 } else { Ecn::NotCapable },
             next_timeout: Time::ZERO,
         }
     }
 
     fn on_packets(&mut self, at: Time, reports: &[PacketReport], in_flight: Bytes) {
-        self.ecn.on_reports(reports);
         let now = micros(at);
         self.in_flight = bytes(in_flight);
         self.most_in_flight.add(at, self.in_flight);
@@ -456,7 +454,7 @@ impl Controller for ScreamV1 {
         Decision {
             window: Some(size(self.send_window())),
             pacing_rate: self.has_feedback.then(|| bitrate(pacing)),
-            ecn: self.ecn.codepoint(),
+            ecn: self.ecn,
             ..Decision::at(bitrate(self.target))
         }
     }

@@ -345,7 +345,7 @@ impl ReceivingHalf {
             let repair = with_repair.then_some((of_repair, config.repair_ssrc, echo));
             [Some((reception, config.ssrc, echo)), repair].into_iter().flatten()
         });
-        blocks_of(streams)
+        blocks_of(now, streams)
     }
 
     /// Report blocks for the audio streams received.
@@ -354,7 +354,7 @@ impl ReceivingHalf {
             let echo = audio.reception.echo(now);
             (&mut audio.reception, audio.config.ssrc, echo)
         });
-        blocks_of(streams)
+        blocks_of(now, streams)
     }
 
     /// Requests what is missing, if anything is due; returns whether it is.
@@ -418,9 +418,10 @@ impl ReceivingHalf {
     }
 }
 
-/// Report blocks of the streams that have received anything, each with its answer to the last sender report. Each
-/// starts a new interval.
+/// Report blocks of the streams that have received something of late, each with its answer to the last sender report.
+/// Each starts a new interval.
 fn blocks_of<'a>(
+    now: Time,
     streams: impl Iterator<Item = (&'a mut Reception, u32, (u32, u32))>,
 ) -> Vec<ReportBlock> {
     let block = |(stream, ssrc, echo): (&mut Reception, u32, (u32, u32))| ReportBlock {
@@ -428,7 +429,7 @@ fn blocks_of<'a>(
         delay_since_last_sender_report: echo.1,
         ..stream.report(ssrc)
     };
-    streams.filter(|(stream, ..)| stream.packets > 0).map(block).collect()
+    streams.filter(|(stream, ..)| stream.is_active(now)).map(block).collect()
 }
 
 /// A packet as the receiver half of a congestion control sees it.

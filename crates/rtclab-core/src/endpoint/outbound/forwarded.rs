@@ -1,19 +1,25 @@
 //! Streams that another end of the node receives, and that this one sends on.
 
-use crate::endpoint::config::StreamConfig;
+use crate::endpoint::config::{Forwarding, StreamConfig};
 use crate::endpoint::fan_out::Stored;
 use crate::media::pacer::MediaPacket;
 use crate::packet::{Kind, Past, Rtp, RtpPayload};
 use crate::rtp::RtpHeader;
+use crate::sliding::SlidingSum;
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 /// When more packets than this were sent again, packets that are not kept any more are forgotten.
 const MOST_RESENT: usize = 64;
 
+/// For how long a server without a congestion control ignores requests for a packet that it has sent again (Janus,
+/// `ice.c`, MAX_NACK_IGNORE).
+const RESEND_PAUSE: Time = Time::from_millis(200);
+
 /// A stream of another sender, as one receiver gets it.
-#[derive(Default)]
 pub(in crate::endpoint) struct ForwardedStream {
+    /// With a congestion control, the payload that was sent; it bounds the share of retransmissions.
+    payload: Option<SentPayload>,
     /// Packets that wait in the pacer.
     pub(super) waiting: VecDeque<Waiting>,
     /// When the first packet was forwarded. The receiver knows nothing of what arrived before.
@@ -34,7 +40,43 @@ pub(super) struct Waiting {
     pub(super) packet: Rtp,
 }
 
+/// What a stream has sent in the last second. A server with a congestion control answers every request as long as
+/// retransmissions take no more than half, as rtclab's SFU does: str0m 0.24, `streams/send.rs`, `rtx_ratio_cap`.
+struct SentPayload {
+    first: SlidingSum<u64>,
+    again: SlidingSum<u64>,
+}
+
+impl SentPayload {
+    fn new() -> Self {
+        let window = || SlidingSum::new(Time::from_secs(1));
+        SentPayload { first: window(), again: window() }
+    }
+
+    fn allows_more(&mut self, now: Time) -> bool {
+        self.again.sum(now) <= self.first.sum(now)
+    }
+}
+
 impl ForwardedStream {
+    pub(super) fn new(forwarding: Forwarding) -> Self {
+        ForwardedStream {
+            payload: (forwarding == Forwarding::Controlled).then(SentPayload::new),
+            waiting: VecDeque::new(),
+            since: None,
+            last: None,
+            resent: BTreeMap::new(),
+        }
+    }
+
+    /// Counts the payload of a packet that is handed over.
+    pub(super) fn count(&mut self, now: Time, kind: Kind, bytes: u64) {
+        if let Some(SentPayload { first, again }) = &mut self.payload {
+            let counted = if kind == Kind::Rtx { again } else { first };
+            counted.add(now, bytes);
+        }
+    }
+
     /// The RTP timestamp that the sender's clock has now, as far as it is known here: it has run on since the last
     /// packet came. `None` before the first packet. As in mediasoup (`RtpStreamSend.cpp`, GetRtcpSenderReport).
     pub(super) fn rtp_timestamp(&self, now: Time, clock: u64) -> Option<u32> {
@@ -58,7 +100,8 @@ impl ForwardedStream {
         }
     }
 
-    /// The packet that answers a request, unless it was sent a moment ago; see
+    /// The packet that answers a request, unless it was sent again a moment ago, or too much was. On its original stream, as
+    /// in 2013, a packet is sent again once per round trip; see
     /// [`Repair::resend_pause`](crate::media::repair::Repair::resend_pause).
     pub(super) fn retransmission(
         &mut self,
@@ -74,8 +117,14 @@ impl ForwardedStream {
         }
         let repair = config.repair;
         let resent = self.resent.get(&seq).copied().filter(|at| *at >= stored.at);
-        let last_sent = resent.unwrap_or(stored.at);
-        if now < last_sent + repair.resend_pause(rtt, resent.is_some()) {
+        let answers = match (&mut self.payload, resent) {
+            _ if repair.on_original_ssrc() => {
+                now >= resent.unwrap_or(stored.at) + repair.resend_pause(rtt, resent.is_some())
+            }
+            (Some(payload), _) => payload.allows_more(now),
+            (None, resent) => resent.is_none_or(|at| now >= at + RESEND_PAUSE),
+        };
+        if !answers {
             return None;
         }
         self.resent.insert(seq, now);

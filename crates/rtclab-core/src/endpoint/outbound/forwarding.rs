@@ -76,6 +76,7 @@ impl SendingHalf {
             return Ok(());
         }
         let MediaSource::Forwarded(source) = &mut self.streams[index].source else { return Ok(()) };
+        source.count(now, waiting.kind, payload_bytes);
         let Waiting { kind, seq, packet: Rtp { header, .. }, .. } = waiting;
         let RtpHeader { timestamp, marker, .. } = header;
         let part = VideoPart { bytes: payload_bytes as u16, ..VideoPart::default() };

@@ -153,7 +153,7 @@ impl SendingHalf {
                     first_picture,
                     seed(index),
                     self.in_browser,
-                    self.forwarding.is_some(),
+                    self.forwarding,
                 )
             })
             .collect();

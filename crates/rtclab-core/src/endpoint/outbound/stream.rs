@@ -3,7 +3,7 @@
 use super::forwarded::ForwardedStream;
 use super::opus::InBandFec;
 use super::video::VideoStream;
-use crate::endpoint::config::{AudioConfig, Media, StreamConfig};
+use crate::endpoint::config::{AudioConfig, Forwarding, Media, StreamConfig};
 use crate::media::microphone::Microphone;
 use crate::packet::{Kind, Rtp, RtpPayload};
 use crate::rtp::AbsSendTime;
@@ -49,7 +49,7 @@ impl OutboundStream {
         start: Time,
         seed: u64,
         in_browser: bool,
-        is_forwarded: bool,
+        forwarding: Option<Forwarding>,
     ) -> Self {
         OutboundStream {
             config: *config,
@@ -60,15 +60,15 @@ impl OutboundStream {
             nack_count: 0,
             pli_count: 0,
             key_requested: None,
-            source: match config.media {
-                _ if is_forwarded => MediaSource::Forwarded(ForwardedStream::default()),
-                Media::Video(video) => {
+            source: match (forwarding, config.media) {
+                (Some(forwarding), _) => MediaSource::Forwarded(ForwardedStream::new(forwarding)),
+                (None, Media::Video(video)) => {
                     let repair = config.repair;
                     MediaSource::Video(Box::new(VideoStream::new(
                         video, stack, repair, start, seed,
                     )))
                 }
-                Media::Audio(config) => {
+                (None, Media::Audio(config)) => {
                     let microphone =
                         Microphone::new(start, config.frame_ns, in_browser.then_some(!seed));
                     MediaSource::Audio { config, microphone, fec: InBandFec::default() }

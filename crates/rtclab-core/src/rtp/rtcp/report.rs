@@ -57,6 +57,16 @@ impl ReportBlock {
     /// Size on the wire.
     pub const BYTES: usize = 24;
 
+    /// Packets lost and expected since an earlier block about the same stream. Duplicates, which make the cumulative loss
+    /// fall, are no negative loss.
+    ///
+    /// `None` if this block is the older one: it was overtaken on its way, and says nothing new.
+    pub fn since(&self, earlier: &ReportBlock) -> Option<(u64, u64)> {
+        let expected = self.highest_seq.wrapping_sub(earlier.highest_seq) as i32;
+        let lost = self.cumulative_lost.saturating_sub(earlier.cumulative_lost).max(0) as u64;
+        u64::try_from(expected).ok().map(|expected| (lost, expected))
+    }
+
     /// Round-trip time, computed by the sender of the stream when this block arrives at `now`.
     ///
     /// `None` if the reporter had not received a sender report. Zero if rounding makes the time negative.

@@ -11,6 +11,7 @@ use crate::endpoint::{
     Addresses, Direction, Forwarding, Media, Negotiation, Observe, Peer, PeerConfig, Session,
     StreamConfig, Translator,
 };
+use crate::media::repair::Repair;
 use crate::network::{NodeId, derive_seed};
 use crate::node::End;
 use crate::packet::{Address, Described};
@@ -18,6 +19,9 @@ use crate::record::{Detail, RecordSource, Recorder};
 use crate::stack::{SetupProfile, StackProfile};
 use crate::units::Time;
 use std::collections::HashMap;
+
+/// How servers repair losses, which have media of their own or forward it.
+const SERVER_REPAIR: Repair = Repair::Rtx;
 
 /// Two ends per connection, `a` before `b`. The port of an address is the number of its end.
 pub(super) fn places(
@@ -212,7 +216,7 @@ impl<'a> Calls<'a> {
     }
 
     fn translator(&mut self, side: &Side<'a>, session: Session) -> Result<End, SimError> {
-        let sends = self.direction(Some(side.sender), side.origin, side.sender)?;
+        let sends = self.direction(side, Some(side.sender), side.origin, side.sender)?;
         self.describe(side.end, &sends);
         let addresses = self.addresses(side.end);
         Ok(End::Translator(Box::new(Translator::new(addresses, session))))
@@ -246,8 +250,8 @@ impl<'a> Calls<'a> {
             addresses: self.addresses(end),
             session,
             ssrc: ssrc_base(end) + 1,
-            sends: self.direction(sends, first, control_of)?,
-            receives: self.direction(receives, side.far_sender(), from)?,
+            sends: self.direction(side, sends, first, control_of)?,
+            receives: self.direction(side, receives, side.far_sender(), from)?,
             forwards,
             plays,
             encodes_slowly: plays && own_media.is_some_and(|own| own.host.is_some()),
@@ -274,15 +278,34 @@ impl<'a> Calls<'a> {
     /// What somebody sends first at an end, as the stack of somebody sends it here.
     fn direction(
         &self,
+        side: &Side<'a>,
         of: Option<&'a ParticipantConfig>,
         first: EndId,
         by: &'a ParticipantConfig,
     ) -> Result<Direction, SimError> {
         let streams = match of {
-            Some(of) => streams(of, first, self.stack(of)?),
+            Some(of) => streams(of, first, self.repair(side, of)?),
             None => Vec::new(),
         };
         Ok(Direction { streams, stack: self.stack(by)? })
+    }
+
+    /// How losses of somebody's video are repaired on a connection: as both ends negotiate.
+    ///
+    /// Servers take no FEC: neither Janus, mediasoup, LiveKit nor str0m answers that it knows RED or ULPFEC. A server that
+    /// only passes packets on is no end.
+    fn repair(&self, side: &Side<'a>, of: &'a ParticipantConfig) -> Result<Repair, SimError> {
+        let of_participant = |participant: &'a ParticipantConfig| -> Result<Repair, SimError> {
+            Ok(participant.repair.or(self.stack(participant)?.repair))
+        };
+        let own = of_participant(of)?;
+        if side.connection.switching {
+            return Ok(own);
+        }
+        [side.own, side.other].into_iter().try_fold(own, |repair, end| {
+            let known = end.map_or(Ok(SERVER_REPAIR), of_participant)?;
+            Ok(repair.negotiated(known))
+        })
     }
 
     fn addresses(&self, end: EndId) -> Addresses {
@@ -422,14 +445,14 @@ fn ssrc_base(end: EndId) -> u32 {
 }
 
 /// Streams that a participant sends at an end.
-fn streams(participant: &ParticipantConfig, end: EndId, stack: &StackProfile) -> Vec<StreamConfig> {
+fn streams(participant: &ParticipantConfig, end: EndId, repair: Repair) -> Vec<StreamConfig> {
     let video = participant.video.map(Media::Video);
     let audio = participant.audio.map(Media::Audio);
     let stream = |(number, media): (u32, Media)| StreamConfig {
         ssrc: ssrc_base(end) + 2 * number + 1,
         repair_ssrc: ssrc_base(end) + 2 * number + 2,
         media,
-        repair: participant.repair.or(stack.repair),
+        repair,
     };
     (0..).zip([video, audio]).filter_map(|(n, media)| Some(stream((n, media?)))).collect()
 }
