@@ -1,10 +1,14 @@
-"""CPU and memory use of the flow's sender."""
+"""CPU and memory use of the flow's sender, and whether the CPU limits its video."""
 
 from __future__ import annotations
 
-from rtclab.metrics.registry import OF_BROWSERS, exact, metric
-from rtclab.metrics.series import NO_SAMPLES, Samples, Window, samples_by, samples_in_window
-from rtclab.trace import Trace
+from math import nan
+
+import polars as pl
+
+from rtclab.metrics.registry import OF_BROWSERS, OF_REPORTS, exact, metric
+from rtclab.metrics.series import NO_SAMPLES, Samples, Window, samples_by, samples_in_window, span_ns
+from rtclab.trace import Trace, rows_by
 
 OF_PROCESSORS = OF_BROWSERS | {"simulated": exact("of a participant or server with a `host`")}
 """What each source of traces knows of the load of processors."""
@@ -36,6 +40,34 @@ def cpu(trace: Trace, flow: str, window: Window | None = None) -> float:
 def memory(trace: Trace, flow: str, window: Window | None = None) -> float:
     """Mean memory (MB) of the sender's browser, summed over its processes; in live calls only."""
     return memory_mb(trace, flow, window).mean()
+
+
+@metric(
+    unit="%",
+    better="lower",
+    source="W3C webrtc-stats, qualityLimitationReason",
+    bounds=(0, 100),
+    known=OF_REPORTS,
+)
+def cpu_limited(trace: Trace, flow: str, window: Window | None = None) -> float:
+    """Reports (%) of the sender's video that name its processor as the reason why pictures are smaller.
+
+    A browser names it after encoding has taken most of the time between two pictures for some 20 s, and
+    names the bandwidth if that is a reason, too. NaN without reports of a reason.
+    """
+    begin_ns, end_ns = span_ns(trace, flow, window)
+    reasons = trace.cached(_limitations).get(flow)
+    if reasons is None:
+        return nan
+    inside = reasons.filter(pl.col("at_ns").is_between(begin_ns, end_ns, closed="left"))
+    share = (inside["qualityLimitationReason"] == "cpu").mean()
+    return nan if share is None else 100 * float(share)
+
+
+def _limitations(trace: Trace) -> dict[str, pl.DataFrame]:
+    """By flow, when the sender reported why its video is limited, and the reason."""
+    rows = trace.table("outbound_rtp").select("flow", "at_ns", "qualityLimitationReason").drop_nulls()
+    return rows_by(rows, "flow")
 
 
 def _host(trace: Trace, flow: str, window: Window | None, column: str, scale: float) -> Samples:

@@ -22,6 +22,8 @@ LEAST_LOSS_PERCENT = 0.05
 """Lower losses are not mentioned; they would read 0.0 %."""
 LEAST_REPEATED_PERCENT = 20.0
 """Smaller shares of retransmissions are not mentioned: repair of one loss in ten takes about half as much."""
+LEAST_LIMITED_PERCENT = 5.0
+"""Processors that limit video for a smaller share of the time are not mentioned."""
 LEAST_FREEZE_S = 0.05
 """Shorter freezes, in s per minute, are not mentioned; they would read 0.0 s."""
 MUCH = 1.5
@@ -98,6 +100,7 @@ def verdict(found: Findings) -> str:
         _delays(found, media),
         _loss(found),
         _repeated(found),
+        _processors(found),
         _freezes(found),
         _span("set-up took {}", _seconds, _values(found, "setup_time", media, 1 / 1000), named=False),
         *_tcp(found),
@@ -344,6 +347,17 @@ def _repeated(found: Findings) -> str:
     receivers = list(dict.fromkeys(found.receivers[flow] for flow in many))
     to = "" if len(many) == len(shares) else f" to {names_in_words(receivers, MOST_RECEIVERS)}"
     return _span(f"{{}} of the bytes sent{to} were retransmissions", _percent, many, named=False)
+
+
+def _processors(found: Findings) -> str:
+    """Whose processors limit the video that they send."""
+    shares = _values(found, "cpu_limited")
+    limited = [flow for flow, percent in shares.items() if percent >= LEAST_LIMITED_PERCENT]
+    names = list(dict.fromkeys(found.senders[flow] for flow in limited))
+    if not names:
+        return ""
+    whose = names_in_words(names, MOST_RECEIVERS)
+    return f"{'processors limit' if len(names) > 1 else 'the processor limits'} the video of {whose}"
 
 
 def _freezes(found: Findings) -> str:

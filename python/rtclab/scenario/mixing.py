@@ -88,6 +88,11 @@ def host_of(scenario: ScenarioTables, server: str) -> Host | None:
     return _server(scenario, server).host
 
 
+def kind_of(scenario: ScenarioTables, server: str) -> str:
+    """The kind of a server in live calls, such as ``janus``."""
+    return _server(scenario, server).kind
+
+
 def errors(scenario: ScenarioTables) -> list[FieldError]:
     """Tables of servers and calls that make no sense together."""
     found = []

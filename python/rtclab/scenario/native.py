@@ -11,7 +11,7 @@ from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.network import Routes, paths
 from rtclab.scenario.participant import Audio, CongestionControl, Host, Video
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.topology import connections, flow_names
+from rtclab.scenario.topology import Connection, connections, flow_names
 
 
 def native_network(scenario: ScenarioTables) -> dict[str, object]:
@@ -55,6 +55,7 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
                 "forwards": connection.forwards,
                 "switching": connection.switching,
                 "conference": connection.call if connection.mixing else None,
+                "server": _native_server(scenario, connection),
             }
             for connection, names in zip(joined, flow_names(joined), strict=True)
         ],
@@ -62,10 +63,19 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
     }
 
 
+def _native_server(scenario: ScenarioTables, connection: Connection) -> str | None:
+    """How the SFU of a connection sets it up; None if there is none. Servers of WHIP are taken for ``str0m``."""
+    if scenario.calls[connection.call].kind != mixing.SFU:
+        return None
+    server = connection.b if connection.forwards is None else connection.a
+    return "janus" if mixing.kind_of(scenario, server) == "janus" else "str0m"
+
+
 def _native_host(host: Host) -> dict[str, object]:
     variation = host.variation
     return {
         "encoder_capacity_pixels_per_second": host.encoder_capacity.pixels_per_second,
+        "encoder_output_bps": host.encoder_output and host.encoder_output.bps,
         "decoder_capacity_pixels_per_second": host.decoder_capacity
         and host.decoder_capacity.pixels_per_second,
         "variation": variation

@@ -202,13 +202,19 @@ class Variation(Table):
 class Host(Table):
     """The machine of a participant, which works on one picture at a time.
 
-    All cameras of the participant share it. A frame is skipped if the previous one of the same camera is
-    still being encoded.
+    All cameras of the participant share it. While a picture of a camera is encoded, only the newest one of
+    that camera waits; the others are skipped. If encoding takes most of the time between two pictures, a
+    simulated browser of 2026 makes its pictures smaller, as real ones do.
+
+    Without this table, the machine keeps up with its cameras, whatever their size and rate.
     """
 
     encoder_capacity: PixelRate
     """Number of pixels that the machine can encode per second. In live calls the browser's processes get the
     share of one core that encodes this many pixels of VP8."""
+    encoder_output: Bitrate | None = None
+    """Rate at which the encoder writes bits, after it has worked on the pixels; by default writing takes no
+    time. Simulated calls only."""
     decoder_capacity: PixelRate | None = None
     """Number of pixels that the same processor can decode and draw per second; by default decoding takes no
     time. Simulated calls only."""
@@ -221,6 +227,8 @@ class Host(Table):
             capacity: PixelRate | None = getattr(self, key)
             if capacity is not None and not capacity.pixels_per_second:
                 raise FieldError(f"must be positive; got `{capacity}`", key=key)
+        if self.encoder_output is not None and not self.encoder_output.bps:
+            raise FieldError(f"must be positive; got `{self.encoder_output}`", key="encoder_output")
         return self
 
 

@@ -168,7 +168,29 @@ pub enum Negotiation {
         browser: bool,
         /// The media in descriptions.
         described: Described,
+        /// How the server in the connection sets it up; `None` if neither end is an SFU.
+        server: Option<ServerSetup>,
     },
+}
+
+/// An SFU that browsers know. Both kinds are lite agents of ICE (RFC 8445, section 2.5) and use DTLS 1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerKind {
+    /// Janus 1.1.2 with its plugin VideoRoom. A page makes requests before it publishes or subscribes, and Janus offers
+    /// subscriptions. Others hear of a publication when its handshake is over.
+    Janus,
+    /// rtclab's own SFU. The page offers everything, and others hear of a publication when it is answered.
+    Str0m,
+}
+
+/// How an SFU and the page of a participant set up a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSetup {
+    /// Which SFU.
+    pub kind: ServerKind,
+    /// Whether the page receives what another one publishes.
+    pub subscribes: bool,
 }
 
 /// A time in which camera and microphone give nothing, and the connection stays.

@@ -4,7 +4,7 @@ use super::statistics::Statistics;
 use crate::cc::{ControlError, DecisionRequest, Observation};
 use crate::media::playout::Rendered;
 use crate::packet::Signal;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// Something that happened at an endpoint at the time of the last `handle_…` call.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub enum EndpointEvent {
         stream: usize,
         /// Number of pixels in the picture.
         pixels: u32,
+        /// Encoded size.
+        size: Bytes,
     },
     /// A composed picture begins to be encoded; see [`PeerConfig::composes`](super::PeerConfig::composes).
     Composed {
@@ -60,6 +62,9 @@ pub enum EndpointEvent {
         /// Sequence numbers of the packets.
         lost: Vec<u16>,
     },
+    /// Others may subscribe to what this end of a server receives; answer with
+    /// [`Peer::handle_published`](super::Peer::handle_published) at their connections.
+    Published,
     /// The receiver of forwarded media needs a key frame from its source.
     KeyFrameRequested,
     /// The congestion control asks for a decision; answer with

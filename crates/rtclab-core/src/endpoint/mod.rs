@@ -31,7 +31,8 @@ use setup::{Setup, Step};
 use std::collections::VecDeque;
 
 pub use config::{
-    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Pause, Session, StreamConfig,
+    Addresses, AudioConfig, Direction, Forwarding, Media, Negotiation, Pause, ServerKind,
+    ServerSetup, Session, StreamConfig,
 };
 pub use event::EndpointEvent;
 pub use fan_out::{FanOut, Forwarded};
@@ -256,8 +257,13 @@ impl Peer {
 
     /// Learns that the far end was at the signalling server before this one, which therefore calls.
     pub fn handle_present(&mut self, now: Time) {
-        self.setup.on_present(now);
+        self.setup.on_present(now, &mut self.outbox);
         self.timers.setup = self.timers.setup.min(or_never(self.setup.poll_timeout()));
+    }
+
+    /// Handles an [`EndpointEvent::Published`] of the end whose media this one forwards.
+    pub fn handle_published(&mut self) {
+        self.setup.on_published(&mut self.outbox);
     }
 
     /// Handles what the far end says over signalling.
@@ -410,6 +416,9 @@ impl Peer {
             let (step, event) = self.announced.next();
             self.announced = step;
             self.events.push_back(event);
+            if self.setup.publishes_at() == Some(step) {
+                self.events.push_back(EndpointEvent::Published);
+            }
             if step == Step::DtlsConnected {
                 self.counters.begin(now);
                 self.sender.start(now, now + self.first_picture())?;

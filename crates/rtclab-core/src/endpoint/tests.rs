@@ -6,6 +6,7 @@ mod forwarding;
 mod hostile;
 mod repair;
 mod reports;
+mod servers;
 mod setup;
 mod streams;
 

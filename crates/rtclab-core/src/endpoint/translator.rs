@@ -66,7 +66,7 @@ impl Translator {
 
     /// Learns that the far end was at the signalling server before this one, which therefore calls.
     pub fn handle_present(&mut self, now: Time) {
-        self.setup.on_present(now);
+        self.setup.on_present(now, &mut self.outbox);
         self.next_setup = self.setup.poll_timeout();
     }
 

@@ -3,7 +3,7 @@
 use super::load::BusyTime;
 use crate::limits::{self, Checked, within};
 use crate::normal::StandardNormal;
-use crate::units::Time;
+use crate::units::{Bitrate, Bytes, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ const SHORTEST: f64 = 0.1;
 pub struct HostConfig {
     /// Pixels encoded per second. Pictures are encoded one at a time, in the order of capture.
     pub encoder_capacity_pixels_per_second: f64,
+    /// Rate at which the encoder writes bits, after it has worked on the pixels; with `None`, writing takes no time.
+    #[serde(default)]
+    pub encoder_output_bps: Option<Bitrate>,
     /// Pixels decoded and drawn per second by the same processor; with `None`, decoding takes no time.
     #[serde(default)]
     pub decoder_capacity_pixels_per_second: Option<f64>,
@@ -47,6 +50,7 @@ impl HostConfig {
         ] {
             limits::number(name, capacity.unwrap_or_default(), (0.0, LIMITS.0))?;
         }
+        limits::rate("encoder_output_bps", self.encoder_output_bps.unwrap_or_default())?;
         self.variation.map_or(Ok(()), |variation| within("variation", variation.check()))
     }
 }
@@ -77,15 +81,18 @@ impl Host {
         Host { config, busy_until, busy, rng, last: (first, Time::ZERO) }
     }
 
-    /// When a picture of this many pixels, captured at `now`, will have been encoded.
-    pub fn encode(&mut self, now: Time, pixels: u32) -> Time {
-        self.work(now, pixels, self.config.encoder_capacity_pixels_per_second)
+    /// When a picture of this many pixels and this encoded size, given to the encoder at `now`, will have been encoded.
+    pub fn encode(&mut self, now: Time, pixels: u32, size: Bytes) -> Time {
+        let output =
+            self.config.encoder_output_bps.map_or(0.0, |rate| size.bits() as f64 / rate.0 as f64);
+        let seconds = f64::from(pixels) / self.config.encoder_capacity_pixels_per_second + output;
+        self.work(now, seconds)
     }
 
     /// When a picture of this many pixels, complete at `now`, will have been decoded and drawn.
     pub fn decode(&mut self, now: Time, pixels: u32) -> Time {
         match self.config.decoder_capacity_pixels_per_second {
-            Some(capacity) => self.work(now, pixels, capacity),
+            Some(capacity) => self.work(now, f64::from(pixels) / capacity),
             None => now,
         }
     }
@@ -95,9 +102,8 @@ impl Host {
         &self.busy
     }
 
-    fn work(&mut self, now: Time, pixels: u32, capacity: f64) -> Time {
-        let mean = f64::from(pixels) / capacity;
-        let time = Time::from_secs_f64(mean * self.slowness(now));
+    fn work(&mut self, now: Time, mean_seconds: f64) -> Time {
+        let time = Time::from_secs_f64(mean_seconds * self.slowness(now));
         let begin = self.busy_until.max(now);
         self.busy_until = begin.saturating_add(time);
         self.busy.add(begin, self.busy_until);
@@ -126,34 +132,46 @@ mod tests {
     /// 307,200 pixels at 30.72 million a second take 10 ms.
     const CONFIG: HostConfig = HostConfig {
         encoder_capacity_pixels_per_second: 30.72e6,
+        encoder_output_bps: None,
         decoder_capacity_pixels_per_second: None,
         variation: None,
     };
     const VGA: u32 = 640 * 480;
 
+    /// 10 ms for the pixels and 8 ms for 4 kB at 4 Mbit/s.
+    #[test]
+    fn writing_bits_takes_time() {
+        let config = HostConfig { encoder_output_bps: Some(Bitrate::from_mbps(4)), ..CONFIG };
+        let ready = Host::new(config, 1).encode(Time::ZERO, VGA, Bytes(4_000));
+        assert_eq!(ready, Time::from_millis(18));
+    }
+
     #[test]
     fn a_machine_without_capacity_never_finishes() {
         let config = HostConfig { encoder_capacity_pixels_per_second: 0.0, ..CONFIG };
-        assert_eq!(Host::new(config, 1).encode(Time::from_secs(1), VGA), Time::MAX);
+        assert_eq!(Host::new(config, 1).encode(Time::from_secs(1), VGA, Bytes(0)), Time::MAX);
     }
 
     #[test]
     fn a_second_picture_waits_for_the_first() {
         let mut host = Host::new(CONFIG, 1);
-        assert_eq!(host.encode(Time::ZERO, VGA), Time::from_millis(10));
-        assert_eq!(host.encode(Time::from_millis(4), VGA), Time::from_millis(20));
-        assert_eq!(host.encode(Time::from_millis(50), 320 * 240), Time::from_micros(52_500));
+        assert_eq!(host.encode(Time::ZERO, VGA, Bytes(0)), Time::from_millis(10));
+        assert_eq!(host.encode(Time::from_millis(4), VGA, Bytes(0)), Time::from_millis(20));
+        assert_eq!(
+            host.encode(Time::from_millis(50), 320 * 240, Bytes(0)),
+            Time::from_micros(52_500)
+        );
     }
 
     #[test]
     fn encoding_waits_for_decoding_only_if_decoding_takes_time() {
         let mut host = Host::new(CONFIG, 1);
         host.decode(Time::ZERO, VGA);
-        assert_eq!(host.encode(Time::ZERO, VGA), Time::from_millis(10));
+        assert_eq!(host.encode(Time::ZERO, VGA, Bytes(0)), Time::from_millis(10));
         let config = HostConfig { decoder_capacity_pixels_per_second: Some(61.44e6), ..CONFIG };
         let mut host = Host::new(config, 1);
         host.decode(Time::ZERO, VGA);
-        assert_eq!(host.encode(Time::ZERO, VGA), Time::from_millis(15));
+        assert_eq!(host.encode(Time::ZERO, VGA, Bytes(0)), Time::from_millis(15));
     }
 
     /// Times of pictures that come every 100 ms, in ms.
@@ -162,7 +180,7 @@ mod tests {
         let mut host = Host::new(HostConfig { variation, ..CONFIG }, 1);
         (0..40_000)
             .map(|i| Time::from_millis(100 * i))
-            .map(|now| 1e3 * (host.encode(now, VGA) - now).as_secs_f64())
+            .map(|now| 1e3 * (host.encode(now, VGA, Bytes(0)) - now).as_secs_f64())
             .collect()
     }
 

@@ -391,8 +391,8 @@ impl Node {
 
     fn handle_event(&mut self, now: Time, index: usize, event: EndpointEvent) {
         match event {
-            EndpointEvent::EncodeRequested { stream, pixels } => {
-                let ready = self.host.as_mut().map_or(now, |host| host.encode(now, pixels));
+            EndpointEvent::EncodeRequested { stream, pixels, size } => {
+                let ready = self.host.as_mut().map_or(now, |host| host.encode(now, pixels, size));
                 if let End::Peer(peer) = &mut self.ends[index] {
                     peer.handle_encoded(stream, ready);
                 }
@@ -411,6 +411,15 @@ impl Node {
                 let fan_out = self.wiring[index].media_from.map(|from| &self.fan_outs[from]);
                 if let (Some(Some(fan_out)), End::Peer(peer)) = (fan_out, &mut self.ends[index]) {
                     peer.retransmit(now, fan_out, ssrc, lost);
+                }
+                return;
+            }
+            EndpointEvent::Published => {
+                for end in self.wiring[index].media_to.clone() {
+                    if let End::Peer(peer) = &mut self.ends[end] {
+                        peer.handle_published();
+                        self.settle(now, end);
+                    }
                 }
                 return;
             }

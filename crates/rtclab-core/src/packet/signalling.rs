@@ -50,6 +50,16 @@ pub enum SignalKind {
     PrivateCandidate,
     /// A further candidate, for TCP, which libwebrtc gathers later.
     TcpCandidate,
+    /// A request to a server's own interface that makes no description, and whether the next thing that it makes the
+    /// server do is to offer a call.
+    Request {
+        /// Whether the answer is an offer, and not a [`SignalKind::Reply`].
+        wants_offer: bool,
+    },
+    /// The answer to a request.
+    Reply,
+    /// A server has media of somebody else.
+    Published,
 }
 
 /// Kinds of media in a session description.
@@ -75,6 +85,10 @@ const fn description_bytes(described: Described, offer: bool) -> (u64, u64) {
         (Described::Both, false) => (1_499, 1_620),
     }
 }
+
+/// TCP payload of a request to Janus and of its answer, in round numbers: a JSON object with an address, an operation
+/// and an identifier.
+const REQUEST_BYTES: (u64, u64) = (200, 200);
 
 impl Message {
     /// TCP payload on the way from a page to the server.
@@ -107,6 +121,7 @@ impl Signal {
             SignalKind::Answer(described) => description_bytes(described, false),
             SignalKind::Candidate | SignalKind::PrivateCandidate => (150, 150),
             SignalKind::TcpCandidate => (54, 53),
+            SignalKind::Request { .. } | SignalKind::Reply | SignalKind::Published => REQUEST_BYTES,
         }
     }
 }

@@ -323,6 +323,7 @@ impl Recorder {
             EndpointEvent::EncodeRequested { .. }
             | EndpointEvent::FrameRendered { .. }
             | EndpointEvent::Composed { .. }
+            | EndpointEvent::Published
             | EndpointEvent::KeyFrameRequested
             | EndpointEvent::PacketsRequested { .. }
             | EndpointEvent::Signal(_)

@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Catalogue, ConfigError};
 use crate::cc::{CongestionControlConfig, ControlError};
-use crate::endpoint::{AudioConfig, Pause};
+use crate::endpoint::{AudioConfig, Pause, ServerKind};
 use crate::limits::{self, Checked, FieldError, within};
 use crate::media::encoder::VideoConfig;
 use crate::media::host::HostConfig;
@@ -80,6 +80,9 @@ pub struct ConnectionConfig {
     /// all other connections of the conference bring them, composed.
     #[serde(default)]
     pub conference: Option<usize>,
+    /// Which SFU one of its ends is, if the other is the page of a participant.
+    #[serde(default)]
+    pub server: Option<ServerKind>,
 }
 
 impl ConnectionConfig {

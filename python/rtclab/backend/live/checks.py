@@ -13,7 +13,7 @@ CODECS = ("vp8", "vp9", "h264", "av1")
 LACKING = {"firefox": ("h264",)}
 """By browser, codecs that it cannot encode. Firefox would have to download its H.264 encoder."""
 
-SIMULATED_ONLY = ("decoder_capacity", "variation")
+SIMULATED_ONLY = ("encoder_output", "decoder_capacity", "variation")
 """Fields of a machine that only the simulator knows."""
 
 
@@ -135,7 +135,7 @@ def _check_host(scenario: Scenario, participant: str) -> None:
         if getattr(host, key) is not None:
             raise UnsupportedScenario(
                 f"{table}.{key}",
-                "a browser decodes at its own pace",
+                "a browser encodes and decodes at its own pace",
                 hint="leave it out, or simulate the call",
             )
     check_limits()

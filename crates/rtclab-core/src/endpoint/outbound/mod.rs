@@ -299,40 +299,38 @@ impl SendingHalf {
         if let Some(frame) = video.take_encoded(now) {
             self.packetise(now, index, &frame);
         }
-        loop {
-            let Some(video) = self.streams[index].video_mut() else { return };
-            // Without a picture there is nothing to decide.
-            if video.encoder.poll_timeout().is_none_or(|at| at > now) {
-                return;
-            }
-            if now < self.pictures_from {
-                return video.encoder.idle(now);
-            }
-            if self.pause.is_some_and(|pause| pause.covers(now)) {
-                // The picture after it is a key frame, as when a page sets a track again.
-                video.encoder.request_key_frame();
-                return video.encoder.idle(now);
-            }
-            let is_late = self.pacer.expected_queue() > MAX_EXPECTED_QUEUE;
-            if video.is_encoding() || is_late {
-                return video.encoder.skip(now);
-            }
-            let Some(frame) = video.encoder.poll(now) else { return };
-            if self.composes {
-                events.push_back(EndpointEvent::Composed { at: frame.captured });
-            }
-            if self.encodes_slowly {
-                let (width, height) = frame.resolution;
-                let pixels = u32::from(width) * u32::from(height);
-                video.encode(frame);
-                events.push_back(EndpointEvent::EncodeRequested { stream: index, pixels });
-            } else if frame.encode_time > Time::ZERO {
-                let ready = frame.captured + frame.encode_time;
-                video.encode(frame);
-                video.encoded_at(ready);
-            } else {
-                self.packetise(now, index, &frame);
-            }
+        let Some(video) = self.streams[index].video_mut() else { return };
+        // Without a picture there is nothing to decide.
+        if video.is_encoding() || video.encoder.poll_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        if now < self.pictures_from {
+            return video.encoder.idle(now);
+        }
+        if self.pause.is_some_and(|pause| pause.covers(now)) {
+            // The picture after it is a key frame, as when a page sets a track again.
+            video.encoder.request_key_frame();
+            return video.encoder.idle(now);
+        }
+        if self.pacer.expected_queue() > MAX_EXPECTED_QUEUE {
+            return video.encoder.skip(now);
+        }
+        let Some(frame) = video.encoder.poll(now) else { return };
+        if self.composes {
+            events.push_back(EndpointEvent::Composed { at: frame.captured });
+        }
+        if self.encodes_slowly {
+            let (width, height) = frame.resolution;
+            let pixels = u32::from(width) * u32::from(height);
+            let size = frame.size;
+            video.encode(now, frame);
+            events.push_back(EndpointEvent::EncodeRequested { stream: index, pixels, size });
+        } else if frame.encode_time > Time::ZERO {
+            let ready = frame.captured + frame.encode_time;
+            video.encode(now, frame);
+            video.encoded_at(ready);
+        } else {
+            self.packetise(now, index, &frame);
         }
     }
 

@@ -65,10 +65,18 @@ impl Fec {
     }
 }
 
+/// A picture being encoded.
+struct Encoding {
+    frame: Frame,
+    begin: Time,
+    /// `Time::MAX` while unknown.
+    ready: Time,
+}
+
 pub(in crate::endpoint) struct VideoStream {
     pub(in crate::endpoint) encoder: Encoder,
-    /// The picture being encoded, and when it will be ready; `Time::MAX` while unknown.
-    encoding: Option<(Time, Frame)>,
+    /// The picture being encoded.
+    encoding: Option<Encoding>,
     pub(super) store: PacketStore,
     pub(super) fec: Fec,
     pub(super) next_picture: u16,
@@ -95,9 +103,12 @@ impl VideoStream {
         }
     }
 
+    /// Pictures that are captured while one is encoded wait.
     pub(super) fn poll_timeout(&self) -> Time {
-        let encoding = self.encoding.as_ref().map_or(Time::MAX, |(ready, _)| *ready);
-        self.encoder.poll_timeout().unwrap_or(Time::MAX).min(encoding)
+        match &self.encoding {
+            Some(encoding) => encoding.ready,
+            None => self.encoder.poll_timeout().unwrap_or(Time::MAX),
+        }
     }
 
     pub(super) fn is_encoding(&self) -> bool {
@@ -105,17 +116,20 @@ impl VideoStream {
     }
 
     /// Starts encoding a picture; [`VideoStream::encoded_at`] sets when it will be ready.
-    pub(super) fn encode(&mut self, frame: Frame) {
-        self.encoding = Some((Time::MAX, frame));
+    pub(super) fn encode(&mut self, begin: Time, frame: Frame) {
+        self.encoding = Some(Encoding { frame, begin, ready: Time::MAX });
     }
 
     pub(super) fn encoded_at(&mut self, ready: Time) {
         if let Some(encoding) = &mut self.encoding {
-            encoding.0 = ready;
+            encoding.ready = ready;
         }
     }
 
     pub(super) fn take_encoded(&mut self, now: Time) -> Option<Frame> {
-        self.encoding.take_if(|(ready, _)| *ready <= now).map(|(_, frame)| frame)
+        let Encoding { frame, begin, ready } =
+            self.encoding.take_if(|encoding| encoding.ready <= now)?;
+        self.encoder.on_encoded(&frame, begin, ready);
+        Some(frame)
     }
 }

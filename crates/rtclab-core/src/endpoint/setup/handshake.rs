@@ -8,7 +8,7 @@ use crate::packet::Dtls13;
 use crate::units::Time;
 
 /// Bounds of the first timeout, which is twice the round trip of the checks.
-const TIMEOUTS: (Time, Time) = (Time::from_millis(50), Time::from_secs(3));
+pub(super) const TIMEOUTS: (Time, Time) = (Time::from_millis(50), Time::from_secs(3));
 /// Maximum number of records in an acknowledgement here.
 const MAX_RECORDS: u8 = 32;
 /// Maximum of the timeout, which doubles each time (RFC 9147, section 5.8.2; BoringSSL).

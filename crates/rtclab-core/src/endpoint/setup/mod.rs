@@ -3,6 +3,7 @@
 mod bursts;
 mod checks;
 mod handshake;
+mod handshake12;
 mod page;
 mod reflexive;
 pub(crate) mod work;
@@ -58,11 +59,12 @@ impl Setup {
     pub(super) fn new(session: &Session, relayed: bool) -> Self {
         let kind = match session.negotiation {
             Negotiation::Bursts => Kind::Bursts(BurstSetup::new(session, relayed)),
-            Negotiation::Page { seed, pace, browser, described } => {
+            Negotiation::Page { seed, pace, browser, described, server } => {
                 let behind_nat = session.behind_nat && !relayed;
                 Kind::Page(Box::new(
                     PageSetup::new((seed, pace), browser, described, relayed)
-                        .behind_nat(behind_nat),
+                        .behind_nat(behind_nat)
+                        .with_server(server),
                 ))
             }
         };
@@ -148,9 +150,9 @@ impl Setup {
     }
 
     /// Handles the news that the far end was at the signalling server before this one, which therefore calls.
-    pub(super) fn on_present(&mut self, now: Time) {
+    pub(super) fn on_present(&mut self, now: Time, outbox: &mut Outbox) {
         if let Kind::Page(page) = &mut self.kind {
-            page.on_present(now);
+            page.on_present(now, outbox);
         }
     }
 
@@ -176,8 +178,9 @@ impl Setup {
 
     /// Handles a flight of DTLS 1.2.
     fn on_dtls(&mut self, now: Time, flight: DtlsFlight, outbox: &mut Outbox) {
-        if let Kind::Bursts(bursts) = &mut self.kind {
-            bursts.on_dtls(now, flight, outbox);
+        match &mut self.kind {
+            Kind::Bursts(bursts) => bursts.on_dtls(now, flight, outbox),
+            Kind::Page(page) => page.on_flight(now, flight),
         }
         self.update();
     }
@@ -188,6 +191,21 @@ impl Setup {
             page.on_dtls(now, datagram, outbox);
         }
         self.update();
+    }
+
+    /// The step at which others may subscribe to what this end of a server receives; `None` if nobody waits for it.
+    pub(super) fn publishes_at(&self) -> Option<Step> {
+        match &self.kind {
+            Kind::Bursts(_) => None,
+            Kind::Page(page) => page.publishes_at(),
+        }
+    }
+
+    /// Handles the news that this end of a server may offer what another one receives.
+    pub(super) fn on_published(&mut self, outbox: &mut Outbox) {
+        if let Kind::Page(page) = &mut self.kind {
+            page.on_published(outbox);
+        }
     }
 
     fn on_allocation(&mut self, now: Time, answer: Allocation, outbox: &mut Outbox) {

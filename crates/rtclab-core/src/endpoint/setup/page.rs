@@ -3,15 +3,20 @@
 //!
 //! The side that comes to the signalling server later calls. The other one answers, and is the DTLS client
 //! (RFC 8842, section 5.2).
+//!
+//! SFUs are lite agents of ICE: they make no checks. To such an agent a browser says only in its first check after an
+//! answer which pair it uses, and before that the SFU neither begins a handshake nor answers one.
 
 use super::Step;
 use super::checks::{Checks, MAX_PENDING};
 use super::handshake::Handshake;
+use super::handshake12::{Handshake12, Part};
 use super::reflexive::Reflexive;
 use super::work::Work;
+use crate::endpoint::config::{ServerKind, ServerSetup};
 use crate::endpoint::outbox::Outbox;
 use crate::endpoint::turn::{ADDRESS_STEPS, ALLOCATION_STEPS, Allocating};
-use crate::packet::{Allocation, Described, Dtls13, SignalKind, Stun, StunForm};
+use crate::packet::{Allocation, Described, Dtls13, DtlsFlight, SignalKind, Stun, StunForm};
 use crate::units::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -19,6 +24,56 @@ use rand_pcg::Pcg64Mcg;
 /// Number of answers to checks that may wait for the work of this side: what the far end's checks wait for (see
 /// [`Checks`]).
 const MAX_REPLIES: usize = MAX_PENDING;
+
+/// Requests to Janus before the page publishes: create a session, attach to the plugin, join the room. Before Janus
+/// offers a subscription they are: attach, and join as a subscriber.
+const JANUS_REQUESTS: (u8, u8) = (3, 2);
+
+enum Security {
+    Tls13(Handshake),
+    Tls12(Handshake12),
+}
+
+impl Security {
+    fn is_connected(&self) -> bool {
+        match self {
+            Security::Tls13(handshake) => handshake.is_connected,
+            Security::Tls12(handshake) => handshake.is_connected,
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        match self {
+            Security::Tls13(handshake) => handshake.poll_timeout(),
+            Security::Tls12(handshake) => handshake.poll_timeout(),
+        }
+    }
+
+    fn begin(&mut self, now: Time, rtt: Option<Time>, work: &Work) {
+        match self {
+            Security::Tls13(handshake) => handshake.begin(now, rtt, work),
+            Security::Tls12(handshake) => handshake.begin(now, rtt, work),
+        }
+    }
+
+    fn poll(&mut self, now: Time, outbox: &mut Outbox) {
+        match self {
+            Security::Tls13(handshake) => {
+                for datagram in handshake.poll(now) {
+                    outbox.send_dtls13(now, datagram);
+                }
+            }
+            Security::Tls12(handshake) => {
+                for part in handshake.poll(now) {
+                    match part {
+                        Part::Hello(datagram) => outbox.send_dtls13(now, datagram),
+                        Part::Flight(flight) => outbox.send_dtls(now, flight),
+                    }
+                }
+            }
+        }
+    }
+}
 
 /// What is to be done when its work is finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +126,15 @@ pub(super) struct PageSetup {
     /// What an end behind a NAT asks a STUN server.
     reflexive: Option<Reflexive>,
     checks: Checks,
-    handshake: Option<Handshake>,
+    security: Option<Security>,
+    /// How an SFU sets the connection up, at either of its ends.
+    server: Option<ServerSetup>,
+    /// Requests that the page has yet to make.
+    requests: u8,
+    /// Whether the answer to one of them is missing.
+    waits: bool,
+    /// Whether the far end has said which pair of candidates it uses.
+    nominated: bool,
     tasks: Vec<(Time, Task)>,
 }
 
@@ -103,7 +166,11 @@ impl PageSetup {
             allocating: relayed.then(|| Allocating::new(ADDRESS_STEPS)),
             reflexive: None,
             checks: Checks::new(grid),
-            handshake: None,
+            security: None,
+            server: None,
+            requests: 0,
+            waits: false,
+            nominated: false,
             tasks: Vec::new(),
         }
     }
@@ -113,12 +180,47 @@ impl PageSetup {
         PageSetup { reflexive: is_behind.then(Reflexive::new), ..self }
     }
 
+    /// The same if one end is an SFU.
+    pub(super) fn with_server(self, server: Option<ServerSetup>) -> Self {
+        let requests = match server {
+            Some(ServerSetup { kind: ServerKind::Janus, subscribes }) => {
+                if subscribes {
+                    JANUS_REQUESTS.1
+                } else {
+                    JANUS_REQUESTS.0
+                }
+            }
+            _ => 0,
+        };
+        PageSetup { server, requests, ..self }
+    }
+
+    /// Whether this end is an SFU.
+    fn is_lite(&self) -> bool {
+        self.server.is_some() && !self.browser
+    }
+
+    /// The step at which others may subscribe to what this end receives.
+    pub(super) fn publishes_at(&self) -> Option<Step> {
+        let server = self.server.filter(|server| !server.subscribes && !self.browser);
+        Some(match server?.kind {
+            ServerKind::Janus => Step::DtlsConnected,
+            ServerKind::Str0m => Step::Signalled,
+        })
+    }
+
+    pub(super) fn on_published(&mut self, outbox: &mut Outbox) {
+        if self.is_lite() {
+            outbox.send_signal(SignalKind::Published);
+        }
+    }
+
     pub(super) fn offered(&self) -> bool {
         self.calls == Some(true)
     }
 
     pub(super) fn step(&self) -> Step {
-        let connected = self.handshake.as_ref().is_some_and(|handshake| handshake.is_connected);
+        let connected = self.security.as_ref().is_some_and(Security::is_connected);
         match (self.signalled, self.reported || connected, connected) {
             (true, true, true) => Step::DtlsConnected,
             (true, true, false) => Step::IceConnected,
@@ -145,14 +247,14 @@ impl PageSetup {
         let task = self.tasks.iter().map(|(at, _)| *at).min();
         let allocating = self.allocating.as_ref().and_then(Allocating::poll_timeout);
         let reflexive = self.reflexive.as_ref().and_then(Reflexive::poll_timeout);
-        let handshake = self.handshake.as_ref().and_then(Handshake::poll_timeout);
-        let timers = [task, allocating, reflexive, handshake, self.checks.poll_timeout()];
+        let security = self.security.as_ref().and_then(Security::poll_timeout);
+        let timers = [task, allocating, reflexive, security, self.checks.poll_timeout()];
         timers.into_iter().flatten().min()
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time, outbox: &mut Outbox) {
         self.begun = true;
-        self.call(now);
+        self.call(now, outbox);
         while let Some(task) = self.take_task(now) {
             self.finish(now, task, outbox);
         }
@@ -163,27 +265,31 @@ impl PageSetup {
             reflexive.handle_timeout(now, outbox);
         }
         if let Some(check) = self.checks.poll(now).filter(|_| self.reachable) {
-            let nominates = self.calls == Some(true);
+            let nominates = match self.server {
+                Some(_) => self.checks.is_answered(),
+                None => self.calls == Some(true),
+            };
             let form = if nominates { StunForm::Nominating } else { StunForm::Full };
             outbox.send_stun(now, Stun { success: false, check, form });
         }
-        if let Some(handshake) = &mut self.handshake {
-            for datagram in handshake.poll(now) {
-                outbox.send_dtls13(now, datagram);
-            }
+        if let Some(security) = &mut self.security {
+            security.poll(now, outbox);
         }
     }
 
-    pub(super) fn on_present(&mut self, now: Time) {
-        self.present = true;
-        self.call(now);
+    pub(super) fn on_present(&mut self, now: Time, outbox: &mut Outbox) {
+        // A subscription begins when there is something to receive.
+        if self.server.is_none_or(|server| self.browser && !server.subscribes) {
+            self.present = true;
+            self.call(now, outbox);
+        }
     }
 
     pub(super) fn on_signal(&mut self, now: Time, kind: SignalKind, outbox: &mut Outbox) {
         match kind {
             SignalKind::Offer(_) if self.calls.is_none() => {
                 self.calls = Some(false);
-                self.handshake = Some(Handshake::new(true));
+                self.security = Some(self.security(true));
                 self.tasks.push((now + self.work.answer, Task::Answer));
             }
             SignalKind::Answer(_) if self.calls == Some(true) && !self.signalled => {
@@ -194,6 +300,16 @@ impl PageSetup {
                 self.reach();
                 self.check(now, self.work.apply_answer, outbox);
             }
+            SignalKind::Published => {
+                self.present = true;
+                self.call(now, outbox);
+            }
+            SignalKind::Reply => {
+                self.waits = false;
+                self.call(now, outbox);
+            }
+            SignalKind::Request { wants_offer: true } if self.calls.is_none() => self.offer(now),
+            SignalKind::Request { wants_offer: false } => outbox.send_signal(SignalKind::Reply),
             // A server waits for the checks of the browser behind the NAT.
             SignalKind::PrivateCandidate if self.browser => {
                 self.located = true;
@@ -212,6 +328,9 @@ impl PageSetup {
             return;
         }
         // RFC 8656, section 9: a relay drops packets from peers without a permission.
+        if stun.form == StunForm::Nominating {
+            self.nominated = true;
+        }
         let permitted = self.allocating.as_ref().is_none_or(|with| with.has(ALLOCATION_STEPS));
         if !self.listens || !permitted {
             return;
@@ -228,6 +347,7 @@ impl PageSetup {
         // RFC 8445, 7.3.1.3: the check tells where the far end is.
         self.reach();
         self.check(now, self.work.apply_answer, outbox);
+        self.secure(now);
     }
 
     fn replies_waiting(&self) -> usize {
@@ -249,9 +369,20 @@ impl PageSetup {
     }
 
     pub(super) fn on_dtls(&mut self, now: Time, datagram: Dtls13, outbox: &mut Outbox) {
-        let Some(handshake) = &mut self.handshake else { return };
-        if let Some(answer) = handshake.on_datagram(now, datagram, &self.work) {
-            outbox.send_dtls13(now, answer);
+        match &mut self.security {
+            Some(Security::Tls13(handshake)) => {
+                if let Some(answer) = handshake.on_datagram(now, datagram, &self.work) {
+                    outbox.send_dtls13(now, answer);
+                }
+            }
+            Some(Security::Tls12(handshake)) => handshake.on_hello(now, datagram, &self.work),
+            None => {}
+        }
+    }
+
+    pub(super) fn on_flight(&mut self, now: Time, flight: DtlsFlight) {
+        if let Some(Security::Tls12(handshake)) = &mut self.security {
+            handshake.on_flight(now, flight, &self.work);
         }
     }
 
@@ -268,13 +399,35 @@ impl PageSetup {
         }
     }
 
-    /// Calls the far end if it waits for that.
-    fn call(&mut self, now: Time) {
-        if self.begun && self.present && self.calls.is_none() {
-            self.calls = Some(true);
-            self.handshake = Some(Handshake::new(false));
-            self.tasks.push((now + self.work.offer, Task::Offer));
+    /// Calls the far end if it waits for that, or makes the next request that must come before.
+    fn call(&mut self, now: Time, outbox: &mut Outbox) {
+        if !self.begun || !self.present || self.waits || self.calls.is_some() {
+            return;
         }
+        match self.requests {
+            0 => self.offer(now),
+            left => {
+                (self.requests, self.waits) = (left - 1, true);
+                let subscribes = self.server.is_some_and(|server| server.subscribes);
+                let wants_offer = left == 1 && subscribes;
+                outbox.send_signal(SignalKind::Request { wants_offer });
+            }
+        }
+    }
+
+    fn offer(&mut self, now: Time) {
+        self.calls = Some(true);
+        self.security = Some(self.security(false));
+        self.tasks.push((now + self.work.offer, Task::Offer));
+    }
+
+    /// Whoever answers is the client, but rtclab's SFU is always the server.
+    fn security(&self, answers: bool) -> Security {
+        let Some(ServerSetup { kind, .. }) = self.server else {
+            return Security::Tls13(Handshake::new(answers));
+        };
+        let is_client = if kind == ServerKind::Str0m { self.browser } else { answers };
+        Security::Tls12(Handshake12::new(is_client, Some(kind).filter(|_| !self.browser)))
     }
 
     fn take_task(&mut self, now: Time) -> Option<Task> {
@@ -333,7 +486,7 @@ impl PageSetup {
     /// Begins to check when both descriptions and a candidate of the far end are known, after this much work, and not
     /// before the far end's first check was answered.
     fn check(&mut self, now: Time, work: Time, outbox: &mut Outbox) {
-        if !(self.applied && self.located) {
+        if !(self.applied && self.located) || self.is_lite() {
             return;
         }
         match &mut self.allocating {
@@ -353,11 +506,13 @@ impl PageSetup {
         }
     }
 
-    /// Begins the handshake when a check was answered and the far end's fingerprint is known.
+    /// Begins the handshake when a check was answered, or at an SFU when the browser has chosen its candidates, and the
+    /// far end's fingerprint is known.
     fn secure(&mut self, now: Time) {
-        if self.applied && self.checks.is_answered() {
-            if let Some(handshake) = &mut self.handshake {
-                handshake.begin(now, self.checks.rtt, &self.work);
+        let is_found = if self.is_lite() { self.nominated } else { self.checks.is_answered() };
+        if self.applied && is_found {
+            if let Some(security) = &mut self.security {
+                security.begin(now, self.checks.rtt, &self.work);
             }
         }
     }

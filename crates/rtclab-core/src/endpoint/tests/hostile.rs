@@ -78,7 +78,7 @@ fn answers_of_a_relay_that_nobody_asked_for_are_ignored() {
 }
 
 fn page() -> Negotiation {
-    Negotiation::Page { seed: 1, pace: 1, browser: true, described: Described::Video }
+    Negotiation::Page { seed: 1, pace: 1, browser: true, described: Described::Video, server: None }
 }
 
 /// The far end gives up a check when 64 later ones have followed it.

@@ -215,7 +215,8 @@ fn page_call(browser: bool, seed: u64) -> Pair {
     let mut ends = configs("chrome-156", streams);
     for (end, seed) in ends.iter_mut().zip([seed, seed + 1]) {
         let described = Described::Video;
-        end.session.negotiation = Negotiation::Page { seed, pace: seed, browser, described };
+        end.session.negotiation =
+            Negotiation::Page { seed, pace: seed, browser, described, server: None };
     }
     let [a, b] = ends;
     let mut pair = Pair::of(Peer::new(a, fixed(500)), Peer::new(b, fixed(500)));

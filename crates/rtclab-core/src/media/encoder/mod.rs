@@ -4,6 +4,7 @@ mod camera;
 mod chromium;
 mod clip;
 mod ladder;
+mod overuse;
 mod picture;
 mod quality_scaler;
 mod rate_control;
@@ -81,7 +82,7 @@ pub struct Frame {
     pub key: bool,
     /// Width and height.
     pub resolution: (u16, u16),
-    /// From capture to the encoded frame, apart from waiting for a slow machine.
+    /// How long encoding takes on a processor that keeps up with the camera.
     pub encode_time: Time,
 }
 
@@ -204,15 +205,21 @@ impl Encoder {
         each!(&self.0, inner => inner.poll_timeout())
     }
 
-    /// The next picture captured by `now` that is not dropped.
+    /// The newest picture captured by `now`, unless it is dropped; older ones are skipped.
     pub fn poll(&mut self, now: Time) -> Option<Frame> {
         each!(&mut self.0, inner => inner.poll(now))
     }
 
-    /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one. The next picture may
-    /// have their bits, too.
+    /// Skips the pictures captured by `now`. The next picture may have their bits, too.
     pub fn skip(&mut self, now: Time) {
         each!(&mut self.0, inner => inner.skip(now));
+    }
+
+    /// Takes when encoding a frame began and when the frame is ready, on a processor that may not keep up with the camera.
+    pub fn on_encoded(&mut self, frame: &Frame, begin: Time, ready: Time) {
+        if let Inner::Chromium(encoder) = &mut self.0 {
+            encoder.on_encoded(frame, begin, ready);
+        }
     }
 
     /// Lets the pictures captured by `now` pass, because there is nothing to encode yet.

@@ -114,38 +114,38 @@ impl SyntheticEncoder {
         Some(self.next_frame)
     }
 
-    /// The next picture captured by `now` that is not dropped.
+    /// The newest picture captured by `now`, unless it is dropped; older ones are skipped.
     pub(super) fn poll(&mut self, now: Time) -> Option<Frame> {
-        while self.next_frame <= now {
-            let captured = self.capture_picture();
-            self.drop_credit += self.drop_ratio;
-            if self.drop_credit >= 1.0 {
-                self.drop_credit -= 1.0;
-                continue;
-            }
-            self.adjust(captured);
-            let key = std::mem::take(&mut self.key_wanted);
-            let size = Bytes(self.frame_size(key).max(MIN_FRAME) as u64);
-            if let Some(overshoot) = &mut self.overshoot {
-                overshoot.on_frame(captured, size);
-            }
-            return Some(Frame {
-                captured,
-                size,
-                key,
-                resolution: self.resolution(),
-                encode_time: Time::ZERO,
-            });
+        let captured = self.newest(now)?;
+        self.skipped -= 1;
+        self.drop_credit += self.drop_ratio;
+        if self.drop_credit >= 1.0 {
+            self.drop_credit -= 1.0;
+            return None;
         }
-        None
+        self.adjust(captured);
+        let key = std::mem::take(&mut self.key_wanted);
+        let size = Bytes(self.frame_size(key).max(MIN_FRAME) as u64);
+        if let Some(overshoot) = &mut self.overshoot {
+            overshoot.on_frame(captured, size);
+        }
+        let (resolution, encode_time) = (self.resolution(), Time::ZERO);
+        Some(Frame { captured, size, key, resolution, encode_time })
     }
 
-    /// Skips the pictures captured by `now`, because the encoder is still busy with an earlier one.
+    /// Skips the pictures captured by `now`.
     pub(super) fn skip(&mut self, now: Time) {
+        self.newest(now);
+    }
+
+    /// Takes the pictures that are due by `now`; returns when the last one was captured. All count as skipped.
+    fn newest(&mut self, now: Time) -> Option<Time> {
+        let mut newest = None;
         while self.next_frame <= now {
-            self.capture_picture();
+            newest = Some(self.capture_picture());
             self.skipped += 1;
         }
+        newest
     }
 
     /// Lets the pictures captured by `now` pass, because there is nothing to encode yet.
@@ -254,7 +254,16 @@ mod tests {
     }
 
     fn frames(encoder: &mut SyntheticEncoder, until: Time) -> Vec<Frame> {
-        std::iter::from_fn(|| encoder.poll(until)).collect()
+        std::iter::from_fn(|| next(encoder, until)).collect()
+    }
+
+    fn next(encoder: &mut SyntheticEncoder, until: Time) -> Option<Frame> {
+        while let Some(at) = encoder.poll_timeout().filter(|at| *at <= until) {
+            if let Some(frame) = encoder.poll(at) {
+                return Some(frame);
+            }
+        }
+        None
     }
 
     #[test]
@@ -262,7 +271,7 @@ mod tests {
         let mut encoder = SyntheticEncoder::new(vga(), EncoderControl::LeavesRoom, Time::ZERO, 1);
         encoder.set_target(Bitrate::from_kbps(1000));
         let (mut bits, mut asked, mut frames) = (0, 0, 0);
-        while let Some(frame) = encoder.poll(Time::from_secs(60)) {
+        while let Some(frame) = next(&mut encoder, Time::from_secs(60)) {
             bits += frame.size.bits();
             asked += encoder.target().0;
             frames += 1;

@@ -8,12 +8,6 @@ use crate::units::{Bytes, Time};
 /// `timing_frame_thresholds` (500 %).
 const HUGE: f64 = 5.0;
 
-/// Milliseconds that encoding takes: regression over 4281 seconds of live calls, two cores of a virtual
-/// machine that also ran the other browser. The standard deviation of a second's mean from it is 0.8 ms.
-const ENCODE_MS: f64 = 0.5;
-const ENCODE_MS_PER_MEGAPIXEL: f64 = 10.2;
-const ENCODE_MS_PER_KILOBYTE: f64 = 0.23;
-
 /// Why pictures are smaller than the camera's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limitation {
@@ -21,11 +15,13 @@ pub enum Limitation {
     None,
     /// Quantiser or dropped frames: too few bits.
     Bandwidth,
+    /// Encoding takes too long.
+    Cpu,
 }
 
 impl Limitation {
     /// All of them, by discriminant.
-    pub const ALL: [Limitation; 2] = [Limitation::None, Limitation::Bandwidth];
+    pub const ALL: [Limitation; 3] = [Limitation::None, Limitation::Bandwidth, Limitation::Cpu];
 
     /// Code of the name in the texts of a record, where these names follow the names of packet kinds.
     pub(crate) fn code(self) -> u32 {
@@ -37,6 +33,7 @@ impl Limitation {
         match self {
             Limitation::None => "none",
             Limitation::Bandwidth => "bandwidth",
+            Limitation::Cpu => "cpu",
         }
     }
 }
@@ -80,28 +77,11 @@ impl EncoderStatistics {
         }
     }
 
-    /// Counts a frame; returns how long encoding it took.
-    pub(super) fn on_frame(
-        &mut self,
-        qindex: u8,
-        key: bool,
-        size: Bytes,
-        ideal_bits: f64,
-        pixels: u32,
-    ) -> Time {
+    /// Counts a frame.
+    pub(super) fn on_frame(&mut self, qindex: u8, key: bool, size: Bytes, ideal_bits: f64) {
         self.frames += 1;
         self.key_frames += u64::from(key);
         self.qp_sum += u64::from(qindex);
         self.huge_frames += u64::from(size.bits() as f64 >= HUGE * ideal_bits);
-        let millis = ENCODE_MS
-            + ENCODE_MS_PER_MEGAPIXEL * f64::from(pixels) / 1e6
-            + ENCODE_MS_PER_KILOBYTE * size.0 as f64 / 1e3;
-        let time = Time::from_secs_f64(millis / 1e3);
-        self.encode_time += time;
-        time
-    }
-
-    pub(super) fn on_resolution(&mut self, reduced: bool) {
-        self.limitation = if reduced { Limitation::Bandwidth } else { Limitation::None };
     }
 }

@@ -8,8 +8,8 @@ use crate::catalogue::{Catalogue, Choice};
 use crate::cc::Fixed;
 use crate::endpoint::setup::work::join_delay;
 use crate::endpoint::{
-    Addresses, Direction, Forwarding, Media, Negotiation, Observe, Peer, PeerConfig, Session,
-    StreamConfig, Translator,
+    Addresses, Direction, Forwarding, Media, Negotiation, Observe, Peer, PeerConfig, ServerSetup,
+    Session, StreamConfig, Translator,
 };
 use crate::media::repair::Repair;
 use crate::network::{NodeId, derive_seed};
@@ -371,8 +371,16 @@ impl<'a> Calls<'a> {
                 pace: derive_seed(self.config.seed, PACE_STREAM),
                 browser: side.own.is_some(),
                 described: described(participants),
+                server: self.server(side),
             },
         })
+    }
+
+    /// How an SFU at one end sets up a connection with the page of a participant at the other.
+    fn server(&self, side: &Side<'_>) -> Option<ServerSetup> {
+        let has_page = side.own.is_some() != side.other.is_some();
+        let kind = side.connection.server.filter(|_| has_page)?;
+        Some(ServerSetup { kind, subscribes: side.connection.forwards.is_some() })
     }
 
     fn seed(&self, end: EndId) -> u64 {

@@ -264,11 +264,14 @@ fn message(input: &mut Input<'_>) -> Message {
         _ => Message::Signal(Signal {
             from: u32::from(input.u8()),
             to: u32::from(input.u8()),
-            kind: match input.below(5) {
+            kind: match input.below(8) {
                 0 => SignalKind::Offer(described),
                 1 => SignalKind::Answer(described),
                 2 => SignalKind::Candidate,
                 3 => SignalKind::PrivateCandidate,
+                4 => SignalKind::Request { wants_offer: input.below(2) == 0 },
+                5 => SignalKind::Reply,
+                6 => SignalKind::Published,
                 _ => SignalKind::TcpCandidate,
             },
         }),

@@ -5,7 +5,7 @@ use rtclab_core::catalogue::Catalogue;
 use rtclab_core::cc::{CongestionControlConfig, Halves};
 use rtclab_core::endpoint::{
     Addresses, AudioConfig, Direction, EndpointEvent, Forwarding, Media, Negotiation, Observe,
-    Peer, PeerConfig, Session, StreamConfig, Translator,
+    Peer, PeerConfig, ServerKind, ServerSetup, Session, StreamConfig, Translator,
 };
 use rtclab_core::media::codec::Codec;
 use rtclab_core::media::encoder::VideoConfig;
@@ -91,6 +91,7 @@ struct Choice {
     nat: Option<NatKind>,
     relayed: bool,
     by_page: bool,
+    server: Option<ServerKind>,
     browser: bool,
     with_host: bool,
     forwarding: Forwarding,
@@ -122,6 +123,7 @@ impl Choice {
             relayed: flags & 4 != 0 || nat == Some(NatKind::UdpBlocked),
             nat,
             by_page: flags & 8 != 0,
+            server: [None, Some(ServerKind::Janus), Some(ServerKind::Str0m)][input.below(3)],
             browser: flags & 16 != 0,
             with_host: flags & 32 != 0,
             forwarding: if flags & 64 != 0 { Forwarding::Controlled } else { Forwarding::AtOnce },
@@ -199,6 +201,9 @@ impl Choice {
                 pace: 1,
                 browser: self.browser && port % 2 == 0,
                 described: Described::Both,
+                server: self
+                    .server
+                    .map(|kind| ServerSetup { kind, subscribes: port / 2 != SENDS / 2 }),
             },
         };
         let behind_nat = self.nat.is_some() && port % 2 == 0;
@@ -292,6 +297,7 @@ impl Choice {
         if self.with_host {
             let config = HostConfig {
                 encoder_capacity_pixels_per_second: 5e6,
+                encoder_output_bps: Some(Bitrate::from_mbps(10)),
                 decoder_capacity_pixels_per_second: Some(5e7),
                 variation: None,
             };

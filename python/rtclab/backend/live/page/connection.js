@@ -153,7 +153,8 @@ export class Connection {
   receiveTrack(track, stream) {
     this.received.addTrack(track);
     this.checkMedia();
-    if (track.kind === "video") this.play(stream);
+    // A browser decodes only sound that is played. Sound with video is played with the video.
+    if (track.kind === "video" || !this.about.receives.video) this.play(stream);
   }
 
   play(stream) {

@@ -409,18 +409,3 @@ fn the_encoder_is_pushed_back_by_the_wait_in_the_pacer_and_by_a_full_window() {
     assert!(control.is_changed_by_sending());
     assert_eq!(control.decision().drop_ratio, 1.0);
 }
-
-/// Not-ECT on arrival means that something clears the field; feedback without it means that marks are not heard.
-#[test]
-fn packets_are_ect1_until_one_arrives_without_or_feedback_has_no_ecn() {
-    for ecn in [Some(Ecn::Ect1), Some(Ecn::CongestionExperienced), Some(Ecn::NotCapable), None] {
-        let mut control = control(300, None);
-        assert_eq!(control.decision().ecn, Ecn::Ect1);
-        let reports = [PacketReport { ecn, ..packet(950, Some(975)) }, packet(960, None)];
-        report(&mut control, 1_000, &reports, 0);
-        let stays = ecn.is_some_and(|ecn| ecn != Ecn::NotCapable);
-        assert_eq!(control.decision().ecn == Ecn::Ect1, stays, "{ecn:?}");
-        report(&mut control, 1_025, &packets(1_025, 50, 2), 0);
-        assert_eq!(control.decision().ecn == Ecn::Ect1, stays, "{ecn:?}");
-    }
-}
