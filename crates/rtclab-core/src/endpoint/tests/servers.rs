@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::endpoint::{ServerKind, ServerSetup};
-use crate::packet::{Described, Dtls13, DtlsFlight, SignalKind, StunForm};
+use crate::packet::{Described, Dtls13, DtlsFlight, SignalKind, Stun, StunForm};
 
 const ALL: [ServerSetup; 4] = [
     ServerSetup { kind: ServerKind::Janus, subscribes: false },
@@ -154,7 +154,8 @@ fn a_lost_flight_is_sent_again() {
                     Content::Dtls(DtlsFlight(number)) => number == flight,
                     _ => false,
                 };
-                let is_first = is_it && !std::mem::replace(&mut is_lost, is_it || is_lost);
+                let is_first = is_it && !is_lost;
+                is_lost |= is_it;
                 if is_first { vec![] } else { vec![DELAY] }
             });
             pair.run(Time::from_secs(20));
