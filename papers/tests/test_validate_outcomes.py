@@ -14,21 +14,29 @@ import pytest
 from rtclab.errors import BadInput
 from rtclab.experiment import Condition as Repeats
 from rtclab.experiment import Experiment
+from rtclab.metrics import METRICS
+from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, Scope, Sources, sources
 from rtclab.scenario import Scenario
 from rtclab_papers.validate.chance import Chance, chance_file, chances, read_chances, write_chances
 from rtclab_papers.validate.conditions import GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
 from rtclab_papers.validate.outcomes import (
+    COMPARED,
+    FIRST,
+    NOT_COMPARED,
     SIMULATED_REPEATS,
     Expected,
     Live,
     Outcome,
     Simulated,
+    compared,
+    counted,
     errors_by_chance,
     expected,
     live_of,
+    not_compared,
 )
-from rtclab_papers.validate.tables import GOALS, goal_words, score, table
+from rtclab_papers.validate.tables import GOALS, goal_words, metric_words, score, table
 from rtclab_papers.validate.twin import simulate
 from rtclab_papers.validate.twin_page import errors, figures, known_on_one_side, write_twin
 from rtclab_papers.validate.twin_plots import drawings, steps, ticks
@@ -222,6 +230,65 @@ def test_the_table_has_a_row_per_known_metric_and_columns_per_group_with_conditi
     assert {line.count("|") for line in lines} == {10}
 
 
+@pytest.mark.parametrize("scope", ["flow", "trace"])
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (None, ""),
+        (OF_MODEL, ""),
+        (sources(EXACT, UNKNOWN, EXACT, EXACT, EXACT), "live calls do not know it"),
+        (sources(UNKNOWN, EXACT, EXACT, EXACT, EXACT), "simulated calls do not know it"),
+        (sources(UNKNOWN, UNKNOWN, EXACT, EXACT, EXACT), "simulated calls and live calls do not know it"),
+    ],
+)
+def test_a_new_metric_is_compared_if_both_sides_know_it(
+    scope: Scope, known: Sources | None, reason: str
+) -> None:
+    new = replace(METRICS["rtt"], name="new", scope=scope, known=known)
+    registry = {"new": new, **METRICS}
+    assert compared(registry) == (*FIRST, *["new"] * (not reason), *COMPARED[len(FIRST) :])
+    assert not_compared(registry) == not_compared() | ({"new": reason} if reason else {})
+
+
+def test_every_metric_is_either_compared_or_has_a_reason() -> None:
+    assert {*COMPARED} | not_compared().keys() == METRICS.keys()
+    assert {*COMPARED} & not_compared().keys() == set()
+    assert NOT_COMPARED.items() <= not_compared().items()
+    assert len(COMPARED) > len(FIRST)
+
+
+def test_every_compared_metric_has_a_row_and_only_the_new_ones_are_marked() -> None:
+    lines = table([outcome(1, 100, 100, name) for name in COMPARED], {"odd": "odd"})
+    labels = [line.split(" | ")[0].removeprefix("| ") for line in [*lines][2:]]
+    assert labels == [METRICS[name].label + ("" if name in FIRST else "\u00a0†") for name in COMPARED]
+
+
+def test_the_page_says_which_conditions_alone_know_a_metric_and_what_is_not_compared() -> None:
+    told = [*metric_words([outcome(1, 1, 1), outcome(2, 1, 1), outcome(2, 1, 1, "goodput")], GROUPS)]
+    lines = [line.replace("\u00a0", " ") for line in told if line.startswith("- ")]
+    only = "- Compared only in even seeds of 1 to 100, where alone both sides have values: Goodput †."
+    assert lines[0] == only
+    assert lines[1].startswith("- Without a value in these conditions: RTT, ")
+    assert "- Not compared, since live calls do not know it: Residual loss." in lines
+    assert "- Not compared, since simulated calls do not know it: Memory." in lines
+    assert len(lines) == 2 + len(set(not_compared().values()))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "disturbed", "counting"), [(6, 1, 5), (5, 1, 5), (12, 2, 10), (12, 3, 12)]
+)
+def test_at_most_one_in_six_conditions_of_a_group_is_left_out(
+    conditions: int, disturbed: int, counting: int
+) -> None:
+    calm = [outcome(seed, 1, 1) for seed in range(1, 2 * conditions, 2)]
+    found = [
+        replace(one, live=replace(one.live, disturbed="late" if index < disturbed else ""))
+        for index, one in enumerate(calm)
+    ]
+    other = outcome(2, 1, 1)
+    assert counted([*found, other]) == [*found[conditions - counting :], other]
+
+
 def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others() -> None:
     # The others' medians are 4, 3, nothing, 2 and 2.
     found = errors_by_chance("nacks", [1.0, 2.0, nan, 4.0, 0.0])
@@ -368,6 +435,8 @@ def test_meetings_are_compared_by_the_same_functions(tmp_path: Path) -> None:
     }
     # The live call is repeat 1 of the simulated ones.
     assert all(pair.covered for pair in one.pairs)
+    # A metric of the whole call has no flow.
+    assert [pair.metric for pair in one.pairs if pair.flow == ""] == []  # WHOLE
     lines = list(errors([one], {"meetings": "meetings"}))
     assert "| metric | meetings: n | error | ≤ 10 | coverage |" in lines
     assert drawings([one], {"meetings": "meetings"})[0].axes[0].title == "meetings"

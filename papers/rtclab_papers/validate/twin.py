@@ -20,6 +20,7 @@ from rtclab_papers.validate.outcomes import (
     Live,
     Outcome,
     Simulated,
+    counted,
     live_of,
     simulated_of,
 )
@@ -36,6 +37,7 @@ def outcomes(
     run_missing: bool,
     say: Say,
     repeats: int = SIMULATED_REPEATS,
+    leave_out: bool = False,
 ) -> list[Outcome]:
     """Runs conditions on both backends and writes their rows to ``file``.
 
@@ -51,6 +53,7 @@ def outcomes(
         run_missing: run live calls that are missing.
         say: called with a line on each condition.
         repeats: simulated calls of each condition.
+        leave_out: compute the errors by chance of the conditions that are ``counted``, not of all.
 
     Raises:
         BadInput: another process writes the file or the calls.
@@ -71,7 +74,8 @@ def outcomes(
         found = [Outcome(one, kept[one.name].live, simulated[one.name]) for one in known]
         for outcome in found:
             say(f"{outcome.condition.scenario.name}: {words(outcome)}")
-        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(found))
+        counting = counted(found) if leave_out else found
+        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(counting))
     return stored(known, file)
 
 
