@@ -21,20 +21,21 @@ GROUPS = {"kinds-even": "even seeds (held out)", "kinds-odd": "odd seeds"}
 """The two halves, by the name that rows have, in the order of the page."""
 
 DURATION_S = 45
-SIZES = (
-    (320, 180, "600 kbit/s"),
-    (640, 360, "1700 kbit/s"),
-    (640, 480, "1700 kbit/s"),
-    (1280, 720, "2500 kbit/s"),
-)
-"""Width and height of the camera, and the maximum of browsers at this size; each as likely."""
-FRAME_RATES = (15, 30)
-MEDIA = (("both ways", 0.4), ("one way", 0.35), ("sound alone", 0.25))
-"""What the call carries, and the probability."""
+DECKS: dict[str, dict[Any, int]] = {
+    "media": {"both ways": 6, "one way": 5, "sound alone": 4},
+    "sound": {True: 8, False: 7},
+    "size": {(320, 180): 4, (640, 360): 4, (640, 480): 4, (1280, 720): 3},
+    "frame_rate": {15: 7, 30: 8},
+    "relay": {True: 5, False: 10},
+    "tcp": {True: 5, False: 10},
+}
+"""What the 15 calls of a half are: each half is dealt these cards, in an order of its own."""
+MAX_BITRATE = {180: "600 kbit/s", 360: "1700 kbit/s", 480: "1700 kbit/s", 720: "2500 kbit/s"}
+"""The maximum of browsers, by the height of the camera."""
 DISCIPLINES = (("droptail", 0.4), ("codel", 0.2), ("fq_codel", 0.2), ("pie", 0.2))
 """The queue of an uplink, and the probability."""
-REORDERED, RELAYED, BESIDE_TCP = 0.3, 0.3, 0.3
-"""Shares of uplinks whose packets overtake each other, of calls over a relay, and of calls beside TCP."""
+REORDERED = 0.3
+"""The share of uplinks whose packets overtake each other."""
 RELAY = "turn"
 TRANSFER = {
     "sender": "alice",
@@ -47,18 +48,14 @@ TRANSFER = {
 
 DISTRIBUTION = (
     ("networks", "as for the random conditions, except for what follows"),
-    (
-        "media",
-        "pictures both ways in 40 % of the calls, pictures from alice alone in 35 %, sound both ways and no "
-        "pictures in 25 %",
-    ),
-    ("sound", "beside pictures in half of the calls, from whoever sends pictures; Opus at 32 kbit/s"),
-    ("camera", "320x180, 640x360, 640x480 or 1280x720, at 15 or 30 frames/s, each as likely; VP8"),
-    ("connection", "over a TURN relay in 30 % of the calls, otherwise direct"),
+    ("media", "in each half pictures both ways in 6 calls, from alice alone in 5, and sound alone in 4"),
+    ("audio", "beside pictures in about half of the calls, from whoever sends pictures; Opus at 32 kbit/s"),
+    ("camera", "320x180, 640x360, 640x480 or 1280x720, at 15 or 30 frames/s; VP8"),
+    ("connection", "in each half 5 calls over a TURN relay; the others are direct"),
     (
         "TCP beside the call",
-        "in 30 % of the calls alice sends to bob with CUBIC from 10 to 35 s; no uplink loses packets on the "
-        "wire then, because CUBIC would leave the uplink to the call",
+        "in 5 calls of each half alice sends to bob with CUBIC from 10 to 35 s; no uplink loses packets on "
+        "the wire then, because CUBIC would leave the uplink to the call",
     ),
     (
         "queue of each uplink",
@@ -77,10 +74,7 @@ def conditions() -> list[Condition]:
 def draw(seed: int) -> Condition:
     """The condition of a seed. The same seed always gives the same condition."""
     source = random.Random(f"kinds {seed}")
-    media = random_calls.choice(source, [*MEDIA])
-    has_sound = source.random() < 0.5
-    is_relayed, beside_tcp = source.random() < RELAYED, source.random() < BESIDE_TCP
-    camera = _camera(source)
+    media, beside_tcp = _card(seed, "media"), _card(seed, "tcp")
     alice = _uplink(source, lossless=beside_tcp)
     bob = _uplink(source, lossless=beside_tcp) if source.random() < 0.5 else alice
     name = f"kind-{seed:02d}"
@@ -94,10 +88,10 @@ def draw(seed: int) -> Condition:
     # Without tables at the top, only alice has a camera and a microphone.
     senders = data["participants"]["alice"] if media == "one way" else data
     if media != "sound alone":
-        senders["video"] = camera
-    if has_sound or media == "sound alone":
+        senders["video"] = _camera(seed)
+    if _card(seed, "sound") or media == "sound alone":
         senders["audio"] = {"bitrate": "32 kbit/s"}
-    if is_relayed:
+    if _card(seed, "relay"):
         data |= {"servers": {RELAY: {}}, "calls": [{"kind": "p2p", "relay": RELAY}]}
     if beside_tcp:
         data["traffic"] = {"transfer": TRANSFER}
@@ -105,10 +99,22 @@ def draw(seed: int) -> Condition:
     return Condition(name, words_of(scenario), scenario, f"{GROUP}-{parity(seed)}")
 
 
-def _camera(source: random.Random) -> dict[str, Any]:
-    width, height, most = source.choice(SIZES)
-    rate = source.choice(FRAME_RATES)
-    return {"width": width, "height": height, "frame_rate": rate, "camera": "steady", "max_bitrate": most}
+def _card(seed: int, deck: str) -> Any:
+    """What a seed is dealt of a deck."""
+    cards = [card for card, count in DECKS[deck].items() for _ in range(count)]
+    random.Random(f"kinds {deck} {parity(seed)}").shuffle(cards)
+    return cards[(seed - 1) // 2]
+
+
+def _camera(seed: int) -> dict[str, Any]:
+    width, height = _card(seed, "size")
+    return {
+        "width": width,
+        "height": height,
+        "frame_rate": _card(seed, "frame_rate"),
+        "camera": "steady",
+        "max_bitrate": MAX_BITRATE[height],
+    }
 
 
 def _uplink(source: random.Random, *, lossless: bool) -> dict[str, Any]:
@@ -148,8 +154,8 @@ def introduction() -> Iterator[str]:
     yield ""
     yield "Calls of two people of which the kind is drawn, too: what they carry and how they are connected,"
     yield "what is beside them, and how their queues drop. Made by `rtclab validate --kinds`. Each"
-    yield f"condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even seeds"
-    yield "are held out."
+    yield f"condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even"
+    yield "seeds are held out."
     yield "Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."
     yield ""
     yield "| condition | half | call and network |"
