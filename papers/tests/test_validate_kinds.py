@@ -10,14 +10,16 @@ import pytest
 
 from rtclab.backend import backend
 from rtclab.backend.live import check_participant
+from rtclab.cli import main
 from rtclab.errors import BackendUnavailable
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import Jitter
 from rtclab_papers.validate.conditions import Condition
 from rtclab_papers.validate.kept import Kept, write_kept
-from rtclab_papers.validate.kinds import GROUPS, conditions, draw, introduction
-from rtclab_papers.validate.outcomes import Live, Simulated, expected
+from rtclab_papers.validate.kinds import GROUPS, conditions, draw
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Live, Simulated, expected
 from rtclab_papers.validate.sections import chosen
+from rtclab_papers.validate.twin import stored
 
 ALL = conditions()
 HALVES = {group: [one for one in ALL if one.group == group] for group in GROUPS}
@@ -140,5 +142,21 @@ def test_the_section_has_both_halves_and_all_conditions_and_appears_with_the_fir
     assert all(f"| {one.name} | 1 | 10.0 % |" in lines for one in ALL)
 
 
-def test_the_words_of_the_introduction_are_of_the_page() -> None:
-    assert sum("(held out)" in line for line in introduction()) == 15
+def test_the_command_makes_the_page_of_what_is_kept(tmp_path: Path) -> None:
+    """Nothing is kept in the first place. The live call is in the rows then; one of it is simulated."""
+    page, rows = tmp_path / "twin.md", tmp_path / "data" / "twin-kinds.csv"
+    command = ["validate", "--kinds", "--keep-live", "--page", str(page), "--out", str(tmp_path / "runs")]
+
+    def run() -> None:
+        with pytest.raises(SystemExit, match="0"):
+            main(command)
+
+    run()
+    assert "Kinds of calls" not in page.read_text()
+    write_kept(rows, {"kind-13": kept(draw(13), 100)})
+    run()
+    text = page.read_text()
+    assert "## Kinds of calls" in text
+    assert "| kind-13 | 1 |" in text
+    [found] = stored([draw(13)], rows)
+    assert found.simulated.calls == SIMULATED_REPEATS

@@ -17,6 +17,7 @@ from rtclab.experiment import Experiment
 from rtclab.metrics import METRICS
 from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, Scope, Sources, sources
 from rtclab.scenario import Scenario
+from rtclab_papers.validate import twin
 from rtclab_papers.validate.chance import Chance, chance_file, chances, read_chances, write_chances
 from rtclab_papers.validate.conditions import GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
@@ -268,7 +269,7 @@ def test_the_page_says_which_conditions_alone_know_a_metric_and_what_is_not_comp
     lines = [line.replace("\u00a0", " ") for line in told if line.startswith("- ")]
     only = "- Compared only in even seeds of 1 to 100, where alone both sides have values: Goodput †."
     assert lines[0] == only
-    assert lines[1].startswith("- Without a value in these conditions: RTT, ")
+    assert lines[1].startswith("- No condition here has values of both sides: RTT, ")
     assert "- Not compared, since live calls do not know it: Residual loss." in lines
     assert "- Not compared, since simulated calls do not know it: Memory." in lines
     assert len(lines) == 2 + len(set(not_compared().values()))
@@ -318,6 +319,19 @@ def test_a_simulation_says_what_chance_makes_of_its_own_repeats(tmp_path: Path) 
     assert len(rate.by_chance) == 3
     # The repeat in the middle has a smaller error than the farther one of the others.
     assert 0 < sorted(rate.by_chance)[0] < max(rate.by_chance) < 1
+
+
+def test_what_was_simulated_before_a_metric_was_compared_is_simulated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packets are recorded if the new metric needs them."""
+    scenario = Scenario.load("first-call", ["duration=3 s"])
+    one = Condition("1", "a short call", scenario, "odd")
+    for names in ("sending_rate",), ("sending_rate", "fairness", "jitter"):
+        monkeypatch.setattr(twin, "COMPARED", names)
+        values = simulate([one], tmp_path, 2)["1"].values
+        assert {metric for metric, _ in values} == {*names}
+        assert {said.known for said in values.values()} == {2}
 
 
 def test_chances_survive_the_file_with_four_digits(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def metric_words(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> Iter
             where = " and ".join(groups[name] for name in names)
             yield f"- Compared only in {where}, where alone both sides have values: {_labels(metrics)}."
     if nowhere:
-        yield f"- Without a value in these conditions: {_labels(nowhere)}."
+        yield f"- No condition here has values of both sides: {_labels(nowhere)}."
     for reason, metrics in _by_reason().items():
         yield f"- Not compared, since {reason}: {_labels(metrics)}."
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rtclab.errors import OtherSchema
 from rtclab.experiment import MAX_TRIES, Experiment, Results, find_store
+from rtclab.experiment import Condition as Repeated
 from rtclab.processes import cores, process_pool
 from rtclab.trace import SCHEMA, Repeat, only_writer
 from rtclab_papers.validate.chance import chance_file, chances, read_chances, write_chances
@@ -135,11 +136,14 @@ def _live(results: Results) -> Live | None:
 
 
 def simulate(conditions: Sequence[Condition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
-    """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again."""
+    """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again.
+
+    It is run again if other metrics were measured then.
+    """
     if not conditions:
         return {}
-    scenarios = {one.name: one.scenario for one in conditions}
-    experiment = Experiment(scenarios, repeats=repeats, traces=False, metrics=COMPARED, name="twin")
+    own = {one.name: Repeated(one.scenario, measures=COMPARED) for one in conditions}
+    experiment = Experiment(own, repeats=repeats, traces=False, name="twin")
     with process_pool(cores()) as pool:
         results = experiment.run(into=folder, executor=pool, renew=True)
     return simulated_of(results)
