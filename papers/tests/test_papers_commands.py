@@ -24,7 +24,10 @@ def rtclab(*arguments: str) -> str:
         (["--tcp", "--repeats", "2"], "--tcp has its own number of repeats, so it does not take --repeats"),
         (["--tcp", "--keep-live"], "--tcp makes no calls, so it does not take --keep-live"),
         (["--again", "41", "--random", "2"], "--random and --again are different comparisons"),
-        (["--meetings", "--random", "2"], "--random and --recorded or --meetings are different comparisons"),
+        (
+            ["--meetings", "--random", "2"],
+            "--random and --recorded, --meetings or --kinds are different comparisons",
+        ),
         (["--marks", "--l4s"], "--marks and --l4s are different comparisons"),
     ],
 )

@@ -14,21 +14,30 @@ import pytest
 from rtclab.errors import BadInput
 from rtclab.experiment import Condition as Repeats
 from rtclab.experiment import Experiment
+from rtclab.metrics import METRICS
+from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, Scope, Sources, sources
 from rtclab.scenario import Scenario
+from rtclab_papers.validate import twin
 from rtclab_papers.validate.chance import Chance, chance_file, chances, read_chances, write_chances
 from rtclab_papers.validate.conditions import GROUPS, Condition, draw
 from rtclab_papers.validate.kept import Kept, read_kept, write_kept
 from rtclab_papers.validate.outcomes import (
+    COMPARED,
+    FIRST,
+    NOT_COMPARED,
     SIMULATED_REPEATS,
     Expected,
     Live,
     Outcome,
     Simulated,
+    compared,
+    counted,
     errors_by_chance,
     expected,
     live_of,
+    not_compared,
 )
-from rtclab_papers.validate.tables import GOALS, goal_words, score, table
+from rtclab_papers.validate.tables import GOALS, goal_words, metric_words, score, table
 from rtclab_papers.validate.twin import simulate
 from rtclab_papers.validate.twin_page import errors, figures, known_on_one_side, write_twin
 from rtclab_papers.validate.twin_plots import drawings, steps, ticks
@@ -161,12 +170,12 @@ def test_a_call_connects_on_one_side_only_if_most_of_the_other_side_do_not(
 
 def test_rows_survive_the_file_with_six_digits(tmp_path: Path) -> None:
     file = tmp_path / "data" / "twin.csv"
-    values = {("rtt", "a->b"): [123.4567891, 2.0], ("nacks", "b->a"): [0.0]}
+    values = {("rtt", "a->b"): [123.4567891, 2.0], ("nacks", "b->a"): [0.0], ("fairness", ""): [0.5]}
     live = Live(2, 1, values, 3, "late, twice", "2026-11-23", 5)
     simulated = Simulated(39, 38, {("rtt", "a->b"): Expected(1.0, 0.5, 1234567.8, 38)})
     write_kept(file, {"1": Kept("words, more", "odd", live, simulated), "x": Kept("", "even", live)})
     found = read_kept(file)
-    assert found["1"].live.values == {("rtt", "a->b"): [123.457, 2.0], ("nacks", "b->a"): [0.0]}
+    assert found["1"].live.values == values | {("rtt", "a->b"): [123.457, 2.0]}
     assert found["1"].simulated == Simulated(39, 38, {("rtt", "a->b"): Expected(1.0, 0.5, 1234570.0, 38)})
     assert found["1"].live == replace(live, values=found["1"].live.values)
     assert found["x"].simulated is None
@@ -222,6 +231,65 @@ def test_the_table_has_a_row_per_known_metric_and_columns_per_group_with_conditi
     assert {line.count("|") for line in lines} == {10}
 
 
+@pytest.mark.parametrize("scope", ["flow", "trace"])
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (None, ""),
+        (OF_MODEL, ""),
+        (sources(EXACT, UNKNOWN, EXACT, EXACT, EXACT), "live calls do not know it"),
+        (sources(UNKNOWN, EXACT, EXACT, EXACT, EXACT), "simulated calls do not know it"),
+        (sources(UNKNOWN, UNKNOWN, EXACT, EXACT, EXACT), "simulated calls and live calls do not know it"),
+    ],
+)
+def test_a_new_metric_is_compared_if_both_sides_know_it(
+    scope: Scope, known: Sources | None, reason: str
+) -> None:
+    new = replace(METRICS["rtt"], name="new", scope=scope, known=known)
+    registry = {"new": new, **METRICS}
+    assert compared(registry) == (*FIRST, *["new"] * (not reason), *COMPARED[len(FIRST) :])
+    assert not_compared(registry) == not_compared() | ({"new": reason} if reason else {})
+
+
+def test_every_metric_is_either_compared_or_has_a_reason() -> None:
+    assert {*COMPARED} | not_compared().keys() == METRICS.keys()
+    assert {*COMPARED} & not_compared().keys() == set()
+    assert NOT_COMPARED.items() <= not_compared().items()
+    assert len(COMPARED) > len(FIRST)
+
+
+def test_every_compared_metric_has_a_row_and_only_the_new_ones_are_marked() -> None:
+    lines = table([outcome(1, 100, 100, name) for name in COMPARED], {"odd": "odd"})
+    labels = [line.split(" | ")[0].removeprefix("| ") for line in [*lines][2:]]
+    assert labels == [METRICS[name].label + ("" if name in FIRST else "\u00a0†") for name in COMPARED]
+
+
+def test_the_page_says_which_conditions_alone_know_a_metric_and_what_is_not_compared() -> None:
+    told = [*metric_words([outcome(1, 1, 1), outcome(2, 1, 1), outcome(2, 1, 1, "goodput")], GROUPS)]
+    lines = [line.replace("\u00a0", " ") for line in told if line.startswith("- ")]
+    only = "- Compared only in even seeds of 1 to 100, where alone both sides have values: Goodput †."
+    assert lines[0] == only
+    assert lines[1].startswith("- No condition here has values of both sides: RTT, ")
+    assert "- Not compared, since live calls do not know it: Residual loss." in lines
+    assert "- Not compared, since simulated calls do not know it: Memory." in lines
+    assert len(lines) == 2 + len(set(not_compared().values()))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "disturbed", "counting"), [(6, 1, 5), (5, 1, 5), (12, 2, 10), (12, 3, 12)]
+)
+def test_at_most_one_in_six_conditions_of_a_group_is_left_out(
+    conditions: int, disturbed: int, counting: int
+) -> None:
+    calm = [outcome(seed, 1, 1) for seed in range(1, 2 * conditions, 2)]
+    found = [
+        replace(one, live=replace(one.live, disturbed="late" if index < disturbed else ""))
+        for index, one in enumerate(calm)
+    ]
+    other = outcome(2, 1, 1)
+    assert counted([*found, other]) == [*found[conditions - counting :], other]
+
+
 def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others() -> None:
     # The others' medians are 4, 3, nothing, 2 and 2.
     found = errors_by_chance("nacks", [1.0, 2.0, nan, 4.0, 0.0])
@@ -251,6 +319,19 @@ def test_a_simulation_says_what_chance_makes_of_its_own_repeats(tmp_path: Path) 
     assert len(rate.by_chance) == 3
     # The repeat in the middle has a smaller error than the farther one of the others.
     assert 0 < sorted(rate.by_chance)[0] < max(rate.by_chance) < 1
+
+
+def test_what_was_simulated_before_a_metric_was_compared_is_simulated_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packets are recorded if the new metric needs them."""
+    scenario = Scenario.load("first-call", ["duration=3 s"])
+    one = Condition("1", "a short call", scenario, "odd")
+    for names in ("sending_rate",), ("sending_rate", "fairness", "jitter"):
+        monkeypatch.setattr(twin, "COMPARED", names)
+        values = simulate([one], tmp_path, 2)["1"].values
+        assert {metric for metric, _ in values} == {*names}
+        assert {said.known for said in values.values()} == {2}
 
 
 def test_chances_survive_the_file_with_four_digits(tmp_path: Path) -> None:
@@ -368,6 +449,8 @@ def test_meetings_are_compared_by_the_same_functions(tmp_path: Path) -> None:
     }
     # The live call is repeat 1 of the simulated ones.
     assert all(pair.covered for pair in one.pairs)
+    # A metric of the whole call has no flow.
+    assert [pair.metric for pair in one.pairs if not pair.flow] == ["fairness"]
     lines = list(errors([one], {"meetings": "meetings"}))
     assert "| metric | meetings: n | error | ≤ 10 | coverage |" in lines
     assert drawings([one], {"meetings": "meetings"})[0].axes[0].title == "meetings"

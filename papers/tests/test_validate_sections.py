@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from rtclab.metrics import METRICS
 from rtclab_papers.validate import meetings
 from rtclab_papers.validate.kept import Kept, write_kept
 from rtclab_papers.validate.outcomes import Live, Outcome, Simulated, expected
-from rtclab_papers.validate.sections import SHOWN, chosen, section
+from rtclab_papers.validate.sections import SHOWN, by_condition, chosen, section
 
 RATE = ("receiving_rate", "alice->bob")
 
@@ -24,7 +27,7 @@ def row(one: Outcome) -> list[str]:
     """The cells of the condition's row."""
     [line] = [
         line
-        for line in section(["## Meetings"], [one], meetings.GROUP)
+        for line in section(["## Meetings"], [one], meetings.GROUPS)
         if line.startswith("| meeting-3-mesh")
     ]
     return [cell.strip() for cell in line.strip("|").split("|")]
@@ -32,11 +35,45 @@ def row(one: Outcome) -> list[str]:
 
 def test_a_condition_has_the_median_of_its_errors() -> None:
     """110 against 100 is 10 %, against 125 it is 12 %: 11 % in the middle."""
-    cells = row(outcome([100.0, 125.0], 110.0, connected=2))
-    assert cells[1] == "2"
-    assert cells[2 + SHOWN.index("receiving_rate")] == "11.0 %"
-    assert cells[2 + SHOWN.index("rtt")] == "–"
-    assert len(cells) == 2 + len(SHOWN)
+    assert row(outcome([100.0, 125.0], 110.0, connected=2)) == ["meeting-3-mesh", "2", "11.0 %"]
+
+
+def test_the_rows_have_the_metrics_that_some_condition_knows() -> None:
+    one = outcome([100.0], 110.0, connected=2)
+    rtt = {("rtt", "alice->bob"): [1.0]}
+    other = replace(
+        one,
+        live=replace(one.live, values=rtt),
+        simulated=Simulated(1, 1, {key: expected([1.5]) for key in rtt}),
+    )
+    lines = [*by_condition([one, other], SHOWN)]
+    assert lines[0] == "| condition | live calls | Receiving rate | RTT |"
+    assert lines[2:] == ["| meeting-3-mesh | 2 | 10.0 % | – |", "| meeting-3-mesh | 2 | – | 50.0 % |"]
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "values", "told"),
+    [
+        (0, 6, ""),
+        (1, 5, "It is left out of the table."),
+        (2, 6, "It is counted all the same, since more than one in six were disturbed."),
+    ],
+)
+def test_at_most_one_in_six_disturbed_conditions_is_left_out_and_its_row_stays(
+    disturbed: int, values: int, told: str
+) -> None:
+    known = Simulated(39, 39, {RATE: expected([110.0] * 39)})
+    calls = [Live(1, 1, {RATE: [100.0]}, tries=3, disturbed="emulator late") for _ in range(disturbed)] + [
+        Live(1, 1, {RATE: [100.0]})
+    ] * (6 - disturbed)
+    found = [
+        Outcome(condition, live, known) for condition, live in zip(meetings.conditions(), calls, strict=True)
+    ]
+    lines = [line.replace("\u00a0", " ") for line in section(["## Meetings"], found, meetings.GROUPS)]
+    assert f"| Receiving rate | {values} ({values}) | 10.0 | 100 | 0.0 |" in lines
+    assert sum("1 (disturbed) | 10.0 %" in line for line in lines) == disturbed
+    assert sum(line.endswith("at each of 3") for line in lines) == disturbed
+    assert [line.partition(". ")[2] for line in lines if line.startswith("tries, ")] == [told] * disturbed
 
 
 def test_calls_that_did_not_connect_or_were_disturbed_are_told() -> None:
@@ -52,7 +89,7 @@ def test_only_what_is_kept_has_a_section(tmp_path: Path) -> None:
     write_kept(tmp_path / "twin-meetings.csv", {one.condition.name: kept})
     lines = [*chosen(tmp_path, "twin")]
     assert [line for line in lines if line.startswith("#")] == ["## Meetings"]
-    assert lines == [*section(meetings.introduction(), [one], meetings.GROUP)]
+    assert lines == [*section(meetings.introduction(), [one], meetings.GROUPS)]
 
 
 def test_the_shown_metrics_exist() -> None:

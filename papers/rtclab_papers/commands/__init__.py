@@ -167,6 +167,14 @@ def validate(
         bool,
         typer.Option("--meetings", help="Compare meetings of three and four people instead."),
     ] = False,
+    kinds: Annotated[
+        bool,
+        typer.Option(
+            "--kinds",
+            help="Compare 30 random kinds of calls instead: one way, sound alone, over a relay, beside TCP, "
+            "and with other pictures, queues and reordering.",
+        ),
+    ] = False,
     marks: Annotated[
         bool,
         typer.Option(
@@ -199,7 +207,7 @@ def validate(
         "--tcp": tcp,
         "--random": random is not None,
         "--again": bool(again),
-        "--recorded or --meetings": recorded is not None or meetings,
+        "--recorded, --meetings or --kinds": recorded is not None or meetings or kinds,
         "--marks": marks,
         "--l4s": l4s,
         "--arena": arena,
@@ -226,9 +234,9 @@ def validate(
         validating.validate_arena_and_show(page, out, keep_live=keep_live, as_json=as_json)
     elif l4s:
         validating.validate_l4s_and_show(page, out, keep_live=keep_live, as_json=as_json)
-    elif recorded is not None or meetings:
+    elif recorded is not None or meetings or kinds:
         validating.validate_chosen_and_show(
-            page, out, recorded, meet=meetings, keep_live=keep_live, as_json=as_json
+            page, out, recorded, meet=meetings, draw_kinds=kinds, keep_live=keep_live, as_json=as_json
         )
     elif random is not None:
         first = 1 if seed is None else seed

@@ -71,9 +71,16 @@ def validate_again_and_show(
 
 
 def validate_chosen_and_show(
-    out: Path | None, runs: Path, recordings: Path | None, *, meet: bool, keep_live: bool, as_json: bool
+    out: Path | None,
+    runs: Path,
+    recordings: Path | None,
+    *,
+    meet: bool,
+    draw_kinds: bool,
+    keep_live: bool,
+    as_json: bool,
 ) -> None:
-    """Compares recorded networks, meetings or both, and writes the page with what is kept of all conditions.
+    """Compares recorded networks, meetings or kinds of calls, and writes the page with all that is kept.
 
     With ``keep_live`` conditions without a live run are left out instead of run.
 
@@ -82,10 +89,11 @@ def validate_chosen_and_show(
         runs: directory of runs.
         recordings: directory of the recorded networks' files, if they are wanted.
         meet: whether meetings are wanted.
+        draw_kinds: whether random kinds of calls are wanted.
         keep_live: run no live calls.
         as_json: print numbers instead of the page's path.
     """
-    from rtclab_papers.validate import meetings, recorded
+    from rtclab_papers.validate import kinds, meetings, recorded
     from rtclab_papers.validate.twin import outcomes
 
     page = _twin_page(out)
@@ -94,9 +102,11 @@ def validate_chosen_and_show(
         wanted.append((recorded.GROUP, recorded.conditions(recordings, _say)))
     if meet:
         wanted.append((meetings.GROUP, meetings.conditions()))
+    if draw_kinds:
+        wanted.append((kinds.GROUP, kinds.conditions()))
     for group, conditions in wanted:
         rows, folder = _data(page, f"-{group}"), runs / "twin" / group
-        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say)
+        outcomes(conditions, rows, folder, run_missing=not keep_live, say=_say, leave_out=True)
     _write_twin(page, _stored(page), as_json=as_json)
 
 

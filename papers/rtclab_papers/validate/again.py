@@ -232,7 +232,8 @@ def _digits(value: float) -> str:
 
 
 def _title(condition: str, metric: str) -> str:
-    return f"Condition {condition}, {METRICS[metric].label.lower()}: live and simulated calls"
+    label = METRICS[metric].label
+    return f"Condition {condition}, {label[0].lower()}{label[1:]}: live and simulated calls"
 
 
 def drawings(file: Path) -> list[Drawing]:

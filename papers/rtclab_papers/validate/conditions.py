@@ -81,13 +81,17 @@ def uplink_words(scenario: Scenario, participant: str) -> str:
         capacity = f"{steps[0][1]} ({shape} {steps[1 if len(steps) == 3 else -1][1]})"
     if isinstance(delay, dict):
         delay = f"{delay['from']} to {delay['to']}"
-    words = [str(capacity), str(delay), f"queue {up['queue']}"]
+    queue = up["queue"]
+    words = [str(capacity), str(delay), queue["aqm"] if isinstance(queue, dict) else f"queue {queue}"]
     bursts = scenario.link_of(participant).up.loss
     if isinstance(bursts, GilbertElliott):
         p, r = bursts.p.value, bursts.r.value
         words.append(f"loss {100 * p / (p + r):.1f} % in bursts of {1 / r:.1f}")
     elif loss is not None:
         words.append(f"loss {loss}")
-    if "jitter" in up:
-        words.append(f"jitter {up['jitter']}")
+    jitter = up.get("jitter")
+    if isinstance(jitter, dict):
+        words.append(f"jitter {jitter['sd']}{' with reordering' if jitter['reorder'] else ''}")
+    elif jitter is not None:
+        words.append(f"jitter {jitter}")
     return ", ".join(words)

@@ -97,7 +97,7 @@ def _kept(row: Mapping[str, object], values: Sequence[Mapping[str, object]]) -> 
     live: dict[Key, list[float]] = {}
     simulated: dict[Key, Expected] = {}
     for value in values:
-        key = str(value["metric"]), str(value["flow"])
+        key = str(value["metric"]), str(value["flow"] or "")
         if value["live"] is not None:
             live.setdefault(key, []).append(_float(value["live"]))
         if value["known"]:

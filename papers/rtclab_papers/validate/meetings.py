@@ -9,7 +9,8 @@ from rtclab.scenario import Scenario
 from rtclab_papers.validate.conditions import Condition
 
 GROUP = "meetings"
-"""The group of these conditions in tables."""
+GROUPS = {GROUP: GROUP}
+"""The group of these conditions, and its heading in tables."""
 
 DURATION_S = 45
 PEOPLE = ("alice", "bob", "carol", "dave")

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from rtclab import Results
-from rtclab.metrics import METRICS
+from rtclab.metrics import METRICS, Metric
 from rtclab_papers.validate.conditions import Condition
 
 SIMULATED_REPEATS = 39
 """The smallest number of repeats between whose extremes a further one lies with 95 %; see ``expected``."""
 
-COMPARED = (
+FIRST = (
     "receiving_rate",
     "rtt",
     "queuing_delay_p50",
@@ -46,13 +46,44 @@ COMPARED = (
     "setup_first_frame",
     "setup_time",
 )
-"""The metrics that are compared, per direction."""
+"""The metrics that were compared from the beginning, in the order of the tables. Tables mark all others."""
+
+SIDES = {"sim": "simulated calls", "live": "live calls"}
+NOT_COMPARED = {
+    "call_failures": "each page lists the calls that connect on one side only",
+    "cpu": "simulated calls know it only of a `host`, which these conditions do not have",
+}
+"""Metrics that both sides know and that are not compared, with the reasons."""
+
+
+def not_compared(metrics: Mapping[str, Metric] = METRICS) -> dict[str, str]:
+    """The metrics that are not compared, with the reasons."""
+    found = {}
+    for name, metric in metrics.items():
+        lacking = [words for side, words in SIDES.items() if not metric.known_by(side)]
+        if lacking:
+            found[name] = f"{' and '.join(lacking)} do not know it"
+        elif name in NOT_COMPARED:
+            found[name] = NOT_COMPARED[name]
+    return found
+
+
+def compared(metrics: Mapping[str, Metric] = METRICS) -> tuple[str, ...]:
+    """Every metric that both simulated and live calls know, except for ``NOT_COMPARED``; ``FIRST`` first."""
+    left_out = not_compared(metrics)
+    known = [name for name in metrics if name not in left_out]
+    earlier = [name for name in FIRST if name in known]
+    return (*earlier, *(name for name in known if name not in FIRST))
+
+
+COMPARED = compared()
+"""The metrics that are compared."""
 
 MEANINGFUL_ABOVE = {"retransmission_share": 1.0}
 """The live value from which on a relative error says something, in the metric's unit; otherwise zero."""
 
 Key = tuple[str, str]
-"""Metric and flow."""
+"""Metric and flow, which is empty for a metric of the whole call."""
 
 
 @dataclass(frozen=True)
@@ -205,9 +236,32 @@ class Outcome:
         return live != simulated
 
 
+LEFT_OUT_OF = 6
+"""Of this many conditions of a group, one may be left out because the machine disturbed its call."""
+
+
+def left_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The conditions of a group that the machine disturbed in every try; none if they are too many.
+
+    The load of the machine must not choose what is compared, so if they are more than one in
+    ``LEFT_OUT_OF``, all of them count.
+    """
+    disturbed = [one for one in outcomes if one.live.disturbed]
+    return disturbed if LEFT_OUT_OF * len(disturbed) <= len(outcomes) else []
+
+
+def counted(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The conditions whose values count: without those that are left out of their group."""
+    groups: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        groups.setdefault(one.condition.group, []).append(one)
+    spared = {one.condition.name for own in groups.values() for one in left_out(own)}
+    return [one for one in outcomes if one.condition.name not in spared]
+
+
 def live_of(results: Results) -> Live:
-    """The live side of a condition, with all metrics of flows, from the results of its calls."""
-    names = {metric.name for metric in METRICS.values() if metric.scope == "flow"}
+    """The live side of a condition, with all metrics that live calls know, from the results of its calls."""
+    names = {metric.name for metric in METRICS.values() if metric.scope != "run"}
     values = {key: [*found.values()] for key, found in _by_repeat(results.metrics()).items()}
     calls = len(results.repeats)
     connected = sum(not trace.manifest.not_connected for trace in results.traces)
@@ -230,9 +284,9 @@ def simulated_of(results: Results) -> dict[str, Simulated]:
 
 
 def _by_repeat(rows: pl.DataFrame) -> dict[Key, dict[int, float]]:
-    """The known values of flows by metric and flow, and by repeat."""
+    """The known values by metric and flow, and by repeat."""
     found: dict[Key, dict[int, float]] = {}
-    known = rows.filter(pl.col("flow") != "", pl.col("value").is_not_null())
+    known = rows.filter(pl.col("value").is_not_null())
     for metric, flow, repeat, value in known.select("metric", "flow", "repeat", "value").iter_rows():
         found.setdefault((metric, flow), {})[repeat] = value
     return found

@@ -20,7 +20,8 @@ from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
 from rtclab_papers.validate.conditions import Condition
 
 GROUP = "recorded"
-"""The group of these conditions in tables."""
+GROUPS = {GROUP: GROUP}
+"""The group of these conditions, and its heading in tables."""
 
 DURATION_S = 45
 USED_MS = 60_000

@@ -10,9 +10,11 @@ from types import MappingProxyType
 
 from rtclab.metrics import METRICS
 from rtclab_papers.validate.chance import Chance, Chances
-from rtclab_papers.validate.outcomes import COMPARED, Outcome, Pair
+from rtclab_papers.validate.outcomes import COMPARED, FIRST, Outcome, Pair, not_compared
 
 NO_CHANCES: Chances = MappingProxyType({})
+NEW = "†"
+"""Marks the metrics that were not compared from the beginning."""
 CLOSE = 0.1
 """Error, as a share, up to which a value is close."""
 
@@ -106,8 +108,7 @@ def table(
         chances: the errors by chance. Groups that have some show them in a fifth column.
         metrics: the metrics; those which no condition knows are left out.
     """
-    by_group = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
-    shown = {name: own for name, own in by_group.items() if own}
+    shown = _by_group(outcomes, groups)
     lucky = {group for group, _ in chances}
     columns = [
         f" {groups[name]}: n | error |{' chance |' * (name in lucky)} ≤ {100 * CLOSE:g} | coverage "
@@ -123,16 +124,22 @@ def table(
                 values, error, close, coverage = _cells(one, aims if name == goals else None)
                 chance = [_chance(chances.get((name, metric)))] * (name in lucky)
                 cells += [values, error, *chance, close, coverage]
-            yield f"| {METRICS[metric].label} | {' | '.join(cells)} |"
+            yield f"| {_marked(metric)} | {' | '.join(cells)} |"
+
+
+def _marked(metric: str) -> str:
+    """The label of a metric, with a mark if it is new."""
+    label = METRICS[metric].label
+    return label if metric in FIRST else f"{label}\u00a0{NEW}"
 
 
 def table_words() -> Iterator[str]:
     """What the columns of the table mean, for the page above it."""
     yield "All columns but n are in per cent:"
     yield ""
-    yield "- **n**: the number of live values, one per direction, and of conditions in parentheses. Of"
-    yield "  “37/64” values, 37 are large enough for a relative error: above zero, or above 1 % for the share"
-    yield "  of retransmissions. Sound is compared where there is any."
+    yield "- **n**: the number of live values, one per direction (of fairness and rate balance one per call),"
+    yield "  and of conditions in parentheses. Of “37/64” values, 37 are large enough for a relative error:"
+    yield "  above zero, or above 1 % for the share of retransmissions. Sound is compared where there is any."
     yield "- **error**: the median of simulated minus live, of live, without sign. The simulated value is the"
     yield "  median of the repeats."
     yield "- **chance**: what the error would be if live calls were simulated ones: each repeat in turn is"
@@ -141,6 +148,54 @@ def table_words() -> Iterator[str]:
     yield f"- **≤ {100 * CLOSE:g}**: the share of the errors up to {100 * CLOSE:g} %."
     yield "- **coverage**: the share of all live values, zeros included, between the smallest and the largest"
     yield "  simulated one."
+    yield f"- **{NEW}**: a metric that is new here: it was not compared when models were improved or frozen,"
+    yield "  and older calls may lack it."
+
+
+def metric_words(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> Iterator[str]:
+    """Which metrics are compared, in which conditions they are known, and which are left out and why.
+
+    Args:
+        outcomes: the conditions.
+        groups: what names each group in a sentence. Groups without conditions are not mentioned.
+    """
+    shown = {
+        name: {pair.metric for one in own for pair in one.pairs}
+        for name, own in _by_group(outcomes, groups).items()
+    }
+    by_groups: dict[tuple[str, ...], list[str]] = {}
+    for metric in COMPARED:
+        by_groups.setdefault(tuple(name for name in shown if metric in shown[name]), []).append(metric)
+    nowhere = by_groups.pop((), [])
+    yield f"Every metric that both simulated and live calls know is compared, {len(COMPARED)} of"
+    yield f"{len(METRICS)} in rtclab:"
+    yield ""
+    for names, metrics in by_groups.items():
+        if len(names) < len(shown):
+            where = " and ".join(groups[name] for name in names)
+            yield f"- Compared only in {where}, where alone both sides have values: {_labels(metrics)}."
+    if nowhere:
+        yield f"- No condition here has values of both sides: {_labels(nowhere)}."
+    for reason, metrics in _by_reason().items():
+        yield f"- Not compared, since {reason}: {_labels(metrics)}."
+
+
+def _by_reason() -> dict[str, list[str]]:
+    """The metrics that are not compared, by reason."""
+    found: dict[str, list[str]] = {}
+    for metric, reason in not_compared().items():
+        found.setdefault(reason, []).append(metric)
+    return found
+
+
+def _labels(metrics: Sequence[str]) -> str:
+    return ", ".join(_marked(metric) if metric in COMPARED else METRICS[metric].label for metric in metrics)
+
+
+def _by_group(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> dict[str, list[Outcome]]:
+    """The conditions of each group that has some."""
+    found = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
+    return {name: own for name, own in found.items() if own}
 
 
 def goal_words(

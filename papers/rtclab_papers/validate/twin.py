@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rtclab.errors import OtherSchema
 from rtclab.experiment import MAX_TRIES, Experiment, Results, find_store
+from rtclab.experiment import Condition as Repeated
 from rtclab.processes import cores, process_pool
 from rtclab.trace import SCHEMA, Repeat, only_writer
 from rtclab_papers.validate.chance import chance_file, chances, read_chances, write_chances
@@ -20,6 +21,7 @@ from rtclab_papers.validate.outcomes import (
     Live,
     Outcome,
     Simulated,
+    counted,
     live_of,
     simulated_of,
 )
@@ -36,6 +38,7 @@ def outcomes(
     run_missing: bool,
     say: Say,
     repeats: int = SIMULATED_REPEATS,
+    leave_out: bool = False,
 ) -> list[Outcome]:
     """Runs conditions on both backends and writes their rows to ``file``.
 
@@ -51,6 +54,7 @@ def outcomes(
         run_missing: run live calls that are missing.
         say: called with a line on each condition.
         repeats: simulated calls of each condition.
+        leave_out: compute the errors by chance of the conditions that are ``counted``, not of all.
 
     Raises:
         BadInput: another process writes the file or the calls.
@@ -71,7 +75,8 @@ def outcomes(
         found = [Outcome(one, kept[one.name].live, simulated[one.name]) for one in known]
         for outcome in found:
             say(f"{outcome.condition.scenario.name}: {words(outcome)}")
-        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(found))
+        counting = counted(found) if leave_out else found
+        write_chances(chance_file(file), read_chances(chance_file(file)) | chances(counting))
     return stored(known, file)
 
 
@@ -131,11 +136,14 @@ def _live(results: Results) -> Live | None:
 
 
 def simulate(conditions: Sequence[Condition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
-    """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again."""
+    """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again.
+
+    It is run again if other metrics were measured then.
+    """
     if not conditions:
         return {}
-    scenarios = {one.name: one.scenario for one in conditions}
-    experiment = Experiment(scenarios, repeats=repeats, traces=False, metrics=COMPARED, name="twin")
+    own = {one.name: Repeated(one.scenario, measures=COMPARED) for one in conditions}
+    experiment = Experiment(own, repeats=repeats, traces=False, name="twin")
     with process_pool(cores()) as pool:
         results = experiment.run(into=folder, executor=pool, renew=True)
     return simulated_of(results)

@@ -16,13 +16,14 @@ from rtclab.trace import write_text
 from rtclab_papers.validate import again, notes_of, sections
 from rtclab_papers.validate.chance import Chances, chance_file, read_chances
 from rtclab_papers.validate.conditions import GROUPS
-from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS, Outcome, Pair
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Outcome, Pair
 from rtclab_papers.validate.tables import (
     CLOSE,
     NO_CHANCES,
     errors_of,
     goal_words,
     median_of,
+    metric_words,
     percent,
     share,
     table,
@@ -50,8 +51,8 @@ def write_twin(page: Path, outcomes: Sequence[Outcome], data: Path) -> None:
         page: the Markdown file. Text below its line ``NOTES`` is kept.
         outcomes: the conditions.
         data: directory of ``NAME-reasons.csv``, with columns ``name`` and ``reason``, written by hand, and of
-            the rows ``NAME-repeats.csv`` (conditions that were run again), ``NAME-recorded.csv`` (recorded
-            networks) and ``NAME-meetings.csv``. Each may be missing.
+            the rows ``NAME-repeats.csv`` (conditions that were run again), ``NAME-kinds.csv`` (kinds of
+            calls), ``NAME-recorded.csv`` (recorded networks) and ``NAME-meetings.csv``. Each may be missing.
     """
     page.parent.mkdir(parents=True, exist_ok=True)
     repeats = data / f"{page.stem}-repeats.csv"
@@ -142,6 +143,8 @@ def errors(
         own = {metric: one for (group, metric), one in chances.items() if group == goals}
         yield from goal_words(aimed, GROUPS.get(goals, groups[goals]), chances=own)
         yield ""
+    yield from metric_words(outcomes, {name: GROUPS.get(name, words) for name, words in groups.items()})
+    yield ""
 
 
 def plots(stem: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -221,10 +224,10 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
 def known_on_one_side(outcome: Outcome) -> int:
     """Number of values that only the live call has, or that it lacks and most simulated calls have.
 
-    Only metrics that the live call has for some flow count: a trace of an older rtclab lacks newer ones.
+    Only metrics that each side has for some flow count: calls of an older rtclab lack newer ones.
     """
     live, simulated = outcome.live.values, outcome.simulated.values
-    measured = {metric for metric, _ in live if metric in COMPARED}
+    measured = {metric for metric, _ in live} & {metric for metric, _ in simulated}
     usual = {key for key, said in simulated.items() if 2 * said.known > outcome.simulated.calls}
     return sum(
         metric in measured and ((metric, flow) in live) != ((metric, flow) in simulated)

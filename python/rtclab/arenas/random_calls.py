@@ -43,8 +43,8 @@ DISTRIBUTION = (
 def random_call(seed: int, name: str) -> Scenario:
     """The scenario of a seed with a name. The same seed always gives the same scenario."""
     source = random.Random(seed)
-    alice = _uplink(source)
-    bob = _uplink(source) if source.random() < 0.5 else alice
+    alice = uplink(source)
+    bob = uplink(source) if source.random() < 0.5 else alice
     _, width, height = choice(source, [((name, w, h), share) for name, w, h, share in SIZES])
     audio = source.random() < 0.5
     data: dict[str, Any] = {
@@ -67,21 +67,22 @@ def random_call(seed: int, name: str) -> Scenario:
     return Scenario.read(data, f"condition {seed}")
 
 
-def _uplink(source: random.Random) -> dict[str, Any]:
+def uplink(source: random.Random) -> dict[str, Any]:
+    """An uplink that is drawn from the distribution, as a table of a scenario."""
     capacity, delay = _capacity(source), _delay(source)
-    uplink: dict[str, Any] = {
+    drawn: dict[str, Any] = {
         "capacity": kbps(capacity),
         "delay": ms(delay),
         "queue": ms(log_uniform(source, 20, 1000)),
     }
     if (loss := _loss(source)) is not None:
-        uplink["loss"] = loss
+        drawn["loss"] = loss
     if source.random() < 0.2:
-        uplink["jitter"] = ms(log_uniform(source, 1, 30))
+        drawn["jitter"] = ms(log_uniform(source, 1, 30))
     change = choice(source, [("none", 0.7), ("step", 0.1), ("ramp", 0.1), ("delay", 0.1)])
     if change == "step":
         other = _capacity(source)
-        uplink["capacity"] = {
+        drawn["capacity"] = {
             "steps": [["0 s", kbps(capacity)], ["15 s", kbps(other)], ["30 s", kbps(capacity)]]
         }
     elif change == "ramp":
@@ -89,7 +90,7 @@ def _uplink(source: random.Random) -> dict[str, Any]:
         steps = [["0 s", kbps(capacity)]]
         for second in range(1, 26):
             steps.append([f"{10 + second} s", kbps(capacity * (other / capacity) ** (second / 25))])
-        uplink["capacity"] = {"steps": steps}
+        drawn["capacity"] = {"steps": steps}
     elif change == "delay":
         ramp = {
             "ramp": "linear",
@@ -98,8 +99,8 @@ def _uplink(source: random.Random) -> dict[str, Any]:
             "start": "10 s",
             "end": "35 s",
         }
-        uplink["delay"] = ramp
-    return uplink
+        drawn["delay"] = ramp
+    return drawn
 
 
 def _loss(source: random.Random) -> Any:
