@@ -83,7 +83,13 @@ fn names() -> impl Strategy<Value = RtcpPacket> {
         .prop_map(|chunks| RtcpPacket::SourceDescription(SourceDescription { chunks }));
     let goodbye = (vec(any::<u32>(), 0..=31), option::of("[ -~]{0,255}"))
         .prop_map(|(ssrcs, reason)| RtcpPacket::Goodbye(Goodbye { ssrcs, reason }));
-    prop_oneof![description, goodbye]
+    let delays = (any::<u32>(), any::<u32>(), any::<u32>())
+        .prop_map(|(ssrc, last_reference, delay)| ReferenceDelay { ssrc, last_reference, delay });
+    let extended = (any::<u32>(), option::of(any::<u64>().prop_map(NtpTime)), vec(delays, 0..40))
+        .prop_map(|(ssrc, reference_time, delays)| {
+            RtcpPacket::ExtendedReport(ExtendedReport { ssrc, reference_time, delays })
+        });
+    prop_oneof![description, goodbye, extended]
 }
 
 fn requests() -> impl Strategy<Value = RtcpPacket> {

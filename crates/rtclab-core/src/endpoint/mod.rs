@@ -21,6 +21,7 @@ mod turn;
 
 use crate::cc::{ControlError, Decision, Halves};
 use crate::packet::{Address, Content, Datagram, Past, Signal, Transmit};
+use crate::rtp::rtcp::NtpTime;
 use crate::units::Time;
 use inbound::ReceivingHalf;
 use outbound::SendingHalf;
@@ -98,6 +99,8 @@ pub struct Peer {
     sender: SendingHalf,
     receiver: ReceivingHalf,
     timers: Timers,
+    /// The last reference time of the far end's extended reports with its SSRC, and when it came, until it is answered.
+    reference: Option<(u32, NtpTime, Time)>,
     /// When reports on video leave.
     rng: Pcg64Mcg,
     /// When reports on audio leave: a stream of its own, so that audio does not move the reports on video.
@@ -156,6 +159,7 @@ impl Peer {
         Peer {
             setup: Setup::new(&session, addresses.relay.is_some()),
             announced: Step::New,
+            reference: None,
             joined: false,
             left: false,
             has_shown: false,

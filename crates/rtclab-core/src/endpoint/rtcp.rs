@@ -2,12 +2,14 @@
 
 use super::format::{AUDIO_CLOCK, VIDEO_CLOCK};
 use super::outbound::OutboundStream;
-use super::{Peer, Rare, StreamConfig, or_never};
+use super::{Negotiation, Peer, Rare, StreamConfig, or_never};
 use crate::cc::{ControlError, Feedback};
+use crate::media::repair::Retransmission;
 use crate::packet::{Kind, Rtcp};
 use crate::rtp::RtcpPacket;
 use crate::rtp::rtcp::{
-    NtpTime, ReceiverReport, ReportBlock, SdesChunk, SenderReport, SourceDescription,
+    ExtendedReport, NtpTime, ReceiverReport, ReferenceDelay, ReportBlock, SdesChunk, SenderReport,
+    SourceDescription,
 };
 use crate::stack::RtcpSchedule;
 use crate::units::{Bytes, Time};
@@ -61,12 +63,59 @@ impl Peer {
                     self.sender.on_feedback(now, Feedback::Remb(remb.bitrate))?;
                     self.observe_feedback();
                 }
+                RtcpPacket::ExtendedReport(report) => self.on_extended_report(now, report),
                 RtcpPacket::SourceDescription(_)
                 | RtcpPacket::Goodbye(_)
                 | RtcpPacket::Unknown { .. } => {}
             }
         }
         Ok(())
+    }
+
+    /// A browser answers the reference time of a receiver with its next sender report. What the answer says about the
+    /// round trip is news only to an end that sends no media.
+    fn on_extended_report(&mut self, now: Time, report: &ExtendedReport) {
+        if !self.extends_reports() {
+            return;
+        }
+        if let Some(time) = report.reference_time {
+            self.reference = Some((report.ssrc, time, now));
+        }
+        if !self.config.sends.streams.is_empty() {
+            return;
+        }
+        for delay in report.delays.iter().filter(|delay| delay.ssrc == self.config.ssrc) {
+            self.receiver.on_report_block(now, delay.round_trip(NtpTime::from_time(now)));
+        }
+    }
+
+    /// Whether both ends are browsers that send extended reports, as those of 2026 do. SFUs take none.
+    fn extends_reports(&self) -> bool {
+        let is_page = matches!(
+            self.config.session.negotiation,
+            Negotiation::Page { browser: true, server: None, .. }
+        );
+        is_page && self.config.sends.stack.retransmission == Retransmission::Since2024
+    }
+
+    /// The time at which a report on received video leaves.
+    fn reference_time(&self, now: Time) -> Option<RtcpPacket> {
+        let reference_time = Some(NtpTime::from_time(now)).filter(|_| self.extends_reports())?;
+        let report = ExtendedReport {
+            ssrc: self.config.ssrc,
+            reference_time: Some(reference_time),
+            ..Default::default()
+        };
+        Some(RtcpPacket::ExtendedReport(report))
+    }
+
+    /// The answer to the last reference time, once.
+    fn reference_delay(&mut self, now: Time) -> Option<RtcpPacket> {
+        let (ssrc, time, at) = self.reference.take()?;
+        let delay = NtpTime::from_time(now.saturating_sub(at)).middle();
+        let delays = vec![ReferenceDelay { ssrc, last_reference: time.middle(), delay }];
+        let report = ExtendedReport { ssrc: self.config.ssrc, delays, ..Default::default() };
+        Some(RtcpPacket::ExtendedReport(report))
     }
 
     fn on_report_blocks(
@@ -195,6 +244,10 @@ impl Peer {
         };
         let mut packets = self.sender_reports(now, StreamConfig::is_video, blocks);
         packets.push(self.description());
+        packets.extend(match self.config.sends.has_video() {
+            true => self.reference_delay(now),
+            false => self.reference_time(now),
+        });
         packets.extend(self.receiver.take_remb());
         self.outbox.send_rtcp(now, packets);
         if self.has_sender_reports() {
@@ -257,20 +310,23 @@ impl Peer {
 
     pub(super) fn send_receiver_report(&mut self, now: Time) {
         let blocks = self.receiver.video_blocks(now);
-        self.send_blocks(now, blocks);
+        let extended = self.reference_time(now);
+        self.send_blocks(now, blocks, extended);
         self.schedule_receiver_report(now);
     }
 
     pub(super) fn send_audio_report(&mut self, now: Time) {
         let blocks = self.receiver.audio_blocks(now);
-        self.send_blocks(now, blocks);
+        self.send_blocks(now, blocks, None);
         let next = now + varied(&mut self.audio_rng, AUDIO_REPORT_INTERVAL);
         self.timers.set(Rare::AudioReport, next);
     }
 
-    fn send_blocks(&mut self, now: Time, blocks: Vec<ReportBlock>) {
+    fn send_blocks(&mut self, now: Time, blocks: Vec<ReportBlock>, extended: Option<RtcpPacket>) {
         let report = ReceiverReport { ssrc: self.config.ssrc, blocks };
-        self.outbox.send_rtcp(now, [RtcpPacket::ReceiverReport(report), self.description()]);
+        let mut packets = vec![RtcpPacket::ReceiverReport(report), self.description()];
+        packets.extend(extended);
+        self.outbox.send_rtcp(now, packets);
     }
 
     /// Puts off the next receiver report if one went with a request.

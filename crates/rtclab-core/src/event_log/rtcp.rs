@@ -244,7 +244,7 @@ fn described(packet: &RtcpPacket) -> (&'static str, Option<u32>, Option<u32>) {
         RtcpPacket::Remb(remb) => ("REMB", Some(remb.sender_ssrc), None),
         RtcpPacket::TransportFeedback(feedback) => ("TWCC", Some(feedback.sender_ssrc), None),
         RtcpPacket::CongestionFeedback(feedback) => ("CCFB", Some(feedback.sender_ssrc), None),
-        RtcpPacket::Unknown { packet_type: 207, .. } => ("XR", None, None),
+        RtcpPacket::ExtendedReport(_) => ("XR", None, None),
         RtcpPacket::Unknown { .. } => ("other", None, None),
     }
 }

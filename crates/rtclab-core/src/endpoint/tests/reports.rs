@@ -2,6 +2,8 @@
 
 use super::control::{Control, Seen};
 use super::*;
+use crate::packet::Described;
+use crate::rtp::rtcp::{ExtendedReport, NtpTime};
 
 /// Length of a call in seconds.
 const SECONDS: u64 = 30;
@@ -400,4 +402,47 @@ fn overtaken_transport_wide_feedback_reports_every_arrival_once() {
     arrived.truncate(arrived.len() - 10);
     assert_eq!(arrived, (0..arrived.len() as i64).collect::<Vec<_>>());
     assert!(arrived.len() as u64 <= sent && arrived.len() as u64 > sent * 97 / 100);
+}
+
+/// Bob only receives. He sends his time with each report, and alice answers each of them once, with her next report.
+#[test]
+fn browsers_of_2026_tell_receivers_the_round_trip_and_servers_do_not() {
+    for (browser, answers) in [(true, true), (false, false)] {
+        let mut ends = configs("chrome-156", [vec![video(ALICE_VIDEO, Repair::Rtx)], vec![]]);
+        for end in &mut ends {
+            let described = Described::Video;
+            end.session.negotiation =
+                Negotiation::Page { seed: 1, pace: 1, browser, described, server: None };
+        }
+        let [a, b] = ends;
+        let mut pair = Pair::of(Peer::new(a, fixed(500)), Peer::new(b, fixed(500)));
+        pair.alice.handle_present(Time::ZERO);
+        pair.run(Time::from_secs(20));
+        let extended = |by: usize| -> Vec<(Time, ExtendedReport)> {
+            let all = pair.sent_by(by).filter_map(|sent| match &sent.datagram.content {
+                Content::Rtcp(rtcp) => Some((sent.at, rtcp)),
+                _ => None,
+            });
+            let reports = all.flat_map(|(at, rtcp)| rtcp.packets.iter().map(move |one| (at, one)));
+            let reports = reports.filter_map(|(at, packet)| match packet {
+                RtcpPacket::ExtendedReport(report) => Some((at, report.clone())),
+                _ => None,
+            });
+            reports.collect()
+        };
+        let (asked, answered) = (extended(BOB), extended(ALICE));
+        assert_eq!(answers, !asked.is_empty());
+        assert!(asked.iter().all(|(at, report)| {
+            report.reference_time == Some(NtpTime::from_time(*at)) && report.delays.is_empty()
+        }));
+        if answers {
+            assert!(answered.len() >= 10 && answered.len() <= asked.len(), "{answered:?}");
+        }
+        for (at, report) in answered {
+            let rtt = report.delays[0].round_trip(NtpTime::from_time(at + DELAY));
+            let off = rtt.as_secs_f64() - (DELAY * 2).as_secs_f64();
+            // Three times are rounded to 1/65536 s.
+            assert!(off.abs() < 3.0 / 65_536.0, "{off} s");
+        }
+    }
 }

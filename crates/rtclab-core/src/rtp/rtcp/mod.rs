@@ -3,6 +3,7 @@
 //! Source: RFC 3550, section 6; RFC 4585, section 6; the modules of the packets name further sources.
 
 mod ccfb;
+mod extended;
 mod feedback;
 mod goodbye;
 mod nack;
@@ -14,6 +15,7 @@ mod twcc;
 mod twcc_chunk;
 
 pub use ccfb::{ArrivalOffset, CcfbArrival, CongestionFeedback, StreamArrivals};
+pub use extended::{ExtendedReport, ReferenceDelay};
 pub use feedback::{FullIntraRequest, PictureLossIndication};
 pub use goodbye::Goodbye;
 pub use nack::Nack;
@@ -38,6 +40,7 @@ const SOURCE_DESCRIPTION: u8 = 202;
 const GOODBYE: u8 = 203;
 const TRANSPORT_FEEDBACK: u8 = 205;
 const PAYLOAD_FEEDBACK: u8 = 206;
+const EXTENDED_REPORT: u8 = 207;
 
 // Kinds of transport feedback: the count field of type 205.
 const NACK: u8 = 1;
@@ -60,6 +63,8 @@ pub enum RtcpPacket {
     SourceDescription(SourceDescription),
     /// Goodbye: sources leave.
     Goodbye(Goodbye),
+    /// Extended report: the round trip of those who only receive.
+    ExtendedReport(ExtendedReport),
     /// Request for retransmissions.
     Nack(Nack),
     /// Request for a key frame because a picture was lost.
@@ -181,6 +186,7 @@ impl RtcpPacket {
                 Self::SourceDescription(SourceDescription::parse(count, body)?)
             }
             (GOODBYE, count) => Self::Goodbye(Goodbye::parse(count, body)?),
+            (EXTENDED_REPORT, _) => Self::ExtendedReport(ExtendedReport::parse(body)?),
             (TRANSPORT_FEEDBACK, NACK) => Self::Nack(Nack::parse(body)?),
             (TRANSPORT_FEEDBACK, TRANSPORT_WIDE) => {
                 Self::TransportFeedback(TransportFeedback::parse(body)?)
@@ -238,6 +244,7 @@ impl RtcpPacket {
                 items(blocks.len(), 4 + blocks.len() * ReportBlock::BYTES)
             }
             Self::SourceDescription(description) => description.wire_bytes(),
+            Self::ExtendedReport(report) => report.wire_bytes(),
             Self::Nack(nack) => Some(nack.wire_bytes()),
             Self::PictureLossIndication(_) => Some(8),
             Self::Remb(Remb { ssrcs, .. }) => {
@@ -260,6 +267,7 @@ impl RtcpPacket {
             Self::ReceiverReport(packet) => packet.write(out),
             Self::SourceDescription(packet) => packet.write(out),
             Self::Goodbye(packet) => packet.write(out),
+            Self::ExtendedReport(packet) => packet.write(out),
             Self::Nack(packet) => packet.write(out),
             Self::PictureLossIndication(packet) => packet.write(out),
             Self::FullIntraRequest(packet) => packet.write(out),
@@ -281,6 +289,7 @@ impl RtcpPacket {
             Self::ReceiverReport(packet) => (RECEIVER_REPORT, packet.blocks.len() as u8),
             Self::SourceDescription(packet) => (SOURCE_DESCRIPTION, packet.chunks.len() as u8),
             Self::Goodbye(packet) => (GOODBYE, packet.ssrcs.len() as u8),
+            Self::ExtendedReport(_) => (EXTENDED_REPORT, 0),
             Self::Nack(_) => (TRANSPORT_FEEDBACK, NACK),
             Self::PictureLossIndication(_) => (PAYLOAD_FEEDBACK, PICTURE_LOSS),
             Self::FullIntraRequest(_) => (PAYLOAD_FEEDBACK, FULL_INTRA),
