@@ -21,6 +21,7 @@ use super::format::{AUDIO_CLOCK, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{CallsAtOnce, ControlError, Controller, Decision, PacketReport, SenderState};
+use crate::media::microphone::Threads;
 use crate::media::pacer::{MediaPacket, Pacer};
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
@@ -72,8 +73,8 @@ pub(super) struct SendingHalf {
     /// Whether anything has waited in the pacer since the controller's last timeout.
     waited: bool,
     seed: u64,
-    /// Whether this is a browser of the years of [`Negotiation::Page`], whose packets of audio are measured.
-    in_browser: bool,
+    /// How busy the threads of the microphone are; `None` outside a browser.
+    threads: Option<Threads>,
     timestamp_offset: u32,
     pub(super) rtt: Option<Time>,
     started: bool,
@@ -88,6 +89,13 @@ pub(super) struct SendingHalf {
     unreported: (u64, u64),
     /// Fraction lost in the reports that changed the protection last.
     reported_loss: f64,
+}
+
+/// How busy the threads of the microphone are; `None` unless there is a browser of the years of [`Negotiation::Page`].
+fn threads(config: &PeerConfig) -> Option<Threads> {
+    let has_video = config.sends.has_video() || config.receives.has_video();
+    let threads = if has_video { Threads::Busy } else { Threads::Quiet };
+    matches!(config.session.negotiation, Negotiation::Page { browser: true, .. }).then_some(threads)
 }
 
 impl SendingHalf {
@@ -121,10 +129,7 @@ impl SendingHalf {
             media_rate: Bitrate::ZERO,
             waited: false,
             seed: config.seed,
-            in_browser: matches!(
-                config.session.negotiation,
-                Negotiation::Page { browser: true, .. }
-            ),
+            threads: threads(config),
             timestamp_offset: config.seed as u32,
             rtt: None,
             started: false,
@@ -152,7 +157,7 @@ impl SendingHalf {
                     self.stack,
                     first_picture,
                     seed(index),
-                    self.in_browser,
+                    self.threads,
                     self.forwarding,
                 )
             })

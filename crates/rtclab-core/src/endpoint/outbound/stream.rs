@@ -4,7 +4,7 @@ use super::forwarded::ForwardedStream;
 use super::opus::InBandFec;
 use super::video::VideoStream;
 use crate::endpoint::config::{AudioConfig, Forwarding, Media, StreamConfig};
-use crate::media::microphone::Microphone;
+use crate::media::microphone::{Microphone, Threads};
 use crate::packet::{Kind, Rtp, RtpPayload};
 use crate::rtp::AbsSendTime;
 use crate::stack::StackProfile;
@@ -48,7 +48,7 @@ impl OutboundStream {
         stack: &StackProfile,
         start: Time,
         seed: u64,
-        in_browser: bool,
+        threads: Option<Threads>,
         forwarding: Option<Forwarding>,
     ) -> Self {
         OutboundStream {
@@ -70,7 +70,7 @@ impl OutboundStream {
                 }
                 (None, Media::Audio(config)) => {
                     let microphone =
-                        Microphone::new(start, config.frame_ns, in_browser.then_some(!seed));
+                        Microphone::new(start, config.frame_ns, threads.map(|of| (!seed, of)));
                     MediaSource::Audio { config, microphone, fec: InBandFec::default() }
                 }
             },

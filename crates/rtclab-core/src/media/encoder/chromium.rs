@@ -165,7 +165,12 @@ impl ChromiumEncoder {
     }
 
     pub(super) fn poll(&mut self, now: Time) -> Option<Frame> {
-        let captured = self.newest(now)?;
+        let mut captured = None;
+        while let Some(next) = self.capture(now) {
+            // The rate of the pictures that come counts, also if they wait in vain.
+            captured.replace(next).into_iter().for_each(|older| self.count(older));
+        }
+        let captured = captured?;
         let interval = self.push_back_interval();
         if self.is_pushed_back(interval) {
             return None;
@@ -178,7 +183,7 @@ impl ChromiumEncoder {
     }
 
     pub(super) fn skip(&mut self, now: Time) {
-        self.newest(now);
+        while self.capture(now).is_some() {}
     }
 
     pub(super) fn on_encoded(&mut self, frame: &Frame, begin: Time, ready: Time) {
@@ -187,14 +192,13 @@ impl ChromiumEncoder {
         self.overuse.on_frame(frame.captured, ready, u32::from(width) * u32::from(height));
     }
 
-    /// Takes the pictures that are due by `now`; returns when the last one was captured.
-    fn newest(&mut self, now: Time) -> Option<Time> {
-        let mut newest = None;
-        while self.camera.next() <= now {
-            self.content.advance();
-            newest = Some(self.camera.capture());
+    /// Takes the next picture, if one is due by `now`; returns when it was captured.
+    fn capture(&mut self, now: Time) -> Option<Time> {
+        if self.camera.next() > now {
+            return None;
         }
-        newest
+        self.content.advance();
+        Some(self.camera.capture())
     }
 
     /// Every how many pictures one is dropped while the congestion window is full.
