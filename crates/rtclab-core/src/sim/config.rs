@@ -33,7 +33,7 @@ pub struct ParticipantConfig {
     /// When its camera and microphone give nothing.
     #[serde(default)]
     pub pause: Option<Pause>,
-    /// Its machine; without one, encoding and decoding take no time.
+    /// Its machine; without one, it keeps up with its cameras, and decoding takes no time.
     #[serde(default)]
     pub host: Option<HostConfig>,
     /// The NAT or firewall between it and its access link.

@@ -1,0 +1,85 @@
+"""Calls that others reported, simulated: what they saw must be seen here, and its reason said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rtclab
+
+FAST = '{ capacity = "50 Mbit/s", delay = "10 ms", queue = "100 ms" }'
+SIXTY = f"""
+name = "sixty-pictures"
+duration = "30 s"
+repeats = 2
+participants.sender.congestion_control.name = "fixed"
+participants.viewer.video = false
+link = {{ up = {FAST}, down = {FAST} }}
+video = {{ width = 1920, height = 1080, frame_rate = 60, camera = "steady", max_bitrate = "6 Mbit/s", \
+start_bitrate = "6 Mbit/s" }}
+"""
+LOSSY_SFU = f"""
+name = "lossy-way-to-an-sfu"
+duration = "40 s"
+repeats = 2
+participants = {{ a = {{ link.up.loss = "5 %" }}, b = {{ video = false }} }}
+link = {{ up = {FAST}, down = {FAST} }}
+video = {{}}
+servers.sfu.kind = "janus"
+calls = [{{ kind = "sfu", server = "sfu" }}]
+"""
+NARROW_DOWNLINK = f"""
+name = "narrow-downlink"
+duration = "40 s"
+repeats = 2
+participants = {{ shaped = {{ link.down = {{ capacity = "1500 kbit/s", queue = "200 ms" }} }}, other = {{}} }}
+link = {{ up = {FAST}, down = {FAST} }}
+audio = {{}}
+video = {{ width = 1280, height = 720, max_bitrate = "2000 kbit/s" }}
+servers.janus = {{}}
+calls = [{{ kind = "sfu", server = "janus" }}]
+"""
+
+
+def _run(tmp_path: Path, text: str, *changes: str) -> rtclab.Results:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text)
+    return rtclab.run(file, set=changes, seed=3, out=tmp_path / "runs", progress=False)
+
+
+def _means(results: rtclab.Results, metric: str, flow: str) -> list[float]:
+    return results.values(metric=metric, flow=flow)["value"].to_list()
+
+
+def test_a_machine_without_limits_sends_sixty_large_pictures_a_second(tmp_path: Path) -> None:
+    results = _run(tmp_path, SIXTY)
+    assert all(58.5 < value < 60.5 for value in _means(results, "frame_rate", "sender->viewer"))
+    assert _means(results, "frame_height", "sender->viewer") == [1080, 1080]
+    assert _means(results, "cpu_limited", "sender->viewer") == [0, 0]
+    assert "processor" not in results.verdicts()[0]
+
+
+def test_a_slow_machine_sends_smaller_pictures_and_the_sentence_says_so(tmp_path: Path) -> None:
+    host = 'participants.sender.host={encoder_capacity="60 Mpixel/s"}'
+    results = _run(tmp_path, SIXTY, host)
+    # 34.6 ms for a picture of 1080 lines are 29 a second; after 20 s 720 lines take 15.4 ms.
+    heights = _means(results, "frame_height", "sender->viewer")
+    assert all(900 < value < 1040 for value in heights)
+    assert all(25 < value < 33 for value in _means(results, "cpu_limited", "sender->viewer"))
+    assert "the processor limits the video of sender" in results.verdicts()[0]
+
+
+def test_sfus_take_no_forward_error_correction(tmp_path: Path) -> None:
+    results = _run(tmp_path, LOSSY_SFU)
+    for flow in ("a->sfu", "a->b"):
+        assert _means(results, "fec_share", flow) == [0, 0]
+    # 1.7 Mbit/s of video, 5 to 6 % of them once more, and headers.
+    assert all(1500 < value < 1950 for value in _means(results, "sending_rate", "a->sfu"))
+
+
+def test_retransmissions_of_a_server_are_measured_bounded_and_named(tmp_path: Path) -> None:
+    results = _run(tmp_path, NARROW_DOWNLINK)
+    shares = _means(results, "retransmission_share", "other->shaped")
+    # Every packet is sent again at most five times a second, and kept for a second.
+    assert all(20 < value < 75 for value in shares)
+    assert all(value < 1 for value in _means(results, "retransmission_share", "shaped->other"))
+    assert "of the bytes sent to shaped were retransmissions" in results.verdicts()[0]
