@@ -75,7 +75,7 @@ def call(monkeypatch: pytest.MonkeyPatch):
 
 def start(up: dict[str, Any], down: dict[str, Any]) -> Emulator:
     ports = [node.port() for node in create_nodes(ADDRESSES)]
-    emulator = Emulator(json.dumps({**link_network(up, down, seed=1), "ports": ports}))
+    emulator = Emulator(json.dumps({**link_network(up, down, seed=1), "packet_log": True, "ports": ports}))
     emulator.start()
     return emulator
 
