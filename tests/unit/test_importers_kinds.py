@@ -38,7 +38,11 @@ PRODUCER = {"type": "inbound-rtp", "byteCount": 9, "packetCount": 3, "score": 10
 ENDED = "a log of a browser or a capture"
 
 KINDS: dict[str, tuple[str | bytes, str, str]] = {
-    "jvb": (lines(stats_entry(0), stats_entry(1)), "a log of a server of Jitsi", "what an end of a call wrote"),
+    "jvb": (
+        lines(stats_entry(0), stats_entry(1)),
+        "a log of a server of Jitsi",
+        "what an end of a call wrote",
+    ),
     "jvb-array": (json.dumps([stats_entry(0)]), "a log of a server of Jitsi", "what an end of a call wrote"),
     "colibri": (
         json.dumps({"bit_rate_download": 5, "conferences": 1, "participants": 2}),
@@ -65,8 +69,16 @@ KINDS: dict[str, tuple[str | bytes, str, str]] = {
     "getstats": (json.dumps([REPORT]), "what getStats returned", "rtcstats-js"),
     "getstats-by-id": (json.dumps({"OT01V1": REPORT}), "what getStats returned", "rtcstats-js"),
     "googstats": (json.dumps({"a": {"googRtt": "5"}}), "format of Chrome before 2020", "W3C webrtc-stats"),
-    "internals-of-2019": (internals("ssrc_5_send-googRtt"), "format of Chrome before 2020", "W3C webrtc-stats"),
-    "har": (json.dumps({"log": {"version": "1.2", "entries": []}}), "HTTP requests (HAR)", "webrtc-internals"),
+    "internals-of-2019": (
+        internals("ssrc_5_send-googRtt"),
+        "format of Chrome before 2020",
+        "W3C webrtc-stats",
+    ),
+    "har": (
+        json.dumps({"log": {"version": "1.2", "entries": []}}),
+        "HTTP requests (HAR)",
+        "webrtc-internals",
+    ),
     "netlog": (json.dumps({"constants": {}, "events": []}), "a network log of Chrome", "webrtc-internals"),
     "tracing": (json.dumps({"traceEvents": []}), "a performance trace of Chrome", "webrtc-internals"),
     "qlog": (json.dumps({"qlog_version": "0.3", "traces": []}), "a qlog", "webrtc-internals"),
@@ -74,7 +86,11 @@ KINDS: dict[str, tuple[str | bytes, str, str]] = {
     "iperf3": (json.dumps({"start": {}, "intervals": [], "end": {}}), "a result of iperf3", "capture its"),
     "tshark": (json.dumps([{"_index": "packets", "_source": {"layers": {}}}]), "tshark or Wireshark", "-w"),
     "opennetlab": (json.dumps({"uplink": {"trace_pattern": []}}), "trace of OpenNetLab", "capacity = "),
-    "other-json": (json.dumps({"a": 1, "b": 2}), "a JSON object of no known kind, with `a`, `b`", "reads RTC"),
+    "other-json": (
+        json.dumps({"a": 1, "b": 2}),
+        "a JSON object of no known kind, with `a`, `b`",
+        "reads RTC",
+    ),
     "other-lines": (lines({"a": 1}, {"a": 2}), "JSON objects of no known kind, with `a`", "reads RTC"),
     "sdp": ("v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\n", "a session description (SDP)", "--sdp FILE"),
     "logcat": ("07-14 12:00:00.123  1234  1256 I rtc: hello\n", "a log of Android", "webrtc-internals"),
@@ -85,7 +101,11 @@ KINDS: dict[str, tuple[str | bytes, str, str]] = {
     "wireshark": ('"No.","Time","Source"\n"1","0.0","10.0.0.1"\n', "text of Wireshark", "-w"),
     "pdml": ('<?xml version="1.0"?>\n<pdml version="0">\n', "Wireshark wrote as XML", "-w"),
     "html": ("<!DOCTYPE html>\n<title>about:webrtc</title>\n", "a web page (HTML)", "webrtc-internals"),
-    "jicofo-text": ("Jicofo 2024-01-02 12:00:00.123 INFO: [1] hello\n", "a text log of a program", "of a call"),
+    "jicofo-text": (
+        "Jicofo 2024-01-02 12:00:00.123 INFO: [1] hello\n",
+        "a text log of a program",
+        "of a call",
+    ),
     "syslog": ("Jan  2 12:00:00 host asterisk[5]: hello\n", "a text log of a program", "of a call wrote"),
     "mahimahi": ("1\n3\n5\n7\n", "a list of whole numbers", "capacity = "),
     "cooked": ("0.0\t4.03\n1.5\t2.1\n", "a table of numbers", "capacity = "),
@@ -94,7 +114,7 @@ KINDS: dict[str, tuple[str | bytes, str, str]] = {
     "zst": (b"\x28\xb5\x2f\xfd\x04", "compressed with Zstandard", "unpack"),
     "webm": (b"\x1aE\xdf\xa3\x01", "a recording of sound or pictures", "webrtc-internals"),
     "mp4": (b"\0\0\0\x20ftypisom", "a recording of sound or pictures (MP4)", "webrtc-internals"),
-    "sqlite": (b"SQLite format 3\0", "a data base of SQLite", "named by its directory"),
+    "sqlite": (b"SQLite format 3\0", "an SQLite database", "named by its directory"),
     "utf-16": ("{}".encode("utf-16"), "a text in UTF-16", "UTF-8"),
 }
 
@@ -131,8 +151,8 @@ def test_a_compressed_file_is_told_by_its_content(tmp_path: Path) -> None:
         b"{}",
         b"[]",
         b'{"PeerConnections": {"1-2": 4}}',
-        b'{"PeerConnections": {"1-2": {"stats": {"IT01V1-googTimingFrameInfo": {"statsType": "inbound-rtp"}}}}}',
-        b'["getstats", "PC_0", {"a": {"type": "ssrc"}}, 1700000000000]\n["close", "PC_0", null, 1700000000001]',
+        b'{"PeerConnections": {"1-2": {"stats": {"IT1-googTimingFrameInfo": {"statsType": "inbound-rtp"}}}}}',
+        b'["getstats", "PC_0", {"a": {"type": "ssrc"}}, 1700000000000]\n["close", "PC_0", 0, 1700000000001]',
         b'["create","PC_0",null,1700000000000]\n["close","PC_0",null,1700000000001]\n',
         b'RTCStatsDump\n{"fileFormat": 4}\n["a", 1, 2, 3]\n',
         b'{"a": oh, "b": 2}\n{"a": 1, "b": 2}\n',

@@ -382,25 +382,32 @@ STEPS = 'write `capacity = { steps = [["0 s", "1 Mbit/s"], ["10 s", "500 kbit/s"
     [
         (
             "0.0000\t4.03\n1.5000\t2.1\n3.0\t0.48\n",
-            "each line has a time and a number, as the traces of Pensieve, FCC and HSDPA have a time in s and a rate "
-            'in Mbit/s; if so, write `capacity = { steps = [["0 s", "4.03 Mbit/s"], ["1.5 s", "2.1 Mbit/s"], …] }`',
+            "each line has a time and a number, as traces of Pensieve, FCC and HSDPA have a time in s and a "
+            "rate in Mbit/s; if so, write "
+            '`capacity = { steps = [["0 s", "4.03 Mbit/s"], ["1.5 s", "2.1 Mbit/s"], …] }`',
         ),
         ("0, 5\n1, 6\n", 'write `capacity = { steps = [["0 s", "5 Mbit/s"], ["1 s", "6 Mbit/s"], …] }`'),
         ("4.03 0\n2.1 1\n", f"each line has 2 numbers; {STEPS}"),
         (
             json.dumps({"uplink": {"trace_pattern": OPEN_NET_LAB}}),
-            "the file is a trace of OpenNetLab: `uplink` lists how long, in ms, which capacity, in kbit/s, lasts; "
-            'write `capacity = { steps = [["0 s", "300 kbit/s"], ["0.2 s", "450 kbit/s"], …] }`',
+            "the file is a trace of OpenNetLab: `uplink` lists how long, in ms, which capacity, in kbit/s, "
+            'lasts; write `capacity = { steps = [["0 s", "300 kbit/s"], ["0.2 s", "450 kbit/s"], …] }`',
         ),
         (json.dumps({"uplink": {"trace_pattern": [5]}}), f"lasts; {STEPS}"),
         (json.dumps([1, 2]), f"the file is JSON; {STEPS}"),
         ("[1, 2", f"the file begins as JSON; {STEPS}"),
-        ("Timestamp,DL_bitrate\n0,5\n", f"the file is a table with the heading `Timestamp,DL_bitrate`; {STEPS}"),
+        (
+            "Timestamp,DL_bitrate\n0,5\n",
+            f"the file is a table with the heading `Timestamp,DL_bitrate`; {STEPS}",
+        ),
         ("0.5\n0.7\n", f"each line has one number; if the lines are rates, {STEPS}"),
         ("5\n4\n", f"if the lines are rates, {STEPS}"),
         ("# ms\n5\n7\n", "the file has comments; Mahimahi's traces have none: remove these lines"),
         ("#\n", "the file has no numbers; expected a whole number of ms in each line"),
-        ("hello\n", "expected the time of an opportunity to send 1500 bytes in each line, as in Mahimahi's traces"),
+        (
+            "hello\n",
+            "expected the time of an opportunity to send 1500 bytes in each line, as in Mahimahi's traces",
+        ),
     ],
 )
 def test_a_trace_in_another_format_is_named_with_the_way_to_write_it(

@@ -342,11 +342,15 @@ impl<P> Network<P> {
             earliest = path.earliest_output(earliest, after);
         }
         for (index, ingress) in self.ingress.iter().enumerate() {
-            for incoming in ingress.iter().take_while(|incoming| incoming.packet.at < earliest) {
+            for incoming in ingress.iter() {
                 let OnWire { at, packet, .. } = &incoming.packet;
+                if *at >= earliest {
+                    break;
+                }
                 let exit = self.paths[index].earliest_exit(*at, packet.size);
                 let exit = exit.max(self.timeouts.of(index));
-                earliest = earliest.min(exit.saturating_add(ahead(packet.payload.route, incoming.hop)));
+                earliest =
+                    earliest.min(exit.saturating_add(ahead(packet.payload.route, incoming.hop)));
             }
         }
         Some(earliest).filter(|at| *at < Time::MAX)

@@ -7,8 +7,8 @@ use rtclab_core::cc::{Decision, External, Fixed};
 use rtclab_core::path::{Capacity, Delay, PathConfig};
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{
-    Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation, simulate, simulate_captured,
-    simulate_with,
+    Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation, simulate,
+    simulate_captured, simulate_with,
 };
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Time};

@@ -309,7 +309,12 @@ impl<D: Device> Engine<D> {
     }
 
     /// Writes a packet that has left the network.
-    fn deliver(&mut self, at: Time, queued: Time, packet: Packet<Carried>) -> Result<(), EngineError> {
+    fn deliver(
+        &mut self,
+        at: Time,
+        queued: Time,
+        packet: Packet<Carried>,
+    ) -> Result<(), EngineError> {
         let Packet { ecn: codepoint, mark, payload, .. } = packet;
         let Carried { mut frame, port, entered, row } = payload;
         if codepoint != ecn(&frame) {

@@ -216,9 +216,7 @@ impl Tally {
     fn traffic_of(&mut self, packet: &Entered) -> &mut Traffic {
         match packet.group {
             Group::Protocol(protocol) => self.settled(packet.nodes, protocol),
-            Group::Stream(ssrc) => {
-                &mut self.stream((packet.nodes.0, packet.nodes.1, ssrc)).traffic
-            }
+            Group::Stream(ssrc) => &mut self.stream((packet.nodes.0, packet.nodes.1, ssrc)).traffic,
         }
     }
 
@@ -281,7 +279,11 @@ mod tests {
         pair.protocols.iter().map(|(name, traffic)| (*name, traffic.packets)).collect()
     }
 
-    fn entered(tally: &mut Tally, at_ms: u64, what: (LoggedProtocol, Option<RtpHeader>)) -> Entered {
+    fn entered(
+        tally: &mut Tally,
+        at_ms: u64,
+        what: (LoggedProtocol, Option<RtpHeader>),
+    ) -> Entered {
         tally.enter(Time::from_millis(at_ms), NODES, Bytes(1_000), Ecn::Ect1, what)
     }
 
@@ -302,13 +304,19 @@ mod tests {
         tally.dropped(&sent[3], DropCause::Aqm);
         let [pair] = &tally.finish(&[NODES])[..] else { panic!("one pair") };
         let all = &pair.all;
-        assert_eq!((all.packets, all.delivered, all.dropped, all.on_the_way()), (5, 3, [0, 0, 1], 1));
+        assert_eq!(
+            (all.packets, all.delivered, all.dropped, all.on_the_way()),
+            (5, 3, [0, 0, 1], 1)
+        );
         assert_eq!((all.bytes, all.delivered_bytes), (5_000, 3_000));
         assert_eq!((all.ecn_capable, all.marked), (3, [1, 0, 1]));
         assert_eq!(all.delivered_bps(), Some(3_000.0 * 8.0 / 0.08));
         let delays = [all.delays.quantile(50), all.delays.quantile(95)];
         // The median is at most 0.2 % above 40 ms.
-        assert!((Time::from_millis(40)..Time::from_micros(40_080)).contains(&delays[0]), "{delays:?}");
+        assert!(
+            (Time::from_millis(40)..Time::from_micros(40_080)).contains(&delays[0]),
+            "{delays:?}"
+        );
         assert_eq!(delays[1], Time::from_millis(60));
         assert_eq!(pair.protocols, [(LoggedProtocol::Rtp, all.clone())]);
     }

@@ -21,8 +21,8 @@ from rtclab.processes import cores, process_pool
 from rtclab.progress import busy
 from rtclab.scenario import Scenario
 from rtclab.scenario.ignored import ignored_fields, is_ignored
-from rtclab.scenario.rate_traces import doubts
 from rtclab.scenario.layers import Change, split_fields
+from rtclab.scenario.rate_traces import doubts
 from rtclab.trace import Run
 
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly

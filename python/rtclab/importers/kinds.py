@@ -42,7 +42,11 @@ class Kind:
 
 
 _BYTES: tuple[tuple[int, bytes, Kind], ...] = (
-    (0, b"MJR0000", Kind("a recording of Janus (.mjr)", "`mjr2pcap FILE call.pcap` of Janus makes a capture")),
+    (
+        0,
+        b"MJR0000",
+        Kind("a recording of Janus (.mjr)", "`mjr2pcap FILE call.pcap` of Janus makes a capture"),
+    ),
     (
         0,
         b"#!rtpplay",
@@ -69,7 +73,7 @@ _BYTES: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"\x04\x22\x4d\x18", Kind("a file compressed with LZ4", _UNPACK)),
     (0, b"7z\xbc\xaf\x27\x1c", Kind("a 7z archive", _UNPACK)),
     (257, b"ustar", Kind("a tar archive", _UNPACK)),
-    (0, b"SQLite format 3\0", Kind("a data base of SQLite", "a run of rtclab is named by its directory")),
+    (0, b"SQLite format 3\0", Kind("an SQLite database", "a run of rtclab is named by its directory")),
     (0, b"PAR1", Kind("a Parquet table", "a run of rtclab is named by its directory")),
     (0, b"\x1e{", Kind("a qlog of QUIC or TCP", _OF_A_BROWSER)),
     (0, b"\xff\xfe", Kind("a text in UTF-16", "save it in UTF-8")),
@@ -104,7 +108,7 @@ _KEYS: tuple[tuple[frozenset[str], Kind], ...] = tuple(
         ("severity message", Kind("a log of a program, in lines of JSON", _OF_A_SERVER)),
     )
 )
-"""Kinds by keys of the first JSON object, which may be the file, the first item of its array or its first line."""
+"""Kinds by keys of the first JSON object: the whole file, the first item of its array, or its first line."""
 
 _GETSTATS = Kind(
     "what getStats returned, without the connection and its events",
@@ -114,9 +118,19 @@ _LEGACY = Kind(
     "statistics in the format of Chrome before 2020 (`googRtt` and the like) alone",
     "expected reports as in W3C webrtc-stats (`outbound-rtp` and the like)",
 )
-_STATISTICS = frozenset(
-    "candidate-pair codec inbound-rtp local-candidate media-source outbound-rtp peer-connection "
-    "remote-candidate remote-inbound-rtp remote-outbound-rtp track transport".split()
+_STATISTICS = (
+    "candidate-pair",
+    "codec",
+    "inbound-rtp",
+    "local-candidate",
+    "media-source",
+    "outbound-rtp",
+    "peer-connection",
+    "remote-candidate",
+    "remote-inbound-rtp",
+    "remote-outbound-rtp",
+    "track",
+    "transport",
 )
 """Some types of reports of getStats."""
 
@@ -134,7 +148,7 @@ _LINES: tuple[tuple[re.Pattern[str], Kind], ...] = tuple(
             Kind("a text log of Chromium or libwebrtc", _OF_A_BROWSER),
         ),
         (
-            r"\A(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6} (?:IP6?|ARP|\S+ +(?:In|Out) )",
+            r"\A(?: *\d+ +)?(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6} (?:IP6?|ARP|\S+ +(?:In|Out) )",
             Kind("packets as text of tcpdump", _PACKETS),
         ),
         (r'\A"No\.",|\A *\d+ +\d+\.\d+ +\S+ (?:→|->) \S+ ', Kind("packets as text of Wireshark", _PACKETS)),
@@ -185,7 +199,11 @@ def _kind_of_json(text: str, value: Any, end: int) -> Kind | None:
     if not isinstance(first, dict) or not first:
         return None
     if "PeerConnections" in first:
-        return _LEGACY if "-goog" in text and not re.search(r"(?:in|out)bound-rtp|RTC(?:In|Out)bound", text) else None
+        return (
+            _LEGACY
+            if "-goog" in text and not re.search(r"(?:in|out)bound-rtp|RTC(?:In|Out)bound", text)
+            else None
+        )
     known = next((kind for keys, kind in _KEYS if keys <= first.keys()), None)
     return known or _kind_of_values(first) or _unknown_json(first, many=many)
 
@@ -201,7 +219,7 @@ def _kind_of_values(first: Mapping[str, Any]) -> Kind | None:
     if any(name.startswith("goog") for report in reports for name in report):
         return _LEGACY
     types = (report.get("type") for report in reports if "timestamp" in report)
-    return _GETSTATS if any(isinstance(kind, str) and kind in _STATISTICS for kind in types) else None
+    return _GETSTATS if any(kind in _STATISTICS for kind in types) else None
 
 
 def _unknown_json(first: Mapping[str, Any], *, many: bool) -> Kind:

@@ -1,4 +1,4 @@
-"""Names the formats of recorded capacities that rtclab does not read, and says how to write them in a scenario."""
+"""Names the formats of recorded capacities that are not read, and says how to write them in a scenario."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from typing import Any
 MOST_STEPS = 2
 """Number of steps of a file that a hint has as an example."""
 LEAST_BPS = 100_000
-"""A trace of Mahimahi with a lower mean rate may be a list of rates. Only GPRS, or 3G at its worst, is as slow."""
+"""A trace of Mahimahi with a lower mean rate may be a list of rates. Of networks, GPRS is as slow."""
 BITS_PER_OPPORTUNITY = 12_000
 """1500 bytes."""
 
+
 def _write(steps: Sequence[tuple[float, str]]) -> str:
     """How to write a capacity that changes."""
-    first = [f'["{at_s:g} s", "{rate}"]' for at_s, rate in steps] or ['["0 s", "1 Mbit/s"]', '["10 s", "500 kbit/s"]']
+    first = [f'["{at_s:g} s", "{rate}"]' for at_s, rate in steps] or [
+        '["0 s", "1 Mbit/s"]',
+        '["10 s", "500 kbit/s"]',
+    ]
     return f"write `capacity = {{ steps = [{', '.join(first)}, …] }}`"
+
 
 IF_RATES = f"if the lines are rates, {_write(())}"
 """A hint about numbers that are no times in ascending order."""
@@ -100,7 +105,7 @@ def _of_numbers(rows: list[list[str]], *, commented: bool) -> str:
             return f"each line has {len(rows[0])} numbers; {_write(())}"
         steps = [(float(row[0]), f"{float(row[1]):g} Mbit/s") for row in rows[:MOST_STEPS] if len(row) > 1]
         return (
-            "each line has a time and a number, as the traces of Pensieve, FCC and HSDPA have a time in s and a "
+            "each line has a time and a number, as traces of Pensieve, FCC and HSDPA have a time in s and a "
             f"rate in Mbit/s; if so, {_write(steps)}"
         )
     if commented and all(row[0].isdecimal() for row in rows):

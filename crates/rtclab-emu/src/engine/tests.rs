@@ -201,7 +201,8 @@ fn without_a_log_no_packet_has_a_row_and_the_counts_are_those_of_a_log() {
         let times = log.delivered_ns.iter().zip(&log.sent_ns);
         times.filter(|(delivered, _)| **delivered >= 0).map(|(delivered, sent)| delivered - sent)
     };
-    let pair = finished.traffic.iter().find(|pair| pair.from == NodeId(0)).expect("alice's packets");
+    let pair =
+        finished.traffic.iter().find(|pair| pair.from == NodeId(0)).expect("alice's packets");
     let all = &pair.all;
     assert_eq!((pair.to, all.packets, all.on_the_way()), (NodeId(1), 60, 0));
     assert_eq!(all.bytes, log.size_bytes.iter().map(|size| u64::from(*size)).sum::<u64>());
@@ -264,7 +265,8 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
     let (output, written) = channel();
     let (stop, commands) = channel();
     let device = ChannelDevice { origin, input, pending: None, output, stop };
-    let engine = Engine::new(device, (network(), SEED), ports(), true, None).expect("a valid network");
+    let engine =
+        Engine::new(device, (network(), SEED), ports(), true, None).expect("a valid network");
     let thread = std::thread::spawn(move || engine.run(&commands));
     for (at, size) in bursts() {
         // Spins, because this tests real time: 60 frames in 43 ms.

@@ -69,7 +69,9 @@ def open_getstats_log(path: Path, log: LogBytes) -> Imported:
 def _unreadable(path: Path, log: LogBytes) -> BadInput:
     expected = "expected a log of a browser or a capture"
     if path.suffix == ".toml":
-        return BadInput(f"{path}: a text of no known format; {expected}", hint=f"`rtclab run {path}` runs a scenario")
+        return BadInput(
+            f"{path}: a text of no known format; {expected}", hint=f"`rtclab run {path}` runs a scenario"
+        )
     kind = kind_of(log.content)
     if kind is not None:
         return BadInput(f"{path}: {kind.name}; {expected}", hint=kind.instead)
