@@ -406,7 +406,11 @@ impl Controller for Nada {
     fn decision(&self) -> Decision {
         let video = (self.rate - self.shaped(self.config.beta_video)).max(self.min);
         let sent = (self.rate + self.shaped(self.config.beta_sent)).min(self.max);
-        Decision { pacing_rate: Some(bitrate(sent)), ecn: self.ecn, ..Decision::at(bitrate(video)) }
+        Decision {
+            pacing_rate: Some(bitrate(sent)),
+            ecn: self.ecn,
+            ..Decision::at(bitrate(video))
+        }
     }
 
     fn observe(&self, out: &mut Vec<Observation>) {
