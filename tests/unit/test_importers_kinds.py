@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rtclab
-from rtclab.errors import BadInput
+from rtclab.errors import BadInput, TraceError
 from rtclab.importers.kinds import kind_of
 
 
@@ -136,6 +136,22 @@ def test_the_error_says_what_a_file_is_and_what_to_do(name: str, tmp_path: Path)
         assert caught.value.message.startswith(f"{file}: ")
         assert caught.value.message.endswith(f"; expected {ENDED}")
         assert instead in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_in_the_place_of_a_run_is_named_too(name: str, tmp_path: Path) -> None:
+    content, kind, instead = KINDS[name]
+    with pytest.raises(TraceError) as caught:
+        rtclab.open(written(tmp_path, content), out=tmp_path)
+    assert kind in caught.value.message
+    assert caught.value.message.endswith("; expected a run")
+    assert instead in (caught.value.hint or "")
+
+
+def test_a_file_that_can_be_imported_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="file is a file; expected a run, which is a directory") as caught:
+        rtclab.open(written(tmp_path, bytes.fromhex("d4c3b2a1")), out=tmp_path)
+    assert caught.value.hint == f"`rtclab import {tmp_path / 'file'}` makes a run of a capture or a log"
 
 
 def test_a_compressed_file_is_told_by_its_content(tmp_path: Path) -> None:

@@ -67,6 +67,10 @@ def test_the_summary_names_every_packet() -> None:
     assert down == "rtclab link: down: no packets"
 
 
+def test_notes_come_first() -> None:
+    assert summary_text({**result(passed()), "notes": ["this"]}).splitlines()[0] == "rtclab link: this"
+
+
 @pytest.mark.parametrize(
     ("p99_ms", "verdict"),
     [

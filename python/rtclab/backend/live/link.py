@@ -141,11 +141,11 @@ def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Js
 
 
 def summary_text(result: Json) -> str:
-    """Lines of text: what became of the packets of each direction, and how late the emulator was.
+    """Lines of text: notes, what became of the packets of each direction, and how late the emulator was.
 
     A direction with several protocols has a line for each.
     """
-    lines = []
+    lines = list(result.get("notes", ()))
     for name, passed in result["directions"].items():
         lines.append(f"{name}: {_in_words(passed)}")
         if len(passed["protocols"]) > 1:
