@@ -52,6 +52,16 @@ KINDS: dict[str, tuple[str | bytes, str, str]] = {
     "janus": (lines(janus(1), janus(3)), "events of Janus", "what an end of a call wrote"),
     "janus-groups": (json.dumps([janus(1), janus(3)], indent=2), "events of Janus", "of a call wrote"),
     "mediasoup": (json.dumps([PRODUCER]), "statistics of mediasoup", "what an end of a call wrote"),
+    "mediasoup-transport": (
+        json.dumps([{"type": "plain-rtp-transport", "recvBitrate": 5, "sendBitrate": 0, "timestamp": 17}]),
+        "statistics of mediasoup",
+        "what an end of a call wrote",
+    ),
+    "janus-admin": (
+        json.dumps({"janus": "success", "transaction": "a", "session_id": 1, "info": {}}),
+        "messages of Janus",
+        "what an end of a call wrote",
+    ),
     "livekit": (
         lines({"level": "info", "ts": 1.7e9, "logger": "livekit", "msg": "starting"}),
         "a log of a program, in lines of JSON",

@@ -80,6 +80,23 @@ proptest! {
         prop_assert!(printed(&simulation.finish()) == whole);
     }
 
+    /// Steps of any length, each with or without a delay on some paths, in windows where that is possible.
+    #[test]
+    fn a_run_has_the_same_bytes_whatever_delays_come_and_go(
+        mut steps in prop::collection::vec((0u64..4_000, 0usize..4), 1..8)
+    ) {
+        let config = delayed("chrome-27", 1);
+        steps.sort_unstable();
+        let without = [None, Some("bob.down"), Some("alice"), Some("")];
+        let mut steps: Vec<_> = steps.into_iter().map(|(ms, which)| (ms, without[which])).collect();
+        steps.push((4_000, None));
+        let counted = Counted::default();
+        let (tables, windows) = with_and_without_delay(&config, &steps, &counted, false);
+        let (one_by_one, _) = with_and_without_delay(&config, &steps, &counted, true);
+        prop_assert!(tables == one_by_one);
+        prop_assert!(windows.iter().zip(&steps).all(|(many, (_, none))| none.is_none() || *many == 0));
+    }
+
     /// Steps of any length, zero included, and looks at the tables in between.
     #[test]
     fn a_run_has_the_same_bytes_whatever_its_steps(
