@@ -130,14 +130,28 @@ class Emulator:
     def stop(self) -> dict[str, Any]:
         """Stops the emulator. Packets in flight are not delivered.
 
-        Returns ``packets`` (column -> array, -1 for null, one row per packet), ``names`` (the meaning of the
+        Returns ``packets`` (column -> array, -1 for null, one row per packet; None unless the configuration
+        has ``packet_log``), ``names`` (the meaning of the
         codes in ``from``, ``to``, ``drop_path``, ``mark_path``, ``protocol``, ``drop_cause``, ``ecn`` and
         ``mark_cause``: ``nodes``, ``paths``, ``protocols``, ``drop_causes``, ``ecn``, ``mark_causes``),
-        ``lateness`` (real minus logical departure), ``counters``,
+        ``traffic``, ``lateness`` (real minus logical departure), ``counters``,
         ``epoch_ns`` (time zero on the clock of the capture file, in ns since 1970), ``port_failures`` and
         ``failure``. ``port_failures`` lists when a port could not be read although the others went on, oldest
         first: ``interface``, ``at_ns`` and ``reason``. ``failure`` is the exception that ended the emulator
         or its capture file, None if there was none; everything else then is what happened before.
+
+        ``traffic`` lists what became of the packets ``from`` one node ``to`` another, all together and, in
+        ``protocols``, of each protocol that occurred. ``packets`` is the number that went in. It is the sum
+        of ``delivered``, of those dropped by each cause (``queue``, ``loss``, ``aqm``) and of those
+        ``on_the_way`` at the end, which waited, were being sent or travelled. ``ecn_capable`` is the number
+        of delivered packets that went in ECN-capable, ``marked`` of those that arrived with a mark, and
+        ``marks`` has these by cause. ``bytes`` and ``delivered_bytes`` are IP total lengths.
+        ``delivered_bps`` counts from the first packet's entry to the last arrival; ``delay_p50_ms`` and
+        ``delay_p95_ms`` count from the entry of a packet to its arrival. All three are None if nothing
+        arrived, the rate also if no time passed. UDP is ``rtp`` only if its SSRC has two sequence numbers
+        that follow each other, and ``rtcp`` only if there is RTP; else it is ``other``.
+
+        Percentiles of delays and lateness are too large by at most 1 us or 0.2 %, whichever is more.
 
         Raises:
             RuntimeError: the emulator is not running, or it ended by an internal error.

@@ -18,7 +18,15 @@ from rtclab import __version__
 from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.backend import backend as backend_of
-from rtclab.errors import SEE_DOCTOR, BackendUnavailable, BadInput, FieldError, RtclabError, need_linux
+from rtclab.errors import (
+    SEE_DOCTOR,
+    BackendUnavailable,
+    BadInput,
+    FieldError,
+    RtclabError,
+    TraceError,
+    need_linux,
+)
 from rtclab.experiment import (
     Experiment,
     Moment,
@@ -41,6 +49,7 @@ from rtclab.metrics import METRICS
 from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import Changes, as_changes, as_time
+from rtclab.scenario.rate_traces import doubts
 from rtclab.scenario.units import Bitrate, Duration
 from rtclab.trace import MANIFEST, NS_PER_S, Run, Trace
 
@@ -490,7 +499,20 @@ def open_results(name: str | Path = "latest", *, out: str | Path = RUNS) -> Resu
         >>> rtclab.open("latest").name == made.name
         True
     """
+    if (file := Path(name)).is_file():
+        _refuse_other_kinds(file)
     return Results(open_store(name, Path(out)))
+
+
+def _refuse_other_kinds(file: Path) -> None:
+    """Raises an error that says what a file is, if rtclab cannot even make a run of it."""
+    from rtclab.importers.files import is_capture
+    from rtclab.importers.kinds import kind_of
+    from rtclab.importers.logs.text import read_log
+
+    kind = None if is_capture(file) else kind_of(read_log(file).content)
+    if kind is not None:
+        raise TraceError(f"{file}: {kind.name}; expected a run", hint=kind.instead)
 
 
 def compare(
@@ -585,7 +607,7 @@ def link(
     ``delivered``, dropped (``queue``, ``loss``, ``aqm``) or ``on_the_way`` at the end, with their ``bytes``,
     the rate that arrived in bit/s and the delay in ms. Of the delivered ones, ``ecn_capable`` went in
     ECN-capable and ``marked`` arrived with a mark; ``marks`` counts these by cause. ``protocols`` has the
-    same by protocol.
+    same by protocol. ``notes`` are sentences about what may be wrong with the paths.
 
     Args:
         command: program and arguments. The environment variables ``RTCLAB_CLIENT`` and ``RTCLAB_SERVER`` have
@@ -617,7 +639,7 @@ def link(
 
     if "pyroute2" in missing_python_packages():
         raise BackendUnavailable("an emulated link needs the Python module `pyroute2`", hint=SEE_DOCTOR)
-    return run_link(
+    result = run_link(
         outwards.native("up"),
         back.native("down"),
         arguments,
@@ -626,6 +648,9 @@ def link(
         seed=seed,
         output_to_stderr=output_to_stderr,
     )
+    paths = {"up": outwards, "down": back}
+    notes = doubts({name: path.model_dump(mode="json") for name, path in paths.items()})
+    return {**result, "notes": notes}
 
 
 def replay(

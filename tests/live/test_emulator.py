@@ -73,9 +73,10 @@ def call(monkeypatch: pytest.MonkeyPatch):
 # --- run inside the lab ------------------------------------------------------------------------------
 
 
-def start(up: dict[str, Any], down: dict[str, Any]) -> Emulator:
+def start(up: dict[str, Any], down: dict[str, Any], *, packet_log: bool = True) -> Emulator:
     ports = [node.port() for node in create_nodes(ADDRESSES)]
-    emulator = Emulator(json.dumps({**link_network(up, down, seed=1), "ports": ports}))
+    config = {**link_network(up, down, seed=1), "packet_log": packet_log, "ports": ports}
+    emulator = Emulator(json.dumps(config))
     emulator.start()
     return emulator
 
@@ -92,6 +93,14 @@ def ping_in_lab(argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
     summary = emulator.stop()
     columns = {name: column.tolist() for name, column in summary["packets"].items()}
     return {"output": output, **summary, "packets": columns}
+
+
+def ping_without_a_log(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
+    emulator = start(delayed(5), delayed(1), packet_log=False)
+    ping("-c", "50", "-i", "0.002")
+    summary = emulator.stop()
+    up = next(one for one in summary["traffic"] if one["from"] == "client")
+    return {"log": summary["packets"], "up": up, "late": summary["lateness"]["count"]}
 
 
 def ping_before_and_after_a_change(_argument: dict[str, Any], _emit: Any) -> dict[str, Any]:
@@ -197,6 +206,18 @@ def test_the_log_has_every_packet_with_its_logical_times(call) -> None:
     # ping sends 56 bytes in addition to 8 of ICMP and 20 of IPv4.
     assert set(packets["size_bytes"]) == {84}
     assert {result["names"]["protocols"][code] for code in packets["protocol"]} == {"other"}
+
+
+@pytest.mark.needs("ping")
+def test_without_a_log_packets_are_counted_and_none_is_kept(call) -> None:
+    result = call("ping_without_a_log")
+    assert result["log"] is None
+    up = result["up"]
+    assert (up["to"], up["packets"], up["delivered"], up["bytes"]) == ("core", 50, 50, 50 * 84)
+    assert up["delay_p50_ms"] == up["delay_p95_ms"] == 5.0
+    assert up["protocols"].keys() == {"other"}
+    # The last reply may still be on its way.
+    assert result["late"] in (99, 100)
 
 
 @pytest.mark.needs("ping")

@@ -105,7 +105,7 @@ def laboratory(argument: dict[str, Any]) -> tuple[Emulator, dict[str, Node]]:
     if argument["internet"]:
         connect_internet(nodes[-1], nodes)
     ports = [node.port(gateway=node.name == "internet") for node in nodes]
-    emulator = Emulator(json.dumps({**network, "seed": 1, "pcap": None, "ports": ports}))
+    emulator = Emulator(json.dumps({**network, "seed": 1, "packet_log": True, "ports": ports}))
     emulator.start()
     return emulator, {node.name: node for node in nodes}
 

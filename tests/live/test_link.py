@@ -104,7 +104,11 @@ def test_the_summary_as_json_has_standard_output_to_itself() -> None:
     done = finish([sys.executable, "-m", "rtclab", "link", *path, "--json", "--", *ping])
     result = json.loads(done.stdout)
     assert (done.returncode, result["status"]) == (7, 7)
-    assert result["directions"]["up"]["delivered"] == 3
+    up = result["directions"]["up"]
+    assert (up["packets"], up["delivered"], up["on_the_way"]) == (3, 3, 0)
+    # ping sends 56 bytes in addition to 8 of ICMP and 20 of IPv4. It is no UDP, and each packet takes 25 ms.
+    assert (up["bytes"], up["protocols"].keys()) == (3 * 84, {"other"})
+    assert up["delay_p50_ms"] == up["delay_p95_ms"] == 25.0
     assert "3 received" in done.stderr
 
 

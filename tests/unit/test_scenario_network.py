@@ -25,6 +25,7 @@ from rtclab.scenario import (
     shipped,
 )
 from rtclab.scenario.path import CapacityTrace
+from rtclab.scenario.rate_traces import doubts
 
 
 def test_a_participants_tables_are_merged_over_the_scenarios_tables(tmp_path: Path) -> None:
@@ -369,7 +370,79 @@ def test_every_kind_of_path_reaches_the_native_side(tmp_path: Path) -> None:
 def test_a_broken_mahimahi_trace_is_refused_with_its_line(tmp_path: Path, lines: str, message: str) -> None:
     (tmp_path / "a.txt").write_text(lines)
     told = error(tmp_path, '[link]\nup = { capacity = { trace = "a.txt" } }')
-    assert told == f"my.toml: link.up.capacity.trace: {message}"
+    assert told.splitlines()[0] == f"my.toml: link.up.capacity.trace: {message}"
+
+
+OPEN_NET_LAB = {"duration": 200.0, "capacity": 300.0, "time": 0.0}, {"duration": 400.0, "capacity": 450.0}
+STEPS = 'write `capacity = { steps = [["0 s", "1 Mbit/s"], ["10 s", "500 kbit/s"], …] }`'
+
+
+@pytest.mark.parametrize(
+    ("lines", "hint"),
+    [
+        (
+            "0.0000\t4.03\n1.5000\t2.1\n3.0\t0.48\n",
+            "each line has a time and a number, as traces of Pensieve, FCC and HSDPA have a time in s and a "
+            "rate in Mbit/s; if so, write "
+            '`capacity = { steps = [["0 s", "4.03 Mbit/s"], ["1.5 s", "2.1 Mbit/s"], …] }`',
+        ),
+        ("0, 5\n1, 6\n", 'write `capacity = { steps = [["0 s", "5 Mbit/s"], ["1 s", "6 Mbit/s"], …] }`'),
+        ("4.03 0\n2.1 1\n", f"each line has 2 numbers; {STEPS}"),
+        (
+            json.dumps({"uplink": {"trace_pattern": OPEN_NET_LAB}}),
+            "the file is a trace of OpenNetLab: `uplink` lists how long, in ms, which capacity, in kbit/s, "
+            'lasts; write `capacity = { steps = [["0 s", "300 kbit/s"], ["0.2 s", "450 kbit/s"], …] }`',
+        ),
+        (json.dumps({"uplink": {"trace_pattern": [5]}}), f"lasts; {STEPS}"),
+        (json.dumps([1, 2]), f"the file is JSON; {STEPS}"),
+        ("[1, 2", f"the file begins as JSON; {STEPS}"),
+        (
+            "Timestamp,DL_bitrate\n0,5\n",
+            f"the file is a table with the heading `Timestamp,DL_bitrate`; {STEPS}",
+        ),
+        ("0.5\n0.7\n", f"each line has one number; if the lines are rates, {STEPS}"),
+        ("5\n4\n", f"if the lines are rates, {STEPS}"),
+        ("# ms\n5\n7\n", "the file has comments; Mahimahi's traces have none: remove these lines"),
+        ("#\n", "the file has no numbers; expected a whole number of ms in each line"),
+        (
+            "hello\n",
+            "expected the time of an opportunity to send 1500 bytes in each line, as in Mahimahi's traces",
+        ),
+    ],
+)
+def test_a_trace_in_another_format_is_named_with_the_way_to_write_it(
+    tmp_path: Path, lines: str, hint: str
+) -> None:
+    (tmp_path / "a.txt").write_text(lines)
+    told = error(tmp_path, '[link]\nup = { capacity = { trace = "a.txt" } }')
+    assert told.splitlines()[1].startswith("  hint: ")
+    assert told.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("lines", "rate"),
+    [
+        # Five packets of 1500 bytes in 2.4 s: 5 * 12 kbit / 2.4 s.
+        ("300 450 800 1200 2400", "25 kbit/s"),
+        ("500 1000 1500 2000", "24 kbit/s"),
+        # A packet every 120 ms is 100 kbit/s, every 121 ms is less.
+        ("121", "99.2 kbit/s"),
+        ("120", None),
+        ("5 5 9 12 12 200", None),
+    ],
+)
+def test_whole_numbers_that_would_be_a_very_slow_link_are_read_and_may_be_rates(
+    tmp_path: Path, lines: str, rate: str | None
+) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(lines.split()))
+    loaded = scenario(tmp_path, '[link]\nup = { capacity = { trace = "a.txt" } }')
+    assert isinstance(loaded.link.up.capacity, CapacityTrace)
+    assert loaded.link.up.capacity.opportunities_ms == [*map(int, lines.split())]
+    told = (
+        "link.up.capacity: `a.txt` is read as a trace of Mahimahi, and 1500 bytes for each of its lines are "
+        f"{rate}; if the lines are rates, {STEPS}"
+    )
+    assert doubts(loaded.model_dump(mode="json")) == ([told] if rate else [])
 
 
 def test_a_mahimahi_trace_may_come_from_another_system(tmp_path: Path) -> None:

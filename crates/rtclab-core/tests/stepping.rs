@@ -7,11 +7,12 @@ use rtclab_core::cc::{Decision, External, Fixed};
 use rtclab_core::path::{Capacity, Delay, PathConfig};
 use rtclab_core::record::{Column, Table};
 use rtclab_core::sim::{
-    Executor, Sequential, SimConfig, SimError, SimResult, Simulation, simulate, simulate_captured,
-    simulate_with,
+    Executor, Job, Sequential, SimConfig, SimError, SimResult, Simulation, simulate,
+    simulate_captured, simulate_with,
 };
 use rtclab_core::stack::StackProfile;
 use rtclab_core::units::{Bitrate, Time};
+use std::cell::Cell;
 
 /// NaN differs from itself, so printed tables are compared.
 fn printed(result: &SimResult) -> String {
@@ -77,6 +78,23 @@ proptest! {
         }
         simulation.advance_with(config.duration_ns, &Two).expect("the last step");
         prop_assert!(printed(&simulation.finish()) == whole);
+    }
+
+    /// Steps of any length, each with or without a delay on some paths, in windows where that is possible.
+    #[test]
+    fn a_run_has_the_same_bytes_whatever_delays_come_and_go(
+        mut steps in prop::collection::vec((0u64..4_000, 0usize..4), 1..8)
+    ) {
+        let config = delayed("chrome-27", 1);
+        steps.sort_unstable();
+        let without = [None, Some("bob.down"), Some("alice"), Some("")];
+        let mut steps: Vec<_> = steps.into_iter().map(|(ms, which)| (ms, without[which])).collect();
+        steps.push((4_000, None));
+        let counted = Counted::default();
+        let (tables, windows) = with_and_without_delay(&config, &steps, &counted, false);
+        let (one_by_one, _) = with_and_without_delay(&config, &steps, &counted, true);
+        prop_assert!(tables == one_by_one);
+        prop_assert!(windows.iter().zip(&steps).all(|(many, (_, none))| none.is_none() || *many == 0));
     }
 
     /// Steps of any length, zero included, and looks at the tables in between.
@@ -145,6 +163,63 @@ fn a_path_that_is_changed_at_two_seconds_acts_as_one_that_changes_by_itself() {
     let foreseen = printed(&simulate(&config).expect("a run"));
     assert_eq!(printed(&simulation.finish()), foreseen);
     assert_ne!(foreseen, at_zero);
+}
+
+/// Two threads that count how often they are given jobs: once a window.
+#[derive(Default)]
+struct Counted(Cell<usize>);
+
+impl Executor for Counted {
+    fn threads(&self) -> usize {
+        2
+    }
+
+    fn run_all(&self, jobs: Vec<Job<'_>>) {
+        self.0.set(self.0.get() + 1);
+        Two.run_all(jobs);
+    }
+}
+
+/// A run of which some steps have no delay on one path or on all; returns its tables and the windows of each step.
+fn with_and_without_delay(
+    config: &SimConfig,
+    steps: &[(u64, Option<&str>)],
+    executor: &Counted,
+    sequential: bool,
+) -> (String, Vec<usize>) {
+    let mut simulation = Simulation::new(config, Catalogue::ours()).expect("a run");
+    let mut windows = Vec::new();
+    for (until_ms, without_delay) in steps {
+        for path in &config.network.paths {
+            let none = without_delay.is_some_and(|name| path.name.starts_with(name));
+            let ns = if none { Time::ZERO } else { Time::from_millis(10) };
+            let path = PathConfig { delay: Delay::Constant { ns }, ..path.clone() };
+            simulation.set_path(path).expect("a change");
+        }
+        let before = executor.0.get();
+        let with: &dyn Executor = if sequential { &Sequential } else { executor };
+        simulation.advance_with(Time::from_millis(*until_ms), with).expect("a step");
+        windows.push(executor.0.get() - before);
+    }
+    (printed(&simulation.finish()), windows)
+}
+
+/// Four seconds of windows of 5 ms, of which one second has no delay on a path, or on all.
+#[test]
+fn windows_are_taken_up_again_when_the_delay_of_a_path_returns_with_the_same_bytes() {
+    for (stack, seed) in [("chrome-27", 1), ("chrome-52", 2), ("chrome-156", 3)] {
+        let config = delayed(stack, seed);
+        for without in ["bob.down", "alice", ""] {
+            let steps = [(1_003, None), (2_011, Some(without)), (3_100, None), (4_000, None)];
+            let counted = Counted::default();
+            let (tables, windows) = with_and_without_delay(&config, &steps, &counted, false);
+            let (one_by_one, none) = with_and_without_delay(&config, &steps, &counted, true);
+            assert!(tables == one_by_one, "{stack} {without}");
+            assert_eq!((windows[1], none), (0, vec![0; 4]), "{stack} {without}");
+            let [first, _, third, fourth] = windows[..] else { panic!("{windows:?}") };
+            assert_eq!([first, third, fourth], [201, 218, 180], "{stack} {without}");
+        }
+    }
 }
 
 #[test]

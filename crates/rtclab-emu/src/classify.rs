@@ -5,8 +5,8 @@ use rtclab_core::rtp::header::parse_raw;
 use rtclab_core::rtp::stun::ChannelData;
 use rtclab_core::rtp::{self, RtpHeader};
 
-/// Protocol of a packet in a [`crate::PacketLog`], with TURN channels stripped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Protocol of a packet in a log or in [`crate::NodePair`], with TURN channels stripped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoggedProtocol {
     /// RTP, RFC 3550.
     Rtp,

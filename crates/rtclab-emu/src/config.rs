@@ -64,6 +64,9 @@ pub struct EmulatorConfig {
     pub seed: u64,
     /// Devices of the emulator.
     pub ports: Vec<PortConfig>,
+    /// Whether to keep a row for every packet, for a trace. Otherwise memory does not grow with the packets.
+    #[serde(default)]
+    pub packet_log: bool,
     /// File for a pcapng capture of all ports.
     #[serde(default)]
     pub pcap: Option<PathBuf>,

@@ -3,8 +3,10 @@
 use crate::capture::Capture;
 use crate::config::EmulatorConfig;
 use crate::engine::{Command, Counters, Engine, EngineError, Finished, PortFailure};
-use crate::packet_log::{Lateness, PacketLog};
+use crate::lateness::Lateness;
+use crate::packet_log::PacketLog;
 use crate::socket::{Clock, PacketDevice, Waker, prioritise_this_thread};
+use crate::traffic::NodePair;
 use rtclab_core::network::PathId;
 use rtclab_core::path::PathConfig;
 use rtclab_core::units::Time;
@@ -58,8 +60,10 @@ impl std::error::Error for EmulatorError {}
 /// Result of a run.
 #[derive(Debug)]
 pub struct Summary {
-    /// Log of all packets.
-    pub packets: PacketLog,
+    /// Log of all packets, if one was asked for.
+    pub packets: Option<PacketLog>,
+    /// What became of the packets, for each pair of nodes with a route.
+    pub traffic: Vec<NodePair>,
     /// Lateness of the frames.
     pub lateness: Lateness,
     /// Counts of events that are not in the packet log.
@@ -111,7 +115,8 @@ impl Emulator {
                 (Some(capture), Some((path.clone(), writer)))
             }
         };
-        let engine = Engine::new(device, config.network(), config.seed, config.ports, capture)
+        let network = (config.network(), config.seed);
+        let engine = Engine::new(device, network, config.ports, config.packet_log, capture)
             .map_err(EmulatorError::Config)?;
         let (commands, receiver) = channel();
         let engine = thread::Builder::new()
@@ -172,7 +177,7 @@ impl Emulator {
         let _ = self.commands.send(Command::Stop);
         self.waker.wake();
         let finished = engine.join().map_err(|_| EmulatorError::Panicked)?;
-        let Finished { packets, counters, port_failures, failure } = finished;
+        let Finished { packets, traffic, lateness, counters, port_failures, failure } = finished;
         let captured = capture.and_then(|(path, writer)| match writer.join() {
             Ok(written) => Some(EmulatorError::Capture(path, written.err()?)),
             Err(_) => Some(EmulatorError::Panicked),
@@ -181,8 +186,8 @@ impl Emulator {
             EngineError::Device(error) => EmulatorError::Device(error),
             EngineError::Capture => EmulatorError::Panicked,
         }));
-        let (lateness, epoch_ns) = (packets.lateness(), since_1970_ns(self.clock));
-        Ok(Summary { packets, lateness, counters, port_failures, failure, epoch_ns })
+        let epoch_ns = since_1970_ns(self.clock);
+        Ok(Summary { packets, traffic, lateness, counters, port_failures, failure, epoch_ns })
     }
 }
 

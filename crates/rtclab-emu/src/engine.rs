@@ -5,9 +5,11 @@ use crate::classify::classify;
 use crate::config::PortConfig;
 use crate::device::{Device, PortId};
 use crate::frame::{FrameContent, ecn, flow, parse, readdress, set_ecn};
+use crate::lateness::Lateness;
 use crate::packet_log::PacketLog;
+use crate::traffic::{Entered, NodePair, Tally};
 use rtclab_core::ecn::Ecn;
-use rtclab_core::network::{Network, NetworkEvent, NodeId, PathId};
+use rtclab_core::network::{Network, NetworkConfig, NetworkEvent, NodeId, PathId};
 use rtclab_core::path::{Packet, PathConfig};
 use rtclab_core::pcapng::Direction;
 use rtclab_core::units::{Bytes, Time};
@@ -57,7 +59,9 @@ pub struct PortFailure {
 /// Result of a loop.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    pub(crate) packets: PacketLog,
+    pub(crate) packets: Option<PacketLog>,
+    pub(crate) traffic: Vec<NodePair>,
+    pub(crate) lateness: Lateness,
     pub(crate) counters: Counters,
     pub(crate) port_failures: Vec<PortFailure>,
     /// Why the loop ended by itself.
@@ -73,11 +77,13 @@ pub(crate) enum EngineError {
     Capture,
 }
 
-/// A frame in the network, the port at which it leaves, and its row in the log.
+/// A frame in the network, and the port at which it leaves.
 struct Carried {
     frame: Vec<u8>,
     port: PortId,
-    row: usize,
+    entered: Entered,
+    /// Its row in the log, if there is one.
+    row: Option<usize>,
 }
 
 struct ArrivedFrame {
@@ -103,19 +109,21 @@ pub(crate) struct Engine<D> {
     clock: Time,
     arrivals: Vec<ArrivedFrame>,
     capture: Option<Capture>,
-    packets: PacketLog,
+    packets: Option<PacketLog>,
+    tally: Tally,
+    lateness: Lateness,
     counters: Counters,
     port_failures: Vec<PortFailure>,
 }
 
 impl<D: Device> Engine<D> {
-    /// Creates a loop over `ports`. Fails if a port's node is unknown, two ports share an address, or two are
-    /// gateways.
+    /// Creates a loop over `ports` and a network, made of its configuration and seed. Fails if a port's node is
+    /// unknown, two ports share an address, or two are gateways.
     pub(crate) fn new(
         device: D,
-        network: rtclab_core::network::NetworkConfig,
-        seed: u64,
+        (network, seed): (NetworkConfig, u64),
         ports: Vec<PortConfig>,
+        packet_log: bool,
         capture: Option<Capture>,
     ) -> Result<Self, String> {
         let network = Network::new(network, seed).map_err(|error| error.to_string())?;
@@ -157,7 +165,9 @@ impl<D: Device> Engine<D> {
             clock: Time::ZERO,
             arrivals: Vec::new(),
             capture,
-            packets: PacketLog::default(),
+            packets: packet_log.then(PacketLog::default),
+            tally: Tally::default(),
+            lateness: Lateness::default(),
             counters: Counters::default(),
             port_failures: Vec::new(),
         })
@@ -169,8 +179,17 @@ impl<D: Device> Engine<D> {
         let failure = self.run_until_stopped(commands).err();
         self.counters.receive_overflows = self.device.overflows();
         self.counters.capture_dropped = self.capture.as_ref().map_or(0, |capture| capture.dropped);
-        let Engine { packets, counters, port_failures, .. } = self;
-        Finished { packets, counters, port_failures, failure }
+        let pairs = self.pairs();
+        let Engine { packets, tally, lateness, counters, port_failures, .. } = self;
+        let traffic = tally.finish(&pairs);
+        Finished { packets, traffic, lateness, counters, port_failures, failure }
+    }
+
+    /// The pairs of nodes with a route from the first to the second.
+    fn pairs(&self) -> Vec<(NodeId, NodeId)> {
+        let nodes = || (0..self.network.nodes().len() as u32).map(NodeId);
+        let all = nodes().flat_map(|from| nodes().map(move |to| (from, to)));
+        all.filter(|(from, to)| self.network.route(*from, *to).is_some()).collect()
     }
 
     fn run_until_stopped(&mut self, commands: &Receiver<Command>) -> Result<(), EngineError> {
@@ -252,8 +271,11 @@ impl<D: Device> Engine<D> {
         // Packets that leave before this one arrives come first.
         self.drain(at)?;
         let (ecn, flow) = (ecn(&frame), flow(&frame));
-        let row = self.packets.push(at, (from, to), size, ecn, classify(&frame));
-        let packet = Packet { size, ecn, flow, mark: None, payload: Carried { frame, port, row } };
+        let what = classify(&frame);
+        let row = self.packets.as_mut().map(|log| log.push(at, (from, to), size, ecn, what));
+        let entered = self.tally.enter(at, (from, to), size, ecn, what);
+        let payload = Carried { frame, port, entered, row };
+        let packet = Packet { size, ecn, flow, mark: None, payload };
         let refused = self.network.handle_packet(at, from, to, packet);
         debug_assert!(refused.is_ok(), "the route was looked up above");
         Ok(())
@@ -272,21 +294,43 @@ impl<D: Device> Engine<D> {
         while let Some(event) = self.network.poll(self.clock) {
             match event {
                 NetworkEvent::Dropped { at, path, cause, packet } => {
-                    self.packets.dropped(packet.payload.row, at, path, cause);
+                    let Carried { entered, row, .. } = packet.payload;
+                    self.tally.dropped(&entered, cause);
+                    if let Some((log, row)) = self.packets.as_mut().zip(row) {
+                        log.dropped(row, at, path, cause);
+                    }
                 }
                 NetworkEvent::Delivered { at, queued, packet, .. } => {
-                    let Packet { ecn: codepoint, mark, .. } = packet;
-                    let Carried { mut frame, port, row } = packet.payload;
-                    if codepoint != ecn(&frame) {
-                        set_ecn(&mut frame, codepoint);
-                    }
-                    let written = self.write(port, &frame)?;
-                    self.packets.delivered(row, at, queued, written);
-                    // A path may have set another codepoint behind the queue that marked it.
-                    if let Some(mark) = mark.filter(|_| codepoint == Ecn::CongestionExperienced) {
-                        self.packets.marked(row, mark);
-                    }
+                    self.deliver(at, queued, packet)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a packet that has left the network.
+    fn deliver(
+        &mut self,
+        at: Time,
+        queued: Time,
+        packet: Packet<Carried>,
+    ) -> Result<(), EngineError> {
+        let Packet { ecn: codepoint, mark, payload, .. } = packet;
+        let Carried { mut frame, port, entered, row } = payload;
+        if codepoint != ecn(&frame) {
+            set_ecn(&mut frame, codepoint);
+        }
+        let written = self.write(port, &frame)?;
+        if let Some(written) = written {
+            self.lateness.add(at, written);
+        }
+        // A path may have set another codepoint behind the queue that marked it.
+        let mark = mark.filter(|_| codepoint == Ecn::CongestionExperienced);
+        self.tally.delivered(&entered, at, mark);
+        if let Some((log, row)) = self.packets.as_mut().zip(row) {
+            log.delivered(row, at, queued, written);
+            if let Some(mark) = mark {
+                log.marked(row, mark);
             }
         }
         Ok(())

@@ -50,26 +50,6 @@ pub struct PacketLog {
     pub marker: Vec<i8>,
 }
 
-/// Statistics of lateness: real minus logical departure time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lateness {
-    /// Number of packets delivered.
-    pub count: usize,
-    /// Median.
-    pub p50: Time,
-    /// 99th percentile.
-    pub p99: Time,
-    /// Maximum.
-    pub max: Time,
-    /// Number of packets later than [`Lateness::BOUND`].
-    pub over_bound: usize,
-}
-
-impl Lateness {
-    /// Lateness that visibly disturbs a call: a sixth of the frame interval at 30 frames per second.
-    pub const BOUND: Time = Time::from_millis(5);
-}
-
 impl PacketLog {
     pub(crate) fn push(
         &mut self,
@@ -122,26 +102,6 @@ impl PacketLog {
         self.drop_cause[row] =
             DropCause::ALL.iter().position(|c| *c == cause).map_or(-1, |i| i as i8);
     }
-
-    /// Computes the lateness of the frames.
-    pub fn lateness(&self) -> Lateness {
-        let mut late: Vec<u64> = (self.written_ns.iter().zip(&self.delivered_ns))
-            .filter(|(written, _)| **written >= 0)
-            .map(|(written, delivered)| (written - delivered).max(0) as u64)
-            .collect();
-        late.sort_unstable();
-        // Smallest value that at least this percentage of the packets does not exceed.
-        let quantile = |percent: usize| {
-            Time(late.get((late.len() * percent).div_ceil(100).max(1) - 1).copied().unwrap_or(0))
-        };
-        Lateness {
-            count: late.len(),
-            p50: quantile(50),
-            p99: quantile(99),
-            max: quantile(100),
-            over_bound: late.len() - late.partition_point(|nanos| *nanos <= Lateness::BOUND.0),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -161,31 +121,5 @@ mod tests {
         assert_eq!(log.mark_path, [-1, 5, -1, -1]);
         assert_eq!(MarkCause::ALL[log.mark_cause[1] as usize], MarkCause::Threshold);
         assert_eq!([log.mark_cause[0], log.mark_cause[2], log.mark_cause[3]], [-1; 3]);
-    }
-
-    #[test]
-    fn lateness_of_1_to_200_ms_has_its_median_at_100_and_its_99th_percentile_at_198_ms() {
-        let mut log = PacketLog::default();
-        for i in 1..=200 {
-            let nodes = (NodeId(0), NodeId(1));
-            let row = log.push(
-                Time::ZERO,
-                nodes,
-                Bytes(100),
-                Ecn::NotCapable,
-                (LoggedProtocol::Other, None),
-            );
-            let written = Some(Time::from_millis(1000 + i));
-            log.delivered(row, Time::from_secs(1), Time::ZERO, written);
-        }
-        let expected = Lateness {
-            count: 200,
-            p50: Time::from_millis(100),
-            p99: Time::from_millis(198),
-            max: Time::from_millis(200),
-            over_bound: 195,
-        };
-        assert_eq!(log.lateness(), expected);
-        assert_eq!(PacketLog::default().lateness(), Lateness::default());
     }
 }

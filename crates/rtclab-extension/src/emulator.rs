@@ -7,8 +7,8 @@ use pyo3::types::{PyDict, PyList};
 use rtclab_core::ecn::Ecn;
 use rtclab_core::path::{DropCause, MarkCause, PathConfig};
 use rtclab_emu::{
-    Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, PacketLog, PortFailure,
-    Summary,
+    Counters, EmulatorConfig, EmulatorError, Lateness, LoggedProtocol, NodePair, PacketLog,
+    PortFailure, Summary, Traffic,
 };
 use serde::de::DeserializeOwned;
 
@@ -53,17 +53,19 @@ impl Emulator {
         self.running.as_ref().is_some_and(rtclab_emu::Emulator::is_running)
     }
 
-    /// Stops the emulator and returns its packet log, lateness, counters and failures.
+    /// Stops the emulator and returns its packet log, traffic, lateness, counters and failures.
     fn stop<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.emulator()?;
         let running = self.running.take();
         let summary = py.detach(|| running.map(rtclab_emu::Emulator::stop).transpose());
         let Some(summary) = summary.map_err(to_python)? else { return Err(not_running()) };
-        let Summary { packets, lateness, counters, port_failures, failure, epoch_ns } = summary;
+        let Summary { packets, traffic, lateness, counters, port_failures, failure, epoch_ns } =
+            summary;
         let result = PyDict::new(py);
-        result.set_item("packets", columns(py, packets)?)?;
+        result.set_item("packets", packets.map(|packets| columns(py, packets)).transpose()?)?;
+        result.set_item("traffic", self.traffic_list(py, &traffic)?)?;
         result.set_item("names", self.names(py)?)?;
-        result.set_item("lateness", lateness_dict(py, lateness)?)?;
+        result.set_item("lateness", lateness_dict(py, &lateness)?)?;
         result.set_item("counters", counters_dict(py, counters)?)?;
         result.set_item("port_failures", port_failures_list(py, port_failures)?)?;
         result.set_item("failure", failure.map(|error| to_python(error).into_value(py)))?;
@@ -88,6 +90,51 @@ impl Emulator {
         names.set_item("mark_causes", MarkCause::ALL.map(MarkCause::name))?;
         Ok(names)
     }
+
+    fn traffic_list<'py>(
+        &self,
+        py: Python<'py>,
+        pairs: &[NodePair],
+    ) -> PyResult<Bound<'py, PyList>> {
+        let rows = PyList::empty(py);
+        for NodePair { from, to, all, protocols } in pairs {
+            let row = traffic_dict(py, all)?;
+            row.set_item("from", self.config.nodes.get(from.0 as usize))?;
+            row.set_item("to", self.config.nodes.get(to.0 as usize))?;
+            let by_protocol = PyDict::new(py);
+            for (protocol, traffic) in protocols {
+                by_protocol.set_item(protocol.name(), traffic_dict(py, traffic)?)?;
+            }
+            row.set_item("protocols", by_protocol)?;
+            rows.append(row)?;
+        }
+        Ok(rows)
+    }
+}
+
+fn traffic_dict<'py>(py: Python<'py>, traffic: &Traffic) -> PyResult<Bound<'py, PyDict>> {
+    let values = PyDict::new(py);
+    values.set_item("packets", traffic.packets)?;
+    values.set_item("bytes", traffic.bytes)?;
+    values.set_item("delivered", traffic.delivered)?;
+    values.set_item("delivered_bytes", traffic.delivered_bytes)?;
+    for (cause, packets) in DropCause::ALL.into_iter().zip(traffic.dropped) {
+        values.set_item(cause.name(), packets)?;
+    }
+    values.set_item("ecn_capable", traffic.ecn_capable)?;
+    values.set_item("marked", traffic.marked.iter().sum::<u64>())?;
+    let marks = PyDict::new(py);
+    for (cause, packets) in MarkCause::ALL.into_iter().zip(traffic.marked) {
+        marks.set_item(cause.name(), packets)?;
+    }
+    values.set_item("marks", marks)?;
+    values.set_item("on_the_way", traffic.on_the_way())?;
+    values.set_item("delivered_bps", traffic.delivered_bps())?;
+    for (name, percent) in [("delay_p50_ms", 50), ("delay_p95_ms", 95)] {
+        let delay = (traffic.delivered > 0).then(|| traffic.delays.quantile(percent));
+        values.set_item(name, delay.map(|delay| delay.as_secs_f64() * 1e3))?;
+    }
+    Ok(values)
 }
 
 fn columns(py: Python<'_>, packets: PacketLog) -> PyResult<Bound<'_, PyDict>> {
@@ -117,14 +164,15 @@ fn columns(py: Python<'_>, packets: PacketLog) -> PyResult<Bound<'_, PyDict>> {
     Ok(table)
 }
 
-fn lateness_dict(py: Python<'_>, lateness: Lateness) -> PyResult<Bound<'_, PyDict>> {
+fn lateness_dict<'py>(py: Python<'py>, lateness: &Lateness) -> PyResult<Bound<'py, PyDict>> {
+    let Lateness { times, over_bound } = lateness;
     let values = PyDict::new(py);
-    values.set_item("count", lateness.count)?;
-    values.set_item("p50_ns", lateness.p50.as_nanos())?;
-    values.set_item("p99_ns", lateness.p99.as_nanos())?;
-    values.set_item("max_ns", lateness.max.as_nanos())?;
+    values.set_item("count", times.count())?;
+    values.set_item("p50_ns", times.quantile(50).as_nanos())?;
+    values.set_item("p99_ns", times.quantile(99).as_nanos())?;
+    values.set_item("max_ns", times.max().as_nanos())?;
     values.set_item("bound_ns", Lateness::BOUND.as_nanos())?;
-    values.set_item("over_bound", lateness.over_bound)?;
+    values.set_item("over_bound", over_bound)?;
     Ok(values)
 }
 

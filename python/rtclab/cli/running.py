@@ -22,6 +22,7 @@ from rtclab.progress import busy
 from rtclab.scenario import Scenario
 from rtclab.scenario.ignored import ignored_fields, is_ignored
 from rtclab.scenario.layers import Change, split_fields
+from rtclab.scenario.rate_traces import doubts
 from rtclab.trace import Run
 
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
@@ -317,7 +318,7 @@ def _print_outcomes(made: Results) -> None:
 def print_cautions(run: Run) -> None:
     """Says on standard error what a reader must know of a run's results."""
     # Importing the report takes time, and most simulated runs need no caution.
-    if run.backend == "live" or ignored_fields(run.scenario, run.backend):
+    if run.backend == "live" or ignored_fields(run.scenario, run.backend) or doubts(run.scenario):
         from rtclab.report import words
 
         for caution in words.cautions(run):

@@ -650,6 +650,11 @@ def open_store(name_or_path: str | Path, out: Path, *, trust: bool = False) -> S
     import difflib
 
     text = str(name_or_path)
+    if Path(name_or_path).is_file():
+        raise TraceError(
+            f"{text} is a file; expected a run, which is a directory with {STORE_FILE}",
+            hint=f"`rtclab import {text}` makes a run of a capture or a log",
+        )
     near = difflib.get_close_matches(text, [name_below(path, out) for path in stores(out)], n=1)
     raise TraceError(
         f"no run `{text}`: it is neither a directory with {STORE_FILE} nor the name of a run in {out}/",

@@ -13,6 +13,7 @@ import polars as pl
 from rtclab.metrics import media_flows
 from rtclab.phrases import decimals, field_trials, names_in_words, path_in_words, value_in_words
 from rtclab.scenario.ignored import ignored_fields
+from rtclab.scenario.rate_traces import doubts
 from rtclab.trace import NS_PER_MS, Machine, Run, Trace, Used
 
 MISSING = "–"
@@ -389,7 +390,8 @@ def cautions(run: Run) -> list[str]:
     """What a reader must know of a run's results, each in a sentence or two; empty if nothing."""
     janus = janus_caution(run.scenario) if run.backend == LIVE else ""
     used = used_caution(run) if run.backend == LIVE else ""
-    return [text for text in (late_warning(run.traces), used, janus, ignored_caution(run)) if text]
+    mine = [late_warning(run.traces), used, janus, ignored_caution(run)]
+    return [*(text for text in mine if text), *doubts(run.scenario)]
 
 
 def ignored_caution(run: Run) -> str:

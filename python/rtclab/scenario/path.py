@@ -18,6 +18,7 @@ from rtclab.errors import FieldError, Problem, ScenarioError
 from rtclab.scenario.aqm import Queue, limit_of, native_aqm
 from rtclab.scenario.files import FileName, text_of, with_file_read
 from rtclab.scenario.loss_trace import LossTrace, read_loss_trace
+from rtclab.scenario.rate_traces import IF_RATES, other_format
 from rtclab.scenario.table import CONSTANT, Table, hint_for, tag_of
 from rtclab.scenario.toml_text import read_value, split_at_commas
 from rtclab.scenario.units import Bitrate, Duration, Probability, Quantity, QueueLimit, Ratio
@@ -26,6 +27,7 @@ from rtclab.scenario.wifi import Wifi
 # Mahimahi counts 1504 bytes per opportunity: an IP packet of 1500 and the 4-byte header of its TUN device.
 BYTES_PER_OPPORTUNITY = 1500
 LATEST_OPPORTUNITY_MS = 10**12  # the longest duration
+MOST_TOLD = 60  # characters of a line in an error
 # Timer resolution (1000 Hz) of the emulators whose scripts this models. It also limits the steps of a course.
 SHORTEST_STEP = Duration(1_000_000)
 
@@ -89,6 +91,7 @@ class CapacityTrace(Table):
                 raise FieldError(
                     f"line {line} of `{self.trace}`: {later} ms comes after {earlier} ms; "
                     "expected times in ascending order",
+                    hint=IF_RATES,
                     key="trace",
                 )
         return self
@@ -449,12 +452,16 @@ def read_mahimahi(file: Path) -> list[int]:
         FieldError: the file cannot be read, or a line is not a number.
     """
     times = []
-    for number, line in enumerate(map(str.strip, text_of(file).splitlines()), start=1):
+    text = text_of(file)
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if not line:
             continue
         if not (line.isascii() and line.isdecimal()):
+            got = line if len(line) <= MOST_TOLD else f"{line[:MOST_TOLD]}…"
             raise FieldError(
-                f"line {number} of `{file}`: expected a whole number of ms; got `{line}`", key="trace"
+                f"line {number} of `{file}`: expected a whole number of ms; got `{got}`",
+                hint=other_format(text),
+                key="trace",
             )
         times.append(int(line))
     return times

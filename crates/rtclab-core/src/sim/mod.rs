@@ -12,6 +12,7 @@ use crate::capture::{Capture, Captured};
 use crate::catalogue::Catalogue;
 use crate::cc::{Decision, DecisionRequest};
 use crate::network::NodeId;
+use crate::network::lookahead::Lookahead;
 use crate::node::{Node, NodeEvent};
 use crate::path::PathConfig;
 use crate::record::{Detail, Recorder, Table};
@@ -109,8 +110,10 @@ pub struct Simulation {
     /// Nodes that take time for encoding, and the names of their participants or servers.
     machines: Vec<(NodeId, Text)>,
     world: World,
-    /// If the run can be worked off in windows.
+    /// If the run can be worked off in windows as long as deliveries are known ahead.
     windows: Option<Windows>,
+    /// How far ahead deliveries are known with the present paths.
+    lookahead: Option<Lookahead>,
     /// Everything before this time has happened.
     next: Time,
 }
@@ -123,9 +126,8 @@ impl Simulation {
     pub fn new(config: &SimConfig, catalogue: &Catalogue) -> Result<Self, SimError> {
         let (mut simulation, _) = build::simulation(config, catalogue)?;
         if config.algorithms_are_ours(catalogue) && !simulation.relays_over_tcp() {
-            let lookahead = simulation.world.links.network.lookahead();
-            let count = simulation.nodes.len();
-            simulation.windows = lookahead.map(|lookahead| Windows::new(lookahead, count));
+            simulation.windows = Some(Windows::new(simulation.nodes.len()));
+            simulation.lookahead = simulation.world.links.network.lookahead();
         }
         Ok(simulation)
     }
@@ -173,9 +175,11 @@ impl Simulation {
             return Err(failure.clone());
         }
         let pays = executor.threads() > 1 || self.world.ends.len() >= MANY_ENDS;
-        let result = match self.windows.take_if(|_| pays) {
-            Some(mut windows) => {
-                let result = self.run_in_windows(until, &mut windows, executor);
+        let lookahead = self.lookahead.as_ref().filter(|_| pays).cloned();
+        let windows = self.windows.take_if(|_| lookahead.is_some());
+        let result = match windows.zip(lookahead) {
+            Some((mut windows, lookahead)) => {
+                let result = self.run_in_windows(until, &mut windows, &lookahead, executor);
                 self.windows = Some(windows);
                 result
             }
@@ -194,10 +198,12 @@ impl Simulation {
         &mut self,
         until: Time,
         windows: &mut Windows,
+        lookahead: &Lookahead,
         executor: &dyn Executor,
     ) -> Result<(), SimError> {
         let end = until.saturating_add(Time(1));
-        let result = windows.run((self.next, end), &mut self.nodes, &mut self.world, executor);
+        let (nodes, world) = (&mut self.nodes, &mut self.world);
+        let result = windows.run((self.next, end), lookahead, nodes, world, executor);
         (self.next, self.last) = (end, until);
         for (index, node) in self.nodes.iter().enumerate() {
             self.timeouts.set(index, node.next_key());
@@ -294,13 +300,8 @@ impl Simulation {
             SimError::Unknown(format!("no path `{}`; expected one of `{known}`", config.name))
         })?;
         network.set_config(self.now, path, config);
-        if let Some(windows) = &mut self.windows {
-            // Deliveries may now be known less far ahead, or not at all.
-            match self.world.links.network.lookahead() {
-                Some(lookahead) => windows.set_lookahead(lookahead),
-                None => self.windows = None,
-            }
-        }
+        // Deliveries may now be known more or less far ahead, or not at all.
+        self.lookahead = network.lookahead();
         Ok(())
     }
 

@@ -150,7 +150,6 @@ impl NodeRun {
 
 /// The state of a run in windows.
 pub(super) struct Windows {
-    lookahead: Lookahead,
     runs: Vec<NodeRun>,
     /// What the nodes did in the window before the current one.
     done: Vec<Vec<(Key, Output)>>,
@@ -173,9 +172,8 @@ struct Deliveries {
 
 impl Windows {
     /// Prepares a run of this many nodes.
-    pub(super) fn new(lookahead: Lookahead, nodes: usize) -> Self {
+    pub(super) fn new(nodes: usize) -> Self {
         Windows {
-            lookahead,
             runs: (0..nodes).map(|_| NodeRun::new()).collect(),
             done: (0..nodes).map(|_| Vec::new()).collect(),
             ahead: Deliveries {
@@ -189,26 +187,22 @@ impl Windows {
         }
     }
 
-    /// Changes how far ahead deliveries are known, between two steps.
-    pub(super) fn set_lookahead(&mut self, lookahead: Lookahead) {
-        self.lookahead = lookahead;
-    }
-
     /// Runs from `begin` to just before `end`; everything before `begin` has happened.
     pub(super) fn run(
         &mut self,
         (begin, end): (Time, Time),
+        lookahead: &Lookahead,
         nodes: &mut [Node],
         world: &mut World,
         executor: &dyn Executor,
     ) -> Result<(), SimError> {
-        let length = Time((self.lookahead.time.0 / 2).max(1));
+        let length = Time((lookahead.time.0 / 2).max(1));
         let ends = world.ends.len();
         let mut now = begin;
-        self.ahead.take(world, &self.lookahead, now, end.min(now + length));
+        self.ahead.take(world, lookahead, now, end.min(now + length));
         while now < end {
             let next = end.min(now + length);
-            let Windows { lookahead, runs, done, ahead } = self;
+            let Windows { runs, done, ahead } = self;
             // The inboxes of the window before are empty.
             for (run, arrived) in runs.iter_mut().zip(&mut ahead.arrived) {
                 std::mem::swap(&mut run.inbox, arrived);

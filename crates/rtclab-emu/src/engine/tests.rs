@@ -98,6 +98,12 @@ impl Device for ScriptedDevice {
 /// Frames with the times and ports at which they arrive.
 type Script = Vec<(Time, PortId, Vec<u8>)>;
 
+impl Finished {
+    fn log(&self) -> &PacketLog {
+        self.packets.as_ref().expect("a log")
+    }
+}
+
 /// Runs a script to its end. Returns the result of the loop and the frames written.
 fn run(script: Script) -> (Finished, Vec<(PortId, Vec<u8>)>) {
     run_on(ports(), script, |device| device)
@@ -122,7 +128,7 @@ fn run_through<D: Device>(
     let (stop, commands) = channel();
     let (sent, written) = channel();
     let scripted = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
-    let engine = Engine::new(device(scripted), network, SEED, ports, None);
+    let engine = Engine::new(device(scripted), (network, SEED), ports, true, None);
     let finished = engine.expect("a valid network").run(&commands);
     (finished, written.try_iter().collect())
 }
@@ -163,18 +169,50 @@ fn a_late_clock_gives_the_same_logical_times_as_virtual_time() {
         packets.iter().map(|(at, size)| (*at, PortId(0), frame(BOB, *size as u16))).collect();
     let (finished, written) = run(script);
     let [delivered, queued, dropped] = in_virtual_time(&packets);
-    assert_eq!(finished.packets.delivered_ns, delivered);
-    assert_eq!(finished.packets.queued_ns, queued);
+    assert_eq!(finished.log().delivered_ns, delivered);
+    assert_eq!(finished.log().queued_ns, queued);
     assert!(queued.iter().any(|waited| *waited > 1_000_000), "the test needs a queue");
-    assert_eq!(finished.packets.dropped_ns, dropped);
+    assert_eq!(finished.log().dropped_ns, dropped);
     assert_eq!(written.len(), delivered.iter().filter(|at| **at >= 0).count());
     assert!(dropped.iter().filter(|at| **at >= 0).count() > 5, "the test needs drops");
     // The device wakes at most 2.9 ms late, and lateness does not add up over two paths.
-    let lateness = finished.packets.lateness();
-    assert!(
-        lateness.max > Time::from_millis(1) && lateness.max < Time::from_millis(6),
-        "{lateness:?}"
-    );
+    let latest = finished.lateness.times.max();
+    assert!(latest > Time::from_millis(1) && latest < Time::from_millis(6), "{latest:?}");
+}
+
+/// What became of the packets is counted from the log, in which each has a row.
+#[test]
+fn without_a_log_no_packet_has_a_row_and_the_counts_are_those_of_a_log() {
+    let script: Script =
+        bursts().iter().map(|(at, size)| (*at, PortId(0), frame(BOB, *size as u16))).collect();
+    let (logged, written) = run(script.clone());
+    let (stop, commands) = channel();
+    let (sent, written_without) = channel();
+    let device = ScriptedDevice { now: Time::ZERO, script: script.into(), wakes: 0, sent, stop };
+    let engine = Engine::new(device, (network(), SEED), ports(), false, None);
+    let finished = engine.expect("a valid network").run(&commands);
+    assert_eq!(finished.packets, None);
+    assert_eq!(written_without.try_iter().collect::<Vec<_>>(), written);
+    assert_eq!(finished.traffic, logged.traffic);
+    assert_eq!(finished.lateness, logged.lateness);
+
+    let log = logged.log();
+    let delays = || {
+        let times = log.delivered_ns.iter().zip(&log.sent_ns);
+        times.filter(|(delivered, _)| **delivered >= 0).map(|(delivered, sent)| delivered - sent)
+    };
+    let pair =
+        finished.traffic.iter().find(|pair| pair.from == NodeId(0)).expect("alice's packets");
+    let all = &pair.all;
+    assert_eq!((pair.to, all.packets, all.on_the_way()), (NodeId(1), 60, 0));
+    assert_eq!(all.bytes, log.size_bytes.iter().map(|size| u64::from(*size)).sum::<u64>());
+    assert_eq!(all.delivered, delays().count() as u64);
+    assert_eq!(all.delays.max().0 as i64, delays().max().expect("a delivery"));
+    for (index, dropped) in all.dropped.iter().enumerate() {
+        let rows = log.drop_cause.iter().filter(|cause| **cause as usize == index);
+        assert_eq!(*dropped, rows.count() as u64);
+    }
+    assert_eq!(finished.lateness.times.count(), all.delivered);
 }
 
 /// A device of in-process channels, with the real clock.
@@ -227,7 +265,8 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
     let (output, written) = channel();
     let (stop, commands) = channel();
     let device = ChannelDevice { origin, input, pending: None, output, stop };
-    let engine = Engine::new(device, network(), SEED, ports(), None).expect("a valid network");
+    let engine =
+        Engine::new(device, (network(), SEED), ports(), true, None).expect("a valid network");
     let thread = std::thread::spawn(move || engine.run(&commands));
     for (at, size) in bursts() {
         // Spins, because this tests real time: 60 frames in 43 ms.
@@ -239,7 +278,7 @@ fn the_real_clock_gives_the_same_logical_times_as_virtual_time() {
     }
     drop(to_device);
     let finished = thread.join().expect("no panic");
-    let log = finished.packets;
+    let log = finished.log();
     let packets: Vec<_> = (log.sent_ns.iter().map(|at| Time(*at as u64)))
         .zip(log.size_bytes.iter().map(|s| u64::from(*s)))
         .collect();
@@ -259,8 +298,8 @@ fn a_delivered_frame_is_addressed_to_its_node_and_otherwise_unchanged() {
     assert_eq!(*port, PortId(1));
     assert_eq!(received[..6], BOB_MAC.0);
     assert_eq!(received[12..], sent[12..]);
-    assert_eq!(finished.packets.size_bytes, [1200]);
-    assert_eq!((finished.packets.from[0], finished.packets.to[0]), (0, 1));
+    assert_eq!(finished.log().size_bytes, [1200]);
+    assert_eq!((finished.log().from[0], finished.log().to[0]), (0, 1));
 }
 
 /// Five packets with ECT(1) come at once, and each takes 1 ms at 10 Mbit/s. They wait 0 to 4 ms, so the last three wait
@@ -293,11 +332,11 @@ fn a_packet_that_a_queue_marks_leaves_with_ce_and_a_valid_checksum_unless_a_path
             };
             assert_eq!(sum(frame), sum(&sent), "{ecn}");
         }
-        assert_eq!(finished.packets.ecn, [1; 5]);
-        assert_eq!(finished.packets.mark_path, marks, "{ecn}");
+        assert_eq!(finished.log().ecn, [1; 5]);
+        assert_eq!(finished.log().mark_path, marks, "{ecn}");
         let threshold = rtclab_core::path::MarkCause::Threshold as i8;
         let causes = marks.map(|path| if path < 0 { -1 } else { threshold });
-        assert_eq!(finished.packets.mark_cause, causes, "{ecn}");
+        assert_eq!(finished.log().mark_cause, causes, "{ecn}");
     }
 }
 
@@ -311,7 +350,7 @@ fn frames_without_a_route_are_counted_and_not_written() {
     let expected = Counters { not_ipv4: 1, no_route: 1, ..Counters::default() };
     assert_eq!(finished.counters, expected);
     assert_eq!(written, []);
-    assert_eq!(finished.packets, PacketLog::default());
+    assert_eq!(finished.log(), &PacketLog::default());
 }
 
 #[test]
@@ -354,7 +393,7 @@ fn rejected(ports: Vec<PortConfig>) -> String {
     let (sent, _written) = channel();
     let (stop, _commands) = channel();
     let device = ScriptedDevice { now: Time::ZERO, script: VecDeque::new(), wakes: 0, sent, stop };
-    Engine::new(device, network(), SEED, ports, None).err().expect("an error")
+    Engine::new(device, (network(), SEED), ports, true, None).err().expect("an error")
 }
 
 #[test]
@@ -422,7 +461,7 @@ fn run_failing(what: Option<PortId>) -> (Finished, usize) {
 fn a_port_that_fails_is_named_and_the_others_go_on() {
     let (finished, written) = run_failing(Some(PortId(1)));
     assert!(finished.failure.is_none(), "{:?}", finished.failure);
-    assert_eq!((finished.packets.sent_ns.len(), written), (5, 5));
+    assert_eq!((finished.log().sent_ns.len(), written), (5, 5));
     let failure = &finished.port_failures[0];
     assert_eq!(failure.interface, "to-bob");
     assert!(failure.at >= Time::from_millis(10), "{}", failure.at);
@@ -434,6 +473,6 @@ fn an_error_that_ends_the_loop_leaves_the_log_and_the_counters() {
     let (finished, written) = run_failing(None);
     assert!(matches!(finished.failure, Some(EngineError::Device(_))), "{:?}", finished.failure);
     // The packet of 0 ms left after 6 ms, the packet of 10 ms entered at the moment of the error.
-    assert_eq!((finished.packets.sent_ns.len(), written), (2, 1));
+    assert_eq!((finished.log().sent_ns.len(), written), (2, 1));
     assert_eq!(finished.counters.receive_overflows, 3);
 }

@@ -21,8 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-import polars as pl
 
 from rtclab import _native
 from rtclab.backend.live.namespaces import (
@@ -65,9 +63,10 @@ def run_link(
 ) -> Json:
     """Runs a command behind a link and counts its packets.
 
-    The result has the command's exit ``status``; ``directions``, with the :func:`traffic` of ``up`` and
-    ``down`` and, in ``protocols``, of each protocol; the emulator's ``lateness`` in ns; and its ``counters``.
-    After Ctrl-C during the preparations it has the status alone.
+    The result has the command's exit ``status``; ``directions``, with the traffic of ``up`` and ``down`` and,
+    in ``protocols``, of each protocol; the emulator's ``lateness`` in ns; and its ``counters``. The native
+    ``Emulator.stop`` describes them. Memory does not grow with the packets. After Ctrl-C during the
+    preparations the result has the status alone.
 
     The command keeps the terminal. It finds the addresses of the two ends in ``RTCLAB_CLIENT`` and
     ``RTCLAB_SERVER``.
@@ -142,11 +141,11 @@ def link_network(up: Json, down: Json, seed: int, pcap: str | None = None) -> Js
 
 
 def summary_text(result: Json) -> str:
-    """Lines of text: what became of the packets of each direction, and how late the emulator was.
+    """Lines of text: notes, what became of the packets of each direction, and how late the emulator was.
 
     A direction with several protocols has a line for each.
     """
-    lines = []
+    lines = list(result.get("notes", ()))
     for name, passed in result["directions"].items():
         lines.append(f"{name}: {_in_words(passed)}")
         if len(passed["protocols"]) > 1:
@@ -282,77 +281,8 @@ def _something_listens() -> bool:
 
 def _direction(summary: Json, path: str) -> Json:
     """The traffic of a direction, all together and by protocol."""
-    packets, names = summary["packets"], summary["names"]
-    mine = packets["from"] == names["nodes"].index(DIRECTIONS[path][0])
-    protocol = protocols_of(packets, names["protocols"])
-    of_protocols = {
-        name: traffic(summary, chosen)
-        for code, name in enumerate(names["protocols"])
-        if (chosen := mine & (protocol == code)).any()
-    }
-    return {**traffic(summary, mine), "protocols": of_protocols}
-
-
-def protocols_of(packets: Json, names: list[str]) -> npt.NDArray[np.uint8]:
-    """The protocol of each packet in the emulator's log, as an index in ``names``.
-
-    The emulator recognises RTP and RTCP by one packet's first bytes, which random UDP may have, too. So RTP
-    is RTP only if its SSRC also has the next or the previous sequence number, and RTCP is RTCP only beside
-    RTP. Everything else is ``other``.
-
-    Source: RFC 3550, appendix A.1 (``MIN_SEQUENTIAL``).
-    """
-    rtp, rtcp, other = (names.index(name) for name in ("rtp", "rtcp", "other"))
-    protocol = np.array(packets["protocol"])
-    columns = pl.DataFrame({name: packets[name] for name in ("from", "to", "ssrc", "seq")})
-    has_next = pl.col("seq").sort().diff().eq(1).any().over("from", "to", "ssrc")
-    protocol[(protocol == rtp) & ~columns.select(has_next).to_series().to_numpy()] = other
-    if rtp not in protocol:
-        protocol[protocol == rtcp] = other
-    return protocol
-
-
-def traffic(summary: Json, chosen: npt.NDArray[np.bool_]) -> Json:
-    """What became of some packets in the emulator's log.
-
-    ``packets`` is the number that went in. It is the sum of ``delivered``, of those dropped by each cause
-    (``queue``, ``loss``, ``aqm``) and of those ``on_the_way`` at the end, which waited, were being sent or
-    travelled.
-    ``ecn_capable`` is the number of delivered packets that went in ECN-capable, ``marked`` of those that
-    arrived with a mark, and ``marks`` has these by cause. ``bytes`` and ``delivered_bytes`` are IP total
-    lengths. ``delivered_bps`` counts from the first packet's entry to the last arrival; ``delay_p50_ms``
-    and ``delay_p95_ms`` count from the entry of a packet to its arrival. All three are null if nothing
-    arrived, the rate also if no time passed.
-    """
-    packets, names = summary["packets"], summary["names"]
-    size, sent_ns, delivered_ns = (
-        packets[name][chosen] for name in ("size_bytes", "sent_ns", "delivered_ns")
-    )
-    arrived = delivered_ns >= 0
-    drops, marks = (
-        {cause: int(np.sum(packets[column][chosen] == code)) for code, cause in enumerate(names[causes])}
-        for column, causes in (("drop_cause", "drop_causes"), ("mark_cause", "mark_causes"))
-    )
-    capable = packets["ecn"][chosen] != names["ecn"].index("not-ect")
-    rate_bps, delays_ms = None, (None, None)
-    if arrived.any():
-        over_ns = int(delivered_ns[arrived].max() - sent_ns.min())
-        rate_bps = float(size[arrived].sum() * 8e9 / over_ns) if over_ns else None
-        delays_ms = np.percentile((delivered_ns - sent_ns)[arrived] / 1e6, (50, 95)).tolist()
-    return {
-        "packets": int(chosen.sum()),
-        "bytes": int(size.sum()),
-        "delivered": int(arrived.sum()),
-        "delivered_bytes": int(size[arrived].sum()),
-        **drops,
-        "ecn_capable": int((capable & arrived).sum()),
-        "marked": sum(marks.values()),
-        "marks": marks,
-        "on_the_way": int(chosen.sum() - arrived.sum() - sum(drops.values())),
-        "delivered_bps": rate_bps,
-        "delay_p50_ms": delays_ms[0],
-        "delay_p95_ms": delays_ms[1],
-    }
+    sender, receiver = DIRECTIONS[path]
+    return next(one for one in summary["traffic"] if (one["from"], one["to"]) == (sender, receiver))
 
 
 # --- benchmark ---------------------------------------------------------------------------------------
@@ -412,7 +342,7 @@ def flood(duration_s: float, aqm: str | None = None) -> tuple[Json, Json]:
         "delay": {"kind": "constant", "ns": BENCH_DELAY_NS},
         **({} if aqm is None else {"aqm": {"kind": aqm}}),
     }
-    emulator = _start_emulator(link_network(path, path, seed=1))
+    emulator = _start_emulator({**link_network(path, path, seed=1), "packet_log": True})
     packets_per_s = BENCH_OFFERED_BPS / 8 / BENCH_PACKET_BYTES
     payload_bytes = BENCH_PACKET_BYTES - IP_AND_UDP_HEADER_BYTES
     numbers = [BLAST_PORT, payload_bytes, packets_per_s, duration_s]

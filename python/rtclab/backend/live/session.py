@@ -514,6 +514,7 @@ class Session:
             **self._call["network"],
             "seed": self._call["seed"],
             "ports": [node.port(gateway=node is self._internet) for node in self._nodes],
+            "packet_log": True,
             "pcap": str(self.capture),
         }
         emulator = _native.Emulator(json.dumps(config))

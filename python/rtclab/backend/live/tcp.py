@@ -59,7 +59,7 @@ def tcp_session(argument: Json, _emit: Emit) -> Json:
     ports = [node.port() for node in create_nodes(ADDRESSES)]
     if argument["ecn"]:
         request_ecn(CLIENT)
-    emulator = _native.Emulator(json.dumps({**argument["network"], "ports": ports}))
+    emulator = _native.Emulator(json.dumps({**argument["network"], "packet_log": True, "ports": ports}))
     emulator.start()
     server = subprocess.Popen(node_command(CORE, SERVER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_until_listening(server, " ".join(SERVER))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported
+from rtclab.importers.kinds import READ, kind_of
 from rtclab.importers.logs.dumps import read_dump
 from rtclab.importers.logs.event_log import FIRST_BYTES, event_log
 from rtclab.importers.logs.event_trace import Names, trace_of
@@ -51,17 +52,30 @@ def open_getstats_log(path: Path, log: LogBytes) -> Imported:
     """Reads a dump of webrtc-internals or a file of rtcstats.
 
     Raises:
-        BadInput: as for :func:`open_log`.
+        BadInput: as for :func:`open_log`. If the file is of another known kind, the message says of which.
     """
     start = log.content[:200].lstrip()
-    if start.startswith(b"{"):
-        return read_dump(path, log)
-    if start.startswith((MAGIC.encode(), b"[")):
-        return read_rtcstats(path, log)
-    hint = "rtclab reads RTC event logs, dumps of chrome://webrtc-internals, files of rtcstats, and captures"
+    try:
+        if start.startswith(b"{"):
+            return read_dump(path, log)
+        if start.startswith((MAGIC.encode(), b"[")):
+            return read_rtcstats(path, log)
+    except BadInput:
+        if kind_of(log.content) is None:
+            raise
+    raise _unreadable(path, log)
+
+
+def _unreadable(path: Path, log: LogBytes) -> BadInput:
+    expected = "expected a log of a browser or a capture"
     if path.suffix == ".toml":
-        hint = f"`rtclab run {path}` runs a scenario"
-    raise BadInput(f"{path}: {_content_of(log)}; expected a log of a browser or a capture", hint=hint)
+        return BadInput(
+            f"{path}: a text of no known format; {expected}", hint=f"`rtclab run {path}` runs a scenario"
+        )
+    kind = kind_of(log.content)
+    if kind is not None:
+        return BadInput(f"{path}: {kind.name}; {expected}", hint=kind.instead)
+    return BadInput(f"{path}: {_content_of(log)}; {expected}", hint=READ)
 
 
 def _content_of(log: LogBytes) -> str:

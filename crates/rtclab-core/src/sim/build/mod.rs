@@ -204,6 +204,7 @@ pub(super) fn simulation(
             failure: None,
         },
         windows: None,
+        lookahead: None,
         next: Time::ZERO,
     };
     Ok((simulation, descriptions))
