@@ -86,8 +86,8 @@ class Findings:
 
 
 def verdict(found: Findings) -> str:
-    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, loss and its repair, freezes,
-    set-up."""
+    """The verdict as a sentence: failures first, then who saw nobody, rates, delay, loss and its repair, slow
+    processors, freezes, set-up."""
     if found.failed + found.unfinished == found.repeats:
         return _sentence([f"no repeat finished ({found.reason})" if found.reason else "no repeat finished"])
     media = found.media or (() if found.tcp else found.others)

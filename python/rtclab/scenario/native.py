@@ -64,7 +64,7 @@ def native_scenario(scenario: ScenarioTables, *, seed: int) -> dict[str, object]
 
 
 def _native_server(scenario: ScenarioTables, connection: Connection) -> str | None:
-    """How the SFU of a connection sets it up; None if there is none. Servers of WHIP are taken for ``str0m``."""
+    """How the SFU of a connection sets it up; None if there is none. WHIP servers are taken for ``str0m``."""
     if scenario.calls[connection.call].kind != mixing.SFU:
         return None
     server = connection.b if connection.forwards is None else connection.a

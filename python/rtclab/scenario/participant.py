@@ -80,8 +80,8 @@ class Video(Table):
         "auto", "rtx", "rtx-and-ulpfec", "nack-2013", "hybrid-2013", "hybrid-2013-fec-always", "none"
     ] = "auto"
     """Repair of lost packets; ``auto`` uses the repair of the stack profile, in live calls the browser's
-    default. ``rtx`` leaves out forward error correction on both backends. Both ends of a connection must know a
-    repair, and SFUs know no forward error correction."""
+    default. ``rtx`` leaves out forward error correction on both backends. Both ends of a connection must
+    know a repair, and SFUs know no forward error correction."""
     max_bitrate: Bitrate = Bitrate(1_700_000)
     """Highest rate of the encoder."""
     min_bitrate: Annotated[Bitrate, _default_bitrate("30 kbit/s")]
