@@ -25,8 +25,9 @@ AUDIO_CLOCK = 48_000
 STEADY = 0.06
 """A rate that is within this share of the usual maximum for :data:`STEADY_S` is limited by it."""
 STEADY_S = 8
-CODECS = {"VP8": "vp8", "VP9": "vp9", "H264": "h264", "AV1": "av1"}
 SIMULATED = "vp8"
+MOST_CHANGES = 4
+"""Changes of the codec that are named."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _video(
     known = isinstance(width, int) and isinstance(height, int) and min(width, height) > 0
     size = (cast(int, width), cast(int, height)) if known else USUAL_SIZE
     graded: Grade = "measured" if known else "assumed"
-    note = "the largest that was sent" if known else "packets do not tell the size of pictures"
+    note = "the largest that was sent" if known else "the source does not tell the size of pictures"
     found += [
         Finding(sender, f"video {name}", value, None, None, "px", graded, note)
         for name, value in zip(("width", "height"), size, strict=True)
@@ -92,8 +93,8 @@ def _video(
     else:
         note, grade = f"the usual maximum of browsers; the call came to {rate_text(top)}", "assumed"
     found.append(Finding(sender, "max bitrate", most / 1000, None, None, "kbit/s", cast(Grade, grade), note))
-    codec = _codec(sent)
-    if codec is not None and codec != SIMULATED:
+    codecs = _codecs(sent)
+    if codecs not in ("", SIMULATED):
         found.append(
             Finding(
                 sender,
@@ -103,7 +104,7 @@ def _video(
                 None,
                 "",
                 "unknown",
-                f"the call used {codec}, which simulated calls do not have; the scenario has {SIMULATED}",
+                f"the call used {codecs}; simulated calls have {SIMULATED} alone, and so has the scenario",
             )
         )
     return {
@@ -114,9 +115,20 @@ def _video(
     }
 
 
-def _codec(sent: pl.DataFrame) -> str | None:
-    named = sent["mimeType"].drop_nulls() if "mimeType" in sent.columns else pl.Series([], dtype=pl.String)
-    return CODECS.get(str(named[-1]).rpartition("/")[2].upper()) if len(named) else None
+def _codecs(sent: pl.DataFrame) -> str:
+    """The codecs of a call, with the times of changes: ``vp9, from 40 s on av1``. Empty if nobody says."""
+    if "mimeType" not in sent.columns:
+        return ""
+    codec = pl.col("mimeType").str.split("/").list.last().str.to_lowercase()
+    named = sent.drop_nulls("mimeType").sort("at_ns").select("at_ns", "ssrc", codec=codec)
+    before = pl.col("codec").shift().over("ssrc")
+    changes = named.filter(before.is_null() | (before != pl.col("codec")))
+    first = changes.filter(before.is_null())["codec"].unique(maintain_order=True)
+    later = changes.filter(before.is_not_null()).unique(["at_ns", "codec"], maintain_order=True)
+    told = [
+        f"from {at_ns / NS_PER_S:.0f} s on {name}" for at_ns, name in later.select("at_ns", "codec").rows()
+    ]
+    return ", ".join([" and ".join(first), *told[:MOST_CHANGES]])
 
 
 def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:

@@ -177,7 +177,7 @@ TABLES: dict[str, TableDescription] = {
             "qualityLimitationResolutionChanges": _maybe(
                 _integer("Changes of the resolution because of a limitation")
             ),
-            "mimeType": _maybe(_text("Live: codec in use, such as `video/VP8`")),
+            "mimeType": _maybe(_text("Live and dumps: codec in use, such as `video/VP8`")),
             "encoderImplementation": _maybe(_text("Live: encoder, as the browser names it")),
             "powerEfficientEncoder": _maybe(_flag("Live: whether the encoder saves power, as hardware does")),
         }
@@ -197,7 +197,7 @@ TABLES: dict[str, TableDescription] = {
             "bytesReceived": _integer("Payload bytes received"),
             "headerBytesReceived": _maybe(_integer("Bytes of RTP headers and padding received")),
             "jitter": _maybe(_number("Interarrival jitter in seconds; RFC 3550")),
-            "mimeType": _maybe(_text("Live: codec in use, such as `video/VP8`")),
+            "mimeType": _maybe(_text("Live and dumps: codec in use, such as `video/VP8`")),
             "decoderImplementation": _maybe(_text("Live: decoder, as the browser names it")),
             "powerEfficientDecoder": _maybe(_flag("Live: whether the decoder saves power, as hardware does")),
             "framesReceived": _maybe(_integer("Complete frames received")),
@@ -367,11 +367,12 @@ TABLES: dict[str, TableDescription] = {
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
                 "`page_error`, `interface_failed`, `overloaded` (an SFU that dropped datagrams), `failed` or "
-                "`left`; of event logs also `route_changed` and `probe`; of pages of your own also "
-                "`renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, `dialog` "
+                "`left`; of logs also `route_changed`; of event logs also `probe`; of dumps also "
+                "`codec_changed`, `disconnected`, `ice_disconnected` and `ice_failed`; of pages of your own "
+                "also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, `dialog` "
                 "and `page_silent`"
             ),
-            "detail": _text("Details, or empty"),
+            "detail": _text("Details, or empty; `to 1 s` if the log knows the time to a second only"),
         },
     ),
     "paths": TableDescription(
