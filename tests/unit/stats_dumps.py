@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from rtclab.importers import Imported
 from rtclab.importers.logs import open_log
-from rtclab.trace import Trace
+from rtclab.trace import NS_PER_S, Trace
 
 BEGIN_MS = 1_744_662_034_000  # 2025-04-14T20:20:34Z
 SECONDS = 80
@@ -94,3 +96,8 @@ def opened(folder: Path, content: Mapping[str, Any] | str) -> Imported:
 def trace_of(imported: Imported) -> Trace:
     """The trace of an import."""
     return Trace.in_memory(imported.tables, imported.manifest)
+
+
+def seconds_of(table: pl.DataFrame) -> list[float]:
+    """The times of rows, in s, to a millisecond: those of a dump are floats of ms since 1970."""
+    return (table["at_ns"] / NS_PER_S).round(3).to_list()

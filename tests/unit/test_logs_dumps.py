@@ -18,6 +18,7 @@ from stats_dumps import (
     pair,
     received,
     reports,
+    seconds_of,
     series,
     trace_of,
     video_sent,
@@ -27,7 +28,7 @@ from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate
 from rtclab.importers.logs.local_times import LocalClock, ToldCall, local_clock
 from rtclab.metrics import media, rate, setup, wire
-from rtclab.trace import NS_PER_S, WHOLE_SECOND, Trace
+from rtclab.trace import WHOLE_SECOND, Trace
 
 OUT, BACK = "page->remote", "remote->page"
 
@@ -42,7 +43,7 @@ def found(made: Estimate, end: str) -> dict[str, Any]:
 
 def values_at(table: pl.DataFrame, column: str) -> dict[float, Any]:
     known = table.drop_nulls(column)
-    return dict(zip((known["at_ns"] / NS_PER_S).to_list(), known[column].to_list(), strict=True))
+    return dict(zip(seconds_of(known), known[column].to_list(), strict=True))
 
 
 # Series are where their own times say.
@@ -89,9 +90,9 @@ def test_a_series_without_times_is_read_if_each_sample_has_a_value_and_otherwise
 
 def test_reports_of_rtcp_that_repeat_their_time_keep_their_values(tmp_path: Path) -> None:
     # RTCP comes every 5 s, so five samples have the same report. The round trip is known from 40 s on.
-    of_rtcp = reports("RI", "remote-inbound-rtp", ssrc=1001, kind="video", packetsLost=0)
     stamps = [BEGIN_MS + 5000.0 * (second // 5) for second in range(SECONDS)]
-    of_rtcp["RI-timestamp"] = series("remote-inbound-rtp", stamps, 0, 75)
+    values = {"ssrc": [1001] * SECONDS, "kind": ["video"] * SECONDS, "timestamp": stamps}
+    of_rtcp = {f"RI-{name}": series("remote-inbound-rtp", one, 0, 75) for name, one in values.items()}
     of_rtcp["RI-roundTripTime"] = series("remote-inbound-rtp", [0.05 + 0.001 * n for n in range(40)], 40, 75)
     table = opened(tmp_path, dump(video_sent(), of_rtcp)).tables["remote_inbound_rtp"]
     # The last of five samples is the one that counts.
@@ -168,7 +169,7 @@ def test_a_change_of_the_network_has_the_delay_of_each_part_and_no_queue(
 def test_a_change_of_the_network_is_an_event(tmp_path: Path) -> None:
     events = opened(tmp_path, dump(video_sent(), told_switch(0.01, 0.06))).tables["events"]
     changed = events.filter(event="route_changed")
-    assert changed.select("at_ns", "detail").rows() == [(SWITCH * NS_PER_S, "P1 to P2")]
+    assert (seconds_of(changed), changed["detail"].to_list()) == ([SWITCH], ["P1 to P2"])
     assert (
         "route_changed"
         not in opened(tmp_path, dump(video_sent(), shown_switch(0.01, 0.06))).tables["events"]["event"]
@@ -377,7 +378,7 @@ def test_codecs_are_followed_to_their_reports(of_stream: list[str], told: str, t
     assert named == [f"video/{known[one]}" for one in of_stream]
     changed = [at for at in range(1, SECONDS) if of_stream[at] != of_stream[at - 1]]
     events = imported.tables["events"].filter(event="codec_changed")
-    assert (events["at_ns"] / NS_PER_S).to_list() == changed
+    assert seconds_of(events) == changed
     if changed:
         assert events["detail"][0] == "SSRC 1001: video/VP9 to video/AV1"
     notes = [one.note for one in estimate(call_of(trace_of(imported))).findings if one.name == "codec"]
@@ -436,7 +437,7 @@ def updates_in(text: str) -> list[dict[str, Any]]:
 def test_all_events_are_read_whatever_the_language_of_their_times(style: str, tmp_path: Path) -> None:
     made = opened(tmp_path, dump(video_sent(), updates=updates_in(LOCAL[style])))
     events = made.tables["events"]
-    told = list(zip(events["event"].to_list(), (events["at_ns"] / NS_PER_S).to_list(), strict=True))
+    told = list(zip(events["event"].to_list(), seconds_of(events), strict=True))
     assert told == EXPECTED
     assert set(events["detail"]) == ({""} if style == "ISO" else {WHOLE_SECOND})
 
@@ -516,7 +517,7 @@ def test_the_handover_of_a_dump_with_local_times(tmp_path: Path) -> None:
     made = trace_of(opened(tmp_path, dump(video_sent(), audio, told_switch(0.01, 0.06), updates=updates)))
     assert isinstance(made, Trace)
     events = made.table("events").filter(pl.col("at_ns") > 0)
-    assert list(zip(events["event"], events["at_ns"] / NS_PER_S, strict=True)) == [
+    assert list(zip(events["event"], seconds_of(events), strict=True)) == [
         ("disconnected", 39),
         ("route_changed", 40),
         ("dtls_connected", 41),

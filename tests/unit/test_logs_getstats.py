@@ -249,14 +249,6 @@ def test_a_direction_without_media_is_no_flow(tmp_path: Path) -> None:
     assert list(opened(tmp_path, json.dumps(dump)).manifest.flows) == ["remote->page"]
 
 
-def test_series_that_appeared_late_belong_to_the_last_samples(tmp_path: Path) -> None:
-    dump = internals()
-    series = dump["PeerConnections"]["4-1"]["stats"]["IT01V9-frameWidth"]
-    series["values"] = "[320, 640]"
-    widths = opened(tmp_path, json.dumps(dump)).tables["inbound_rtp"]["frameWidth"].to_list()
-    assert widths == [None] * (SECONDS - 2) + [320, 640]
-
-
 def test_a_dump_of_2020_has_neither_times_of_samples_nor_types(tmp_path: Path) -> None:
     dump = internals()
     connection = dump["PeerConnections"]["4-1"]
@@ -276,7 +268,7 @@ def test_a_dump_of_2020_has_neither_times_of_samples_nor_types(tmp_path: Path) -
     connection["stats"] = stats
     connection["updateLog"] = [{"time": "11/5/2020, 9:34:12 PM", "type": "createOffer", "value": ""}]
     imported = opened(tmp_path, json.dumps(dump))
-    assert "connection 4-1: events without a time in ms are left out" in imported.notes
+    assert any("left out 1 events whose time cannot be known" in note for note in imported.notes)
     assert wire.stats_sending_rate(trace(imported), "page->remote") == pytest.approx(440.0)
 
 

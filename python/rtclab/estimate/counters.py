@@ -67,7 +67,8 @@ class Seconds:
         rate_bps: rate of IP packets that the path carried, in bit/s.
         packets: packets sent if ``outgoing``, or else received, of the streams whose losses are known.
         lost: the packets of these streams that were lost; NaN if nobody says.
-        round_trip_s: NaN where it is not known.
+        round_trip_s: the largest round trip about its end; NaN where none was reported.
+        least_trip_s: the smallest one.
         outgoing: whether the page sends.
     """
 
@@ -77,6 +78,7 @@ class Seconds:
     packets: Array
     lost: Array
     round_trip_s: Array
+    least_trip_s: Array
     outgoing: bool
 
     @property
@@ -113,6 +115,15 @@ class Part:
 
 
 @dataclass(frozen=True)
+class _Stretch:
+    """Seconds whose round trips are near one length, except for a share of them."""
+
+    level_s: float
+    apart: float
+    rows: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
 class Outage:
     """A time in which most packets were lost, and the share that was."""
 
@@ -142,7 +153,7 @@ def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
         _delay(flow, parts, values),
         Finding(flow, "jitter", None, None, None, "ms", "unknown", "counters do not tell it"),
         _queue(flow, parts, queue_s, queued),
-        *_loss(flow, seconds, _calm(queued, usual), outages, values),
+        *_loss(flow, seconds, queued, usual, outages, values),
     ]
     return PathEstimate(flow, values, tuple(found), "capacity" in values)
 
@@ -171,8 +182,8 @@ def _seconds(trace: Trace, flow: str, changes_s: Sequence[float]) -> Seconds:
     if outgoing:
         # What was sent less what was lost is what the path carried.
         rate = rate * (1 - np.clip(np.nan_to_num(lost) / np.maximum(known, 1), 0, 1))
-    trips = _round_trips(trace, at_s[1:], changes_s)
-    return Seconds(at_s[:-1], at_s[1:], rate, known, lost, trips, outgoing)
+    trips_s = _round_trips_s(trace, at_s[1:], changes_s)
+    return Seconds(at_s[:-1], at_s[1:], rate, known, lost, *trips_s, outgoing)
 
 
 def _total(rows: pl.DataFrame, column: str, at_s: Array) -> Array:
@@ -194,8 +205,8 @@ def _told_changes_s(trace: Trace) -> list[float]:
     return (told["at_ns"].unique().sort() / NS_PER_S).to_list()
 
 
-def _round_trips(trace: Trace, at_s: Array, changes_s: Sequence[float]) -> Array:
-    """The largest round trip that was reported about each time and on the same network; NaN without any."""
+def _round_trips_s(trace: Trace, at_s: Array, changes_s: Sequence[float]) -> tuple[Array, Array]:
+    """The largest and smallest round trip reported about each time on the same network; NaN without any."""
     trips = [
         trace.table("remote_inbound_rtp").select("at_ns", trip="roundTripTime"),
         trace.table("candidate_pair").select("at_ns", trip="currentRoundTripTime"),
@@ -203,13 +214,13 @@ def _round_trips(trace: Trace, at_s: Array, changes_s: Sequence[float]) -> Array
     known = pl.concat(trips).drop_nulls().filter(pl.col("trip").is_finite(), pl.col("trip") > 0).sort("at_ns")
     times, values = known["at_ns"].to_numpy() / NS_PER_S, known["trip"].to_numpy()
     network = np.searchsorted(changes_s, times, side="right")
-    found = np.full(len(at_s), np.nan)
+    largest, smallest = np.full(len(at_s), np.nan), np.full(len(at_s), np.nan)
     for index, at in enumerate(at_s):
         same = network == np.searchsorted(changes_s, at, side="right")
         near = values[(times > at - 1.2) & (times <= at + 0.3) & same]
         if near.size:
-            found[index] = near.max()
-    return found
+            largest[index], smallest[index] = near.max(), near.min()
+    return largest, smallest
 
 
 def _margin_s(least_s: Array) -> Array:
@@ -241,7 +252,7 @@ def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Part]:
         part = Part(begin_s, end_s, None)
         known = part.has(seconds.at_s) & np.isfinite(seconds.round_trip_s)
         settled = known & ~settling
-        trips_s = seconds.round_trip_s[settled if settled.any() else known]
+        trips_s = seconds.least_trip_s[settled if settled.any() else known]
         parts.append(replace(part, least_s=float(trips_s.min()) if trips_s.size else None))
     return parts
 
@@ -265,20 +276,21 @@ def _new_levels_s(seconds: Seconds, rows: NDArray[np.intp]) -> list[float]:
     for first, last in partition(apart.astype(np.float64), LASTING):
         share = apart[first:last].mean(axis=0)
         best = int(share.argmin())
-        stretches.append((float(levels_s[best]), float(share[best]), rows[first:last]))
-    found = []
-    for before, after in pairwise(stretches):
-        (lower_s, _, _), (higher_s, apart_share, during) = sorted((before, after), key=lambda one: one[0])
-        settled = np.zeros(seconds.at_s.size, np.bool_)
-        settled[during[seconds.at_s[during] >= seconds.at_s[during[0]] + SETTLING_S]] = True
-        is_full = seconds.loss_ratio(settled) > LOSSY
-        if (
-            higher_s - lower_s > max(QUEUE_S, QUEUE_SHARE * lower_s)
-            and apart_share < MOST_APART
-            and not is_full
-        ):
-            found.append(float(seconds.at_s[after[2][0]]))
-    return found
+        stretches.append(_Stretch(float(levels_s[best]), float(share[best]), rows[first:last]))
+    return [
+        # The largest round trip of a second may be one of the second before.
+        float((seconds.at_s if after.level_s > before.level_s else seconds.begin_s)[after.rows[0]])
+        for before, after in pairwise(stretches)
+        if _is_new_network(seconds, *sorted((before, after), key=lambda one: one.level_s))
+    ]
+
+
+def _is_new_network(seconds: Seconds, lower: _Stretch, higher: _Stretch) -> bool:
+    settled_s = seconds.at_s[higher.rows[0]] + SETTLING_S
+    settled = (seconds.at_s >= settled_s) & (seconds.at_s <= seconds.at_s[higher.rows[-1]])
+    is_full = seconds.loss_ratio(settled) > LOSSY
+    differ = higher.level_s - lower.level_s > max(QUEUE_S, QUEUE_SHARE * lower.level_s)
+    return differ and higher.apart < MOST_APART and not is_full
 
 
 def _segment(seconds: Seconds, part: Part, queued: Flags, usual: Flags) -> CapacitySegment:
@@ -372,24 +384,31 @@ def _outages(seconds: Seconds, possible: Flags) -> list[Outage]:
 
 
 def _loss(
-    flow: str, seconds: Seconds, calm: Flags, outages: Sequence[Outage], values: dict[str, Any]
+    flow: str,
+    seconds: Seconds,
+    queued: Flags,
+    usual: Flags,
+    outages: Sequence[Outage],
+    values: dict[str, Any],
 ) -> list[Finding]:
     """The random loss, and each outage apart from it."""
     if not seconds.rate_bps.any():
         return [Finding(flow, "loss", None, None, None, "%", "unknown", "no packets were counted")]
+    calm = _calm(queued, usual)
     ratio = seconds.loss_ratio(calm)
     if np.isnan(ratio):
         note = "no losses were reported"
         return [Finding(flow, "loss", None, None, None, "%", "unknown", note)]
-    usual = percent_text(ratio) if ratio >= LEAST_LOSS else "0 %"
+    between = percent_text(ratio) if ratio >= LEAST_LOSS else "0 %"
     if ratio >= LEAST_LOSS:
-        values["loss"] = usual
+        values["loss"] = between
     if outages:
-        edges = [((one.begin_s, percent_text(one.ratio)), (one.end_s, usual)) for one in outages]
-        values["loss"] = _steps([(0.0, usual), *(edge for pair in edges for edge in pair)])
+        edges = [((one.begin_s, percent_text(one.ratio)), (one.end_s, between)) for one in outages]
+        values["loss"] = _steps([(0.0, between), *(edge for pair in edges for edge in pair)])
     packets = max(float(seconds.packets[calm].sum()), 1.0)
     half = 2 * float(np.sqrt(max(ratio * (1 - ratio), 1e-4) / packets)) + 0.1 * ratio
-    note = "" if calm.sum() < calm.size else "drops of a full queue may be among them"
+    unsure = (calm & queued).any() or not np.isfinite(seconds.round_trip_s).any()
+    note = "drops of a full queue may be among them" if unsure else ""
     low, high = 100 * max(ratio - half, 0.0), 100 * (ratio + half)
     found = [Finding(flow, "loss", 100 * ratio, low, high, "%", "measured", note)]
     return found + [

@@ -135,6 +135,8 @@ def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:
     """The frame rate of the camera: the usual rate that is nearest to the highest of the call."""
     reported = sent["framesPerSecond"].drop_nulls()
     rates = reported.filter(reported.is_between(0, LARGEST_FRAME_RATE)).to_numpy()
+    if not rates.size:
+        rates = _counted_frame_rates(sent)
     if not rates.size and rtp is not None:
         video = rtp.filter(pl.col("kind") == "video").drop_nulls("rtp_timestamp")
         frames = video.unique(["ssrc", "rtp_timestamp"], keep="first").group_by(pl.col("sent_ns") // NS_PER_S)
@@ -144,6 +146,15 @@ def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:
     highest = float(np.quantile(rates, 0.9))
     nearest = min(FRAME_RATES, key=lambda rate: abs(rate - highest))
     return float(nearest) if abs(nearest - highest) <= 0.1 * nearest + 0.5 else round(highest, 1)
+
+
+def _counted_frame_rates(sent: pl.DataFrame) -> Any:
+    """Frames per second between consecutive reports of each stream, from its counter of frames."""
+    column = "framesEncoded" if "framesEncoded" in sent.columns else "framesDecoded"
+    took_s = pl.col("at_ns").diff().over("ssrc") / NS_PER_S
+    rate = pl.col(column).diff().over("ssrc") / took_s
+    counted = sent.drop_nulls(column).sort("at_ns").select(rate=rate).to_series()
+    return counted.filter(counted.is_between(0, LARGEST_FRAME_RATE)).to_numpy()
 
 
 def _payload_rates(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> Any:

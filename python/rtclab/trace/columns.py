@@ -288,7 +288,9 @@ TABLES: dict[str, TableDescription] = {
         {
             "at_ns": _integer("When the report was made"),
             "participant": _text("Who reports"),
-            "flow": _text("Flow that the participant sends over the connection"),
+            "flow": _text(
+                "Flow that the participant sends over the connection or, if it sends none, receives"
+            ),
             "currentRoundTripTime": _maybe(_number("Last round-trip time of STUN, in seconds")),
             "availableOutgoingBitrate": _maybe(_number("Estimate of the congestion control, in bit/s")),
             "bytesSent": _maybe(_integer("Bytes sent, without IP and UDP headers")),
@@ -369,8 +371,8 @@ TABLES: dict[str, TableDescription] = {
                 "`page_error`, `interface_failed`, `overloaded` (an SFU that dropped datagrams), `failed` or "
                 "`left`; of logs also `route_changed`; of event logs also `probe`; of dumps also "
                 "`codec_changed`, `disconnected`, `ice_disconnected` and `ice_failed`; of pages of your own "
-                "also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, `dialog` "
-                "and `page_silent`"
+                "also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, "
+                "`dialog` and `page_silent`"
             ),
             "detail": _text("Details, or empty; `to 1 s` if the log knows the time to a second only"),
         },

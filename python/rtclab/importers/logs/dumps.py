@@ -174,14 +174,13 @@ class _Connection:
         for known in (update.get("timestamp"), update.get("time")):
             if time_ns(known) is not None:
                 return known, ""
-        text = _local_text(update)
-        if text is None:
-            text = str(update.get("time"))
+        local, text = _local_text(update), str(update.get("time"))
+        if local is None:
             at_ms = utc_ms(text)
             if at_ms is None or "." in text:
                 return at_ms, ""
         else:
-            at_ms = None if isinstance(clock, str) else clock.at_ms(text)
+            at_ms = None if isinstance(clock, str) else clock.at_ms(local)
             self._clock = clock
         return None if at_ms is None else self._within_its_second(at_ms), WHOLE_SECOND
 

@@ -201,8 +201,8 @@ class LoggedConnection:
 
     def _follow_codec(self, at_ns: int, stream: tuple[str, str], row: Row) -> None:
         now = row["mimeType"]
-        before = self._mime_types.get(stream, now)
         if now is not None:
+            before = self._mime_types.get(stream, now)
             self._mime_types[stream] = now
             if now != before:
                 self._add_event(at_ns, "codec_changed", f"SSRC {row['ssrc']}: {before[:80]} to {now[:80]}")
@@ -318,18 +318,21 @@ def _flows(
 def _frames(
     one: LoggedConnection, remote: str, begin_ns: int, flows: Mapping[str, FlowInfo]
 ) -> dict[str, pl.DataFrame]:
-    """The tables of one connection, on the clock of the trace, without rows of directions without media."""
+    """The tables of one connection, on the clock of the trace, without rows of directions without media.
+
+    If the page sends no media, the round trips of the connection are with what it receives.
+    """
     outgoing, incoming = f"{PAGE}->{remote}", f"{remote}->{PAGE}"
     frames = {}
     for name, table in one.tables.items():
-        flow = incoming if name == IN else outgoing
+        flow = incoming if name == IN or (name == PAIR and outgoing not in flows) else outgoing
         if flow in flows:
             frames[name] = (
                 table.frame()
                 .with_columns(pl.col("at_ns") - begin_ns, participant=pl.lit(PAGE), flow=pl.lit(flow))
                 .select(SCHEMAS[name].names())
             )
-    if PAIR in frames:
+    if PAIR in frames and outgoing in flows:
         estimate = pl.col("availableOutgoingBitrate")
         frames["controller"] = (
             frames[PAIR]
