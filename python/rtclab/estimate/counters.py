@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
 LASTING = 10
 """If so many more round trips are near another length, the path has changed and no queue has grown."""
 MOST_APART = 0.4
-"""Share of round trips that are not near the longer of both lengths. With a queue, they vary more."""
+"""At most this share of round trips is not near the length that they have in another network."""
+SHORT_SHARE = 0.05
+"""Quantile of the round trips of another network that is near their usual length, unlike in a queue."""
 SHORTEST_PART_S = 5.0
 """A network that is used for less time is not a part of the call."""
 SETTLING_S = 3.0
@@ -91,7 +94,7 @@ class Seconds:
         """Share of the packets in the chosen seconds that were lost; NaN if nobody says."""
         expected = float(self.expected[chosen].sum())
         ratio = max(float(self.lost[chosen].sum()), 0.0) / expected if expected > 0 else 0.0
-        return min(ratio, MOST_LOSS) if np.isfinite(self.lost).any() else float("nan")
+        return min(ratio, MOST_LOSS) if np.isfinite(self.lost).any() else nan
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,14 @@ class Part:
     Attributes:
         begin_s: its begin.
         end_s: its end.
-        least_s: the smallest round trip in s; None if none was reported.
+        least_s: the smallest round trip in s; NaN if none was reported.
+        calm_s: the largest round trip of the second in which it was smallest. A queue makes others longer.
     """
 
     begin_s: float
     end_s: float
-    least_s: float | None
+    least_s: float = nan
+    calm_s: float = nan
 
     def has(self, at_s: Array) -> Flags:
         """Whether times are in the part."""
@@ -140,11 +145,12 @@ def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
     seconds = _seconds(trace, flow, told_s)
     parts = _parts(seconds, told_s)
     settling = _settling(seconds.at_s, [*told_s, *(part.begin_s for part in parts[1:])])
-    least_s = np.full(seconds.at_s.size, np.nan)
+    least_s, calm_s = (np.full(seconds.at_s.size, nan) for _ in range(2))
     for part in parts:
-        least_s[part.has(seconds.at_s)] = np.nan if part.least_s is None else part.least_s
+        inside = part.has(seconds.at_s)
+        least_s[inside], calm_s[inside] = part.least_s, part.calm_s
     queue_s = np.where(settling, 0.0, np.nan_to_num(seconds.round_trip_s - least_s))
-    queued = queue_s > _margin_s(least_s)
+    queued = ~settling & (seconds.round_trip_s - calm_s > _margin_s(calm_s))
     outages = _outages(seconds, ~queued | settling)
     during = [(seconds.at_s > one.begin_s) & (seconds.at_s <= one.end_s) for one in outages]
     usual = ~np.logical_or.reduce([np.zeros_like(queued), *during])
@@ -174,7 +180,7 @@ def _seconds(trace: Trace, flow: str, changes_s: Sequence[float]) -> Seconds:
         for table, column in ((rows, count), (rows, "content"), (heard, "packetsLost"))
     )
     judged = rows.filter(pl.col("ssrc").is_in(heard["ssrc"].unique().to_list()))
-    lost = lost if heard.height else np.full(lost.size, np.nan)
+    lost = lost if heard.height else np.full(lost.size, nan)
     packets, content = packets.clip(min=0), content.clip(min=0)
     known = np.diff(_total(judged, count, at_s)).clip(min=0)
     carried = content + packets * (IP_AND_UDP_BYTES + SRTP_BYTES)
@@ -214,7 +220,7 @@ def _round_trips_s(trace: Trace, at_s: Array, changes_s: Sequence[float]) -> tup
     known = pl.concat(trips).drop_nulls().filter(pl.col("trip").is_finite(), pl.col("trip") > 0).sort("at_ns")
     times, values = known["at_ns"].to_numpy() / NS_PER_S, known["trip"].to_numpy()
     network = np.searchsorted(changes_s, times, side="right")
-    largest, smallest = np.full(len(at_s), np.nan), np.full(len(at_s), np.nan)
+    largest, smallest = np.full(len(at_s), nan), np.full(len(at_s), nan)
     for index, at in enumerate(at_s):
         same = network == np.searchsorted(changes_s, at, side="right")
         near = values[(times > at - 1.2) & (times <= at + 0.3) & same]
@@ -223,10 +229,9 @@ def _round_trips_s(trace: Trace, at_s: Array, changes_s: Sequence[float]) -> tup
     return largest, smallest
 
 
-def _margin_s(least_s: Array) -> Array:
+def _margin_s(least_s: Any) -> Any:
     """By how much a round trip must be longer than the smallest one for a queue to show."""
-    margin: Array = np.maximum(QUEUE_S, QUEUE_SHARE * least_s)
-    return margin
+    return np.maximum(QUEUE_S, QUEUE_SHARE * least_s)
 
 
 def _settling(at_s: Array, changes_s: Sequence[float]) -> Flags:
@@ -244,16 +249,21 @@ def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Part]:
     edges_s = [float(seconds.begin_s[0])]
     for at_s in sorted([*told_s, *_shown_changes_s(seconds, told_s)]):
         long = edges_s[-1] + SHORTEST_PART_S <= at_s <= last_s - SHORTEST_PART_S
-        if long and Part(edges_s[-1], at_s, None).has(seconds.at_s).any():
+        if long and Part(edges_s[-1], at_s).has(seconds.at_s).any():
             edges_s.append(at_s)
     settling = _settling(seconds.at_s, [*told_s, *edges_s[1:]])
     parts = []
     for begin_s, end_s in pairwise([*edges_s, np.nextafter(last_s, np.inf)]):
-        part = Part(begin_s, end_s, None)
+        part = Part(begin_s, end_s)
         known = part.has(seconds.at_s) & np.isfinite(seconds.round_trip_s)
         settled = known & ~settling
-        trips_s = seconds.least_trip_s[settled if settled.any() else known]
-        parts.append(replace(part, least_s=float(trips_s.min()) if trips_s.size else None))
+        rows = settled if settled.any() else known
+        if rows.any():
+            least_s, calm_s = (
+                float(trips[rows].min()) for trips in (seconds.least_trip_s, seconds.round_trip_s)
+            )
+            part = replace(part, least_s=least_s, calm_s=calm_s)
+        parts.append(part)
     return parts
 
 
@@ -286,11 +296,20 @@ def _new_levels_s(seconds: Seconds, rows: NDArray[np.intp]) -> list[float]:
 
 
 def _is_new_network(seconds: Seconds, lower: _Stretch, higher: _Stretch) -> bool:
-    settled_s = seconds.at_s[higher.rows[0]] + SETTLING_S
-    settled = (seconds.at_s >= settled_s) & (seconds.at_s <= seconds.at_s[higher.rows[-1]])
-    is_full = seconds.loss_ratio(settled) > LOSSY
-    differ = higher.level_s - lower.level_s > max(QUEUE_S, QUEUE_SHARE * lower.level_s)
-    return differ and higher.apart < MOST_APART and not is_full
+    """Whether the longer of two round trips is of another network, and not of a queue.
+
+    The round trips of a queue vary and are short now and then, unless it is full and drops packets.
+    """
+    settled = higher.rows[seconds.at_s[higher.rows] >= seconds.at_s[higher.rows[0]] + SETTLING_S]
+    if not settled.size or higher.apart > MOST_APART:
+        return False
+    short_s = float(np.quantile(seconds.least_trip_s[settled], SHORT_SHARE))
+    inside = np.isin(np.arange(seconds.at_s.size), settled)
+    return (
+        higher.level_s - lower.level_s > _margin_s(lower.level_s)
+        and higher.level_s - short_s <= _margin_s(higher.level_s)
+        and not seconds.loss_ratio(inside) > LOSSY
+    )
 
 
 def _segment(seconds: Seconds, part: Part, queued: Flags, usual: Flags) -> CapacitySegment:
@@ -319,7 +338,7 @@ def _capacity(flow: str, segments: Sequence[CapacitySegment], values: dict[str, 
 def _delay(flow: str, parts: Sequence[Part], values: dict[str, Any]) -> Finding:
     courses: list[tuple[Part, float]] = []
     for part in parts:
-        if part.least_s is not None and not (
+        if not isnan(part.least_s) and not (
             courses and abs(courses[-1][1] - part.least_s / 2) < SAME_DELAY_S
         ):
             courses.append((part, part.least_s / 2))
@@ -349,7 +368,7 @@ def _steps(points: Sequence[tuple[float, str]]) -> dict[str, Any]:
 
 
 def _queue(flow: str, parts: Sequence[Part], queue_s: Array, queued: Flags) -> Finding:
-    if all(part.least_s is None for part in parts):
+    if all(isnan(part.least_s) for part in parts):
         note = "no round trip was reported"
         return Finding(flow, "queue", None, None, None, "ms", "unknown", note)
     longest_ms = 1000 * max(float(queue_s.max()), 0.0)
