@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,10 @@ LOSSY = 0.02
 """With more random loss than this, a congestion control does not come to the capacity."""
 STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
 """A rate that swings less than this and is as high as a camera's usual maximum is not limited by the path."""
+AUDIO_BPS = 80_000
+"""A direction that never carried more is audio alone, which does not come to a capacity."""
+MORE = 1.2
+"""If the network changed, one that limited the call carried less than another one, by this factor."""
 LASTING = 10
 """If so many more round trips are near another length, the path has changed and no queue has grown."""
 MOST_APART = 0.4
@@ -155,10 +159,10 @@ def path_of_counters(trace: Trace, flow: str) -> PathEstimate:
     during = [(seconds.at_s > one.begin_s) & (seconds.at_s <= one.end_s) for one in outages]
     usual = ~np.logical_or.reduce([np.zeros_like(queued), *during])
     found = [
-        _capacity(flow, [_segment(seconds, part, queued, usual) for part in parts], values),
+        _capacity(flow, _segments(seconds, parts, queued, usual), values),
         _delay(flow, parts, values),
         Finding(flow, "jitter", None, None, None, "ms", "unknown", "counters do not tell it"),
-        _queue(flow, parts, queue_s, queued),
+        _queue(flow, parts, queue_s, loaded="capacity" in values),
         *_loss(flow, seconds, queued, usual, outages, values),
     ]
     return PathEstimate(flow, values, tuple(found), "capacity" in values)
@@ -312,19 +316,33 @@ def _is_new_network(seconds: Seconds, lower: _Stretch, higher: _Stretch) -> bool
     )
 
 
-def _segment(seconds: Seconds, part: Part, queued: Flags, usual: Flags) -> CapacitySegment:
-    """The capacity in a part of the call."""
-    inside = part.has(seconds.at_s)
+def _segments(seconds: Seconds, parts: Sequence[Part], queued: Flags, usual: Flags) -> list[CapacitySegment]:
+    """The capacity in each part of the call."""
+    inside = [part.has(seconds.at_s) for part in parts]
+    highest = [float(np.quantile(seconds.rate_bps[one], AT_CAPACITY)) for one in inside]
+    segments = []
+    for index, (part, rows) in enumerate(zip(parts, inside, strict=True)):
+        most, others = highest[index], highest[:index] + highest[index + 1 :]
+        bps = None
+        if most > AUDIO_BPS and MORE * most < max(others, default=inf):
+            bps = _limit_bps(seconds, rows, most, queued, usual)
+        known = (most, most, None) if bps is None else (bps, BELOW * bps, ABOVE * bps)
+        segments.append(CapacitySegment(part.begin_s, part.end_s, *known))
+    return segments
+
+
+def _limit_bps(
+    seconds: Seconds, inside: Flags, highest_bps: float, queued: Flags, usual: Flags
+) -> float | None:
+    """The rate that a network let through while there was a queue; None if the call did not load it."""
     rates = seconds.rate_bps[inside]
-    highest = float(np.quantile(rates, AT_CAPACITY))
     # A direction is loaded if its own rate is near its highest while the round trip shows a queue.
-    loaded = inside & queued & (seconds.rate_bps > 0.5 * highest)
-    steady = highest > LEAST_MAXIMUM_BPS and highest < STEADY * float(np.median(rates))
+    loaded = inside & queued & (seconds.rate_bps > 0.5 * highest_bps)
+    steady = LEAST_MAXIMUM_BPS < highest_bps < STEADY * float(np.median(rates))
     few = loaded.sum() < max(FEWEST_LOADED, 0.05 * rates.size)
     if few or steady or seconds.loss_ratio(_calm(queued, inside & usual)) > LOSSY:
-        return CapacitySegment(part.begin_s, part.end_s, highest, highest, None)
-    bps = float(np.quantile(seconds.rate_bps[loaded], AT_CAPACITY))
-    return CapacitySegment(part.begin_s, part.end_s, bps, BELOW * bps, ABOVE * bps)
+        return None
+    return float(np.quantile(seconds.rate_bps[loaded], AT_CAPACITY))
 
 
 def _capacity(flow: str, segments: Sequence[CapacitySegment], values: dict[str, Any]) -> Finding:
@@ -367,13 +385,16 @@ def _steps(points: Sequence[tuple[float, str]]) -> dict[str, Any]:
     return {"steps": [[f"{at:.1f} s", value] for at, value in latest.items()]}
 
 
-def _queue(flow: str, parts: Sequence[Part], queue_s: Array, queued: Flags) -> Finding:
+def _queue(flow: str, parts: Sequence[Part], queue_s: Array, *, loaded: bool) -> Finding:
+    longest_ms = 1000 * float(queue_s.max(initial=0.0))
     if all(isnan(part.least_s) for part in parts):
         note = "no round trip was reported"
-        return Finding(flow, "queue", None, None, None, "ms", "unknown", note)
-    longest_ms = 1000 * max(float(queue_s.max()), 0.0)
-    note = "of both directions together" if queued.any() else "the round trip shows none"
-    return Finding(flow, "queue", longest_ms, longest_ms, None, "ms", "at least", note)
+    elif loaded or longest_ms < 1000 * QUEUE_S:
+        note = "of both directions together" if loaded else "the round trip shows none"
+        return Finding(flow, "queue", longest_ms, longest_ms, None, "ms", "at least", note)
+    else:
+        note = f"the round trip varied by {longest_ms:.0f} ms, but the call did not load the path"
+    return Finding(flow, "queue", None, None, None, "ms", "unknown", note)
 
 
 def _calm(queued: Flags, chosen: Flags) -> Flags:
