@@ -211,7 +211,8 @@ def test_a_full_queue_that_drops_packets_is_no_other_network(tmp_path: Path) -> 
     made = estimated(tmp_path, video, pair("P1", trips_s))
     numbers = found(made, "remote")
     assert made.paths["remote"].values["delay"] == "10 ms"
-    assert numbers["queue"].note == "the round trip varied by 280 ms, but the call did not load the path"
+    assert numbers["queue"].value == pytest.approx(280)
+    assert numbers["capacity"].grade == "measured"
 
 
 def test_round_trips_that_vary_on_a_new_network_are_no_queue_while_the_rate_is_the_same(
@@ -304,6 +305,24 @@ def test_a_video_that_ended_does_not_lower_the_frame_rate_of_the_others(tmp_path
     made = trace_of(opened(tmp_path, dump(stays, leaves)))
     assert media.frame_rate(made, BACK) == pytest.approx(30)
     assert media.frame_rate(made, BACK, (45.0, 75.0)) == pytest.approx(30)
+
+
+@pytest.mark.parametrize("table", ["inbound_rtp", "outbound_rtp"])
+def test_a_stream_that_counts_from_0_again_keeps_what_it_had_counted(table: str, tmp_path: Path) -> None:
+    again = [50 * (second if second < 40 else second - 40) for second in range(SECONDS)]
+    frames = [30 * (second if second < 40 else second - 40) for second in range(SECONDS)]
+    stats = (
+        received("IV", "video", 1, packetsReceived=again, framesDecoded=frames, packetsLost=3)
+        if table == "inbound_rtp"
+        else video_sent(packetsSent=again, framesEncoded=frames)
+    )
+    made = opened(tmp_path, dump(stats))
+    rows = made.tables[table]
+    for column in ("packetsReceived", "framesDecoded", "packetsSent", "framesEncoded"):
+        if column in rows.columns:
+            assert rows[column].diff().drop_nulls().min() == 0
+            assert rows[column][-1] == 78 * (50 if "packets" in column else 30)
+    assert "remote: counters of streams fell 1 times; they are taken to have begun anew" in made.notes
 
 
 # What old browsers wrote elsewhere.

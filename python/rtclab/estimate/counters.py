@@ -40,8 +40,6 @@ LOSSY = 0.02
 """With more random loss than this, a congestion control does not come to the capacity."""
 STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
 """A rate that swings less than this and is as high as a camera's usual maximum is not limited by the path."""
-AUDIO_BPS = 80_000
-"""A direction that never carried more is audio alone, which does not come to a capacity."""
 MORE = 1.2
 """If the network changed, one that limited the call carried less than another one, by this factor."""
 LASTING = 10
@@ -76,6 +74,7 @@ class Seconds:
         lost: the packets of these streams that were lost; NaN if nobody says.
         round_trip_s: the largest round trip about its end; NaN where none was reported.
         least_trip_s: the smallest one.
+        video: whether packets of video are among them. Audio alone does not come to a capacity.
         outgoing: whether the page sends.
     """
 
@@ -86,6 +85,7 @@ class Seconds:
     lost: Array
     round_trip_s: Array
     least_trip_s: Array
+    video: Flags
     outgoing: bool
 
     @property
@@ -193,7 +193,8 @@ def _seconds(trace: Trace, flow: str, changes_s: Sequence[float]) -> Seconds:
         # What was sent less what was lost is what the path carried.
         rate = rate * (1 - np.clip(np.nan_to_num(lost) / np.maximum(known, 1), 0, 1))
     trips_s = _round_trips_s(trace, at_s[1:], changes_s)
-    return Seconds(at_s[:-1], at_s[1:], rate, known, lost, *trips_s, outgoing)
+    video = np.diff(_total(rows.filter(pl.col("kind") == "video"), count, at_s)) > 0
+    return Seconds(at_s[:-1], at_s[1:], rate, known, lost, *trips_s, video, outgoing)
 
 
 def _total(rows: pl.DataFrame, column: str, at_s: Array) -> Array:
@@ -324,7 +325,7 @@ def _segments(seconds: Seconds, parts: Sequence[Part], queued: Flags, usual: Fla
     for index, (part, rows) in enumerate(zip(parts, inside, strict=True)):
         most, others = highest[index], highest[:index] + highest[index + 1 :]
         bps = None
-        if most > AUDIO_BPS and MORE * most < max(others, default=inf):
+        if MORE * most < max(others, default=inf):
             bps = _limit_bps(seconds, rows, most, queued, usual)
         known = (most, most, None) if bps is None else (bps, BELOW * bps, ABOVE * bps)
         segments.append(CapacitySegment(part.begin_s, part.end_s, *known))
@@ -337,7 +338,7 @@ def _limit_bps(
     """The rate that a network let through while there was a queue; None if the call did not load it."""
     rates = seconds.rate_bps[inside]
     # A direction is loaded if its own rate is near its highest while the round trip shows a queue.
-    loaded = inside & queued & (seconds.rate_bps > 0.5 * highest_bps)
+    loaded = inside & queued & seconds.video & (seconds.rate_bps > 0.5 * highest_bps)
     steady = LEAST_MAXIMUM_BPS < highest_bps < STEADY * float(np.median(rates))
     few = loaded.sum() < max(FEWEST_LOADED, 0.05 * rates.size)
     if few or steady or seconds.loss_ratio(_calm(queued, inside & usual)) > LOSSY:

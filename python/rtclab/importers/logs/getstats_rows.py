@@ -49,6 +49,14 @@ USED_PROPERTIES = frozenset().union(*(SCHEMAS[name].names() for name in (*_TABLE
 """Properties of reports that a trace is made of."""
 _GAUGES = dict.fromkeys(("frameWidth", "frameHeight", "framesPerSecond", "targetBitrate", "jitter"))
 """Columns that are null once a stream has ended; its counters keep their last values."""
+_COUNTERS = {
+    table: [
+        column
+        for column, dtype in SCHEMAS[table].items()
+        if dtype.is_numeric() and column not in ("at_ns", "ssrc", *_GAUGES)
+    ]
+    for table in _COUNTS
+}
 
 Report = Mapping[str, Any]
 Row = dict[str, Any]
@@ -98,7 +106,11 @@ class LoggedConnection:
         """Time, name and detail, as in the table ``events``."""
         self.shared_tracks: set[str] = set()
         """Tracks of several streams, whose reports belong to none of them alone."""
+        self.restarts = 0
+        """How often a stream began to count from 0 again."""
         self._streams: dict[tuple[str, str], Row] = {}
+        self._told: dict[tuple[str, str], Row] = {}
+        self._bases: dict[tuple[str, str], Row] = {}
         self._last_ns: int | None = None
         self._joined = False
         self._states: dict[str, str | None] = {}
@@ -192,12 +204,26 @@ class LoggedConnection:
         if any(row[column] is None for column in row.keys() - NULLABLE[table]):
             self.incomplete += 1
             return
+        if table in _COUNTS:
+            row = self._counted_on((table, key), row)
         self._streams[table, key] = row
         self._add(table, row)
         if table in _COUNTS:
             before = self.media_ns.get(table, -1)
             self.media_ns[table] = at_ns if before < 0 and row[_COUNTS[table]] > 0 else before
             self._follow_codec(at_ns, (table, key), row)
+
+    def _counted_on(self, stream: tuple[str, str], row: Row) -> Row:
+        """The row with what the stream had counted before, if it has begun to count from 0 again."""
+        table = stream[0]
+        before, self._told[stream] = self._told.get(stream), row
+        if before is not None and row[_COUNTS[table]] < before[_COUNTS[table]]:
+            self.restarts += 1
+            base = self._bases.setdefault(stream, dict.fromkeys(_COUNTERS[table], 0))
+            self._bases[stream] = {column: base[column] + (before[column] or 0) for column in base}
+        base = self._bases.get(stream, {})
+        counted = {column: row[column] + base[column] for column in base if row[column] is not None}
+        return row | {column: number if abs(number) < _EXACT else None for column, number in counted.items()}
 
     def _follow_codec(self, at_ns: int, stream: tuple[str, str], row: Row) -> None:
         now = row["mimeType"]
@@ -273,6 +299,10 @@ def imported(
         all_notes.append(f"{remote} is connection {one.key} of the log")
         if one.incomplete:
             all_notes.append(f"{remote}: left out {one.incomplete} reports without ssrc, kind or counts")
+        if one.restarts:
+            all_notes.append(
+                f"{remote}: counters of streams fell {one.restarts} times; they are taken to have begun anew"
+            )
         if one.shared_tracks:
             all_notes.append(
                 f"{remote}: left out the reports on {len(one.shared_tracks)} tracks that several streams send"
