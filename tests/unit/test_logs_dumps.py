@@ -418,6 +418,28 @@ def test_codecs_are_followed_to_their_reports(of_stream: list[str], told: str, t
     assert [note.partition(";")[0] for note in notes] == [f"the call used {told}"]
 
 
+def test_codecs_and_routes_are_followed_in_rtcstats_too(tmp_path: Path) -> None:
+    lines: list[Any] = []
+    for second in range(10):
+        stats: dict[str, Any] = {
+            "0": {"type": 2, "10": 7, "11": "video", "79": 50 * second, "80": 9000 * second, "12": "3"},
+            "3": {"type": 14, "6": "video/VP8"},
+            "4": {"type": 14, "6": "video/H264"},
+            "9": {"type": 5, "125": "5" if second < 6 else "6"},
+        }
+        if second >= 4:
+            stats["0"]["12"] = "4"
+        lines.append(["g", "PC_0", stats, "interval", 1000 if second else BEGIN_MS])
+    text = "\n".join(["RTCStatsDump", json.dumps({"fileFormat": 3}), *map(json.dumps, lines)])
+    tables = opened(tmp_path, text).tables
+    assert tables["outbound_rtp"]["mimeType"].to_list() == ["video/VP8"] * 4 + ["video/H264"] * 6
+    events = tables["events"]
+    assert list(zip(events["event"], seconds_of(events), strict=True)) == [
+        ("codec_changed", 4),
+        ("route_changed", 6),
+    ]
+
+
 def test_a_codec_without_a_report_is_not_known(tmp_path: Path) -> None:
     table = opened(tmp_path, dump(video_sent(codecId="C98"))).tables["outbound_rtp"]
     assert table["mimeType"].null_count() == SECONDS
