@@ -153,8 +153,8 @@ class _Connection:
     @property
     def told(self) -> ToldCall:
         """The events whose times are text, and the times of the statistics."""
-        numbers = [text for series in self._stats.values() if '"' not in (text := str(series.get("values")))]
-        longest = max((text.count(",") for text in numbers), default=0)
+        values = [str(series.get("values")) for series in self._stats.values()]
+        longest = max((numbers.count(",") for numbers in values if '"' not in numbers), default=0)
         texts = [text for update in self._updates if (text := _local_text(update)) is not None]
         return ToldCall(texts, self._span_ms, longest + 1 < KEPT_SAMPLES)
 

@@ -227,7 +227,7 @@ class LoggedConnection:
 
     def _follow_codec(self, at_ns: int, stream: tuple[str, str], row: Row) -> None:
         now = row["mimeType"]
-        if now is not None:
+        if isinstance(now, str):
             before = self._mime_types.get(stream, now)
             self._mime_types[stream] = now
             if now != before:
