@@ -28,7 +28,7 @@ from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate
 from rtclab.importers.logs.local_times import LocalClock, ToldCall, local_clock
 from rtclab.metrics import media, rate, setup, wire
-from rtclab.trace import WHOLE_SECOND, Trace
+from rtclab.trace import WHOLE_SECOND
 
 OUT, BACK = "page->remote", "remote->page"
 
@@ -569,8 +569,9 @@ def test_the_handover_of_a_dump_with_local_times(tmp_path: Path) -> None:
     updates = tuple(updates_in(LOCAL["M/D"])[:5])
     lost = [0] * 41 + [100] * 39
     audio = received("IA", "audio", 2001, packetsLost=lost)
-    made = trace_of(opened(tmp_path, dump(video_sent(), audio, told_switch(0.01, 0.06), updates=updates)))
-    assert isinstance(made, Trace)
+    imported = opened(tmp_path, dump(video_sent(), audio, told_switch(0.01, 0.06), updates=updates))
+    assert "remote: disconnected at 39.0 s, route_changed at 40.0 s" in imported.notes
+    made = trace_of(imported)
     events = made.table("events").filter(pl.col("at_ns") > 0)
     assert list(zip(events["event"], seconds_of(events), strict=True)) == [
         ("disconnected", 39),

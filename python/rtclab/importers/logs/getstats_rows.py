@@ -31,6 +31,13 @@ MOST_REPORTS = 2_000_000
 MOST_SECONDS = 7 * 24 * 3600
 """A longer log can only mean that one of its times is wrong."""
 
+MOST_TOLD = 8
+"""Events of a connection that its notes name."""
+
+_CHANGES = {
+    *("disconnected", "ice_disconnected", "failed", "ice_failed"),
+    *("route_changed", "codec_changed"),
+}
 _LATEST_MS = 4e12
 _EXACT = 2**53
 _MOST_DIGITS = 15
@@ -117,6 +124,11 @@ class LoggedConnection:
         self._codecs: dict[str, str] = {}
         self._mime_types: dict[tuple[str, str], str] = {}
         self._routes: dict[str, str] = {}
+
+    @property
+    def changes(self) -> list[tuple[int, str]]:
+        """Time and name of the events that change what the numbers mean, in order."""
+        return sorted((at_ns, event) for at_ns, event, _ in self.events if event in _CHANGES)
 
     def add_update(self, at_ms: object, source: str, event: str | None, detail: str = "") -> None:
         """Adds what an update of the log means, unless its time is invalid.
@@ -297,6 +309,10 @@ def imported(
         for name, frame in _frames(one, remote, begin_ns, flows).items():
             parts.setdefault(name, []).append(frame)
         all_notes.append(f"{remote} is connection {one.key} of the log")
+        if one.changes:
+            told = [f"{event} at {(at_ns - begin_ns) / NS_PER_S:.1f} s" for at_ns, event in one.changes]
+            more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+            all_notes.append(f"{remote}: {', '.join(told[:MOST_TOLD])}{more}")
         if one.incomplete:
             all_notes.append(f"{remote}: left out {one.incomplete} reports without ssrc, kind or counts")
         if one.restarts:
