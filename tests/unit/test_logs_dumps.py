@@ -204,6 +204,25 @@ def test_a_queue_that_the_call_makes_is_still_a_queue(tmp_path: Path) -> None:
     assert found(made, "page")["queue"].value == pytest.approx(160)
 
 
+def test_a_queue_that_others_fill_for_good_is_no_other_network(tmp_path: Path) -> None:
+    # A TCP transfer fills the queue from 20 s on, and halves its window when it is full.
+    trips_s = [0.02] * 20 + [0.15 + 0.012 * (second % 12) for second in range(60)]
+    made = estimated(tmp_path, video_sent(kbps=400), pair("P1", trips_s))
+    assert made.paths["page"].values["delay"] == "10 ms"
+
+
+def test_changes_of_another_connection_do_not_count(tmp_path: Path) -> None:
+    made = dump(video_sent(), pair("P1", 0.02))
+    made["PeerConnections"]["11-1"] = dump(video_sent(ssrc=7), told_switch(0.01, 0.06))["PeerConnections"][
+        "10-1"
+    ]
+    trace = trace_of(opened(tmp_path, made))
+    delays = [
+        estimate(call_of(trace, flow)).paths["page"].values["delay"] for flow in (OUT, "page->remote-2")
+    ]
+    assert delays == ["10 ms", {"steps": [["0.0 s", "5 ms"], ["40.0 s", "30 ms"]]}]
+
+
 def test_a_full_queue_that_drops_packets_is_no_other_network(tmp_path: Path) -> None:
     trips_s = [0.02] * 20 + [0.3] * 60
     lost = [0] * 20 + [10 * second for second in range(60)]

@@ -43,7 +43,7 @@ STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
 MORE = 1.2
 """If the network changed, one that limited the call carried less than another one, by this factor."""
 LASTING = 10
-"""If so many more round trips are near another length, the path has changed and no queue has grown."""
+"""If so many more round trips are near another length, the network may have changed."""
 MOST_APART = 0.4
 """At most this share of round trips is not near the length that they have in another network."""
 SHORT_SHARE = 0.05
@@ -204,7 +204,7 @@ def _total(rows: pl.DataFrame, column: str, at_s: Array) -> Array:
     counted before its first report is left out, because nobody knows when that was.
     """
     total = np.zeros(at_s.size)
-    for _, stream in rows.sort("at_ns").group_by("ssrc"):
+    for _, stream in rows.sort("at_ns").group_by("ssrc", maintain_order=True):
         counted = stream[column].cast(pl.Float64).to_numpy()
         total += np.interp(at_s, stream["at_ns"].to_numpy() / NS_PER_S, counted)
     return total

@@ -364,7 +364,9 @@ TABLES: dict[str, TableDescription] = {
             "at_ns": _integer("When"),
             "participant": _text("Participant that it happened to"),
             "flow": _maybe(
-                _text("Flow that the participant receives over the connection in question, if any")
+                _text(
+                    "Flow that the participant receives over the connection in question or, in dumps, sends"
+                )
             ),
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "

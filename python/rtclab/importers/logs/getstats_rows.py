@@ -389,10 +389,8 @@ def _frames(
                 estimate.alias("value"),
             )
         )
-    rows = [
-        (at_ns - begin_ns, PAGE, incoming if incoming in flows else None, event, detail)
-        for at_ns, event, detail in one.events
-    ]
+    of = next((flow for flow in (incoming, outgoing) if flow in flows), None)
+    rows = [(at_ns - begin_ns, PAGE, of, event, detail) for at_ns, event, detail in one.events]
     frames["events"] = pl.DataFrame(rows, schema=SCHEMAS["events"], orient="row")
     return frames
 
