@@ -600,3 +600,22 @@ def test_the_handover_of_a_dump_with_local_times(tmp_path: Path) -> None:
     text = estimate(call_of(made)).text
     assert 'delay = { steps = [["0.0 s", "5 ms"], ["40.0 s", "30 ms"]] }' in text
     assert "# outage: 100 packets, measured; lost from 40 s to 41 s, 67 % of all then" in text
+
+
+@pytest.mark.parametrize(
+    ("known", "size", "grades"),
+    [
+        ({}, (640, 480), ["assumed", "assumed"]),
+        ({"frameHeight": 180}, (240, 180), ["assumed", "measured"]),
+        ({"frameWidth": 1280}, (1280, 960), ["measured", "assumed"]),
+        ({"frameWidth": 1280, "frameHeight": 720}, (1280, 720), ["measured", "measured"]),
+    ],
+)
+def test_what_is_known_of_the_size_of_pictures_is_used(
+    known: dict[str, int], size: tuple[int, int], grades: list[str], tmp_path: Path
+) -> None:
+    made = estimated(tmp_path, video_sent(**known)).media["page"]
+    assert made.video is not None
+    assert (made.video["width"], made.video["height"]) == size
+    of_size = {one.name: one.grade for one in made.findings}
+    assert [of_size["video width"], of_size["video height"]] == grades

@@ -58,15 +58,7 @@ def media_of(trace: Trace, flow: str) -> Media:
 def _video(
     sender: str, flow: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]
 ) -> dict[str, Any]:
-    width, height = sent["frameWidth"].max(), sent["frameHeight"].max()
-    known = isinstance(width, int) and isinstance(height, int) and min(width, height) > 0
-    size = (cast(int, width), cast(int, height)) if known else USUAL_SIZE
-    graded: Grade = "measured" if known else "assumed"
-    note = "the largest that was sent" if known else "the source does not tell the size of pictures"
-    found += [
-        Finding(sender, f"video {name}", value, None, None, "px", graded, note)
-        for name, value in zip(("width", "height"), size, strict=True)
-    ]
+    size = _size(sender, sent, found)
     rate = _frame_rate(sent, rtp)
     found.append(
         Finding(
@@ -113,6 +105,29 @@ def _video(
         "frame_rate": rate or 30,
         "max_bitrate": rate_text(most),
     }
+
+
+def _size(sender: str, sent: pl.DataFrame, found: list[Finding]) -> tuple[int, int]:
+    """Width and height of the largest picture; adds the findings about them.
+
+    If the source tells only one of them, the other one follows from the usual shape.
+    """
+    usual_width, usual_height = USUAL_SIZE
+    width, height = (_largest(sent[name]) for name in ("frameWidth", "frameHeight"))
+    size = (
+        width or (height and 2 * round(height * usual_width / usual_height / 2)) or usual_width,
+        height or (width and 2 * round(width * usual_height / usual_width / 2)) or usual_height,
+    )
+    for name, known, value in zip(("width", "height"), (width, height), size, strict=True):
+        grade: Grade = "assumed" if known is None else "measured"
+        note = "the source does not tell it" if known is None else "the largest that was sent"
+        found.append(Finding(sender, f"video {name}", value, None, None, "px", grade, note))
+    return size
+
+
+def _largest(pixels: pl.Series) -> int | None:
+    largest = pixels.max()
+    return largest if isinstance(largest, int) and largest > 0 else None
 
 
 def _codecs(sent: pl.DataFrame) -> str:
