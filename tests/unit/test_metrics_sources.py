@@ -145,7 +145,7 @@ def test_the_first_table_of_a_source_shows_the_nearest_of_what_it_knows() -> Non
     assert first("simulated") == ["receiving_rate", "utilisation", "rtt", "queuing_delay_p95"]
     assert first("capture") == ["receiving_rate", "delay_variation_p95", "packet_loss"]
     assert first("event log") == ["receiving_rate", "delay_variation_p95", "packet_loss"]
-    assert first("dump") == ["stats_receiving_rate", "rtt", "unseen_loss", "frame_rate"]
+    assert first("dump") == ["stats_receiving_rate", "stats_sending_rate", "rtt", "unseen_loss"]
 
 
 def test_essential_rows_are_those_with_values() -> None:

@@ -45,6 +45,7 @@ METRICS_SIDE_BY_SIDE = 6
 FIRST_TO_KEEP = (
     "receiving_rate",
     "stats_receiving_rate",
+    "stats_sending_rate",
     "freeze_duration",
     "packet_loss",
     "unseen_loss",

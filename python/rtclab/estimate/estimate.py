@@ -193,7 +193,7 @@ def _silent(call: KnownCall, name: str, paths: Mapping[str, PathEstimate]) -> Pa
     delay = next((one for one in paths[other].findings if one.name == "delay"), None)
     found = [Finding(flow, "capacity", None, None, None, "kbit/s", "unknown", note)]
     if delay is not None and delay.value is not None:
-        values["delay"] = time_text(delay.value / 1000)
+        values["delay"] = paths[other].values["delay"]
         found.append(
             Finding(flow, "delay", delay.value, None, None, "ms", "assumed", f"{note}; as in the other one")
         )

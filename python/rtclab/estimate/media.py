@@ -25,8 +25,9 @@ AUDIO_CLOCK = 48_000
 STEADY = 0.06
 """A rate that is within this share of the usual maximum for :data:`STEADY_S` is limited by it."""
 STEADY_S = 8
-CODECS = {"VP8": "vp8", "VP9": "vp9", "H264": "h264", "AV1": "av1"}
 SIMULATED = "vp8"
+MOST_CHANGES = 4
+"""Changes of the codec that are named."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,7 @@ def media_of(trace: Trace, flow: str) -> Media:
 def _video(
     sender: str, flow: str, sent: pl.DataFrame, rtp: pl.DataFrame | None, found: list[Finding]
 ) -> dict[str, Any]:
-    width, height = sent["frameWidth"].max(), sent["frameHeight"].max()
-    known = isinstance(width, int) and isinstance(height, int) and min(width, height) > 0
-    size = (cast(int, width), cast(int, height)) if known else USUAL_SIZE
-    graded: Grade = "measured" if known else "assumed"
-    note = "the largest that was sent" if known else "packets do not tell the size of pictures"
-    found += [
-        Finding(sender, f"video {name}", value, None, None, "px", graded, note)
-        for name, value in zip(("width", "height"), size, strict=True)
-    ]
+    size = _size(sender, sent, found)
     rate = _frame_rate(sent, rtp)
     found.append(
         Finding(
@@ -92,8 +85,8 @@ def _video(
     else:
         note, grade = f"the usual maximum of browsers; the call came to {rate_text(top)}", "assumed"
     found.append(Finding(sender, "max bitrate", most / 1000, None, None, "kbit/s", cast(Grade, grade), note))
-    codec = _codec(sent)
-    if codec is not None and codec != SIMULATED:
+    codecs = _codecs(sent)
+    if codecs not in ("", SIMULATED):
         found.append(
             Finding(
                 sender,
@@ -103,7 +96,7 @@ def _video(
                 None,
                 "",
                 "unknown",
-                f"the call used {codec}, which simulated calls do not have; the scenario has {SIMULATED}",
+                f"the call used {codecs}; simulated calls have {SIMULATED} alone, and so has the scenario",
             )
         )
     return {
@@ -114,15 +107,51 @@ def _video(
     }
 
 
-def _codec(sent: pl.DataFrame) -> str | None:
-    named = sent["mimeType"].drop_nulls() if "mimeType" in sent.columns else pl.Series([], dtype=pl.String)
-    return CODECS.get(str(named[-1]).rpartition("/")[2].upper()) if len(named) else None
+def _size(sender: str, sent: pl.DataFrame, found: list[Finding]) -> tuple[int, int]:
+    """Width and height of the largest picture; adds the findings about them.
+
+    If the source tells only one of them, the other one follows from the usual shape.
+    """
+    usual_width, usual_height = USUAL_SIZE
+    width, height = (_largest(sent[name]) for name in ("frameWidth", "frameHeight"))
+    size = (
+        width or (height and 2 * round(height * usual_width / usual_height / 2)) or usual_width,
+        height or (width and 2 * round(width * usual_height / usual_width / 2)) or usual_height,
+    )
+    for name, known, value in zip(("width", "height"), (width, height), size, strict=True):
+        grade: Grade = "assumed" if known is None else "measured"
+        note = "the source does not tell it" if known is None else "the largest that was sent"
+        found.append(Finding(sender, f"video {name}", value, None, None, "px", grade, note))
+    return size
+
+
+def _largest(pixels: pl.Series) -> int | None:
+    largest = pixels.max()
+    return largest if isinstance(largest, int) and largest > 0 else None
+
+
+def _codecs(sent: pl.DataFrame) -> str:
+    """The codecs of a call, with the times of changes: ``vp9, from 40 s on av1``. Empty if nobody says."""
+    if "mimeType" not in sent.columns:
+        return ""
+    codec = pl.col("mimeType").str.split("/").list.last().str.to_lowercase()
+    named = sent.drop_nulls("mimeType").sort("at_ns").select("at_ns", "ssrc", codec=codec)
+    before = pl.col("codec").shift().over("ssrc")
+    changes = named.filter(before.is_null() | (before != pl.col("codec")))
+    first = changes.filter(before.is_null())["codec"].unique(maintain_order=True)
+    later = changes.filter(before.is_not_null()).unique(["at_ns", "codec"], maintain_order=True)
+    told = [
+        f"from {at_ns / NS_PER_S:.0f} s on {name}" for at_ns, name in later.select("at_ns", "codec").rows()
+    ]
+    return ", ".join([" and ".join(first), *told[:MOST_CHANGES]])
 
 
 def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:
     """The frame rate of the camera: the usual rate that is nearest to the highest of the call."""
     reported = sent["framesPerSecond"].drop_nulls()
     rates = reported.filter(reported.is_between(0, LARGEST_FRAME_RATE)).to_numpy()
+    if not rates.size:
+        rates = _counted_frame_rates(sent)
     if not rates.size and rtp is not None:
         video = rtp.filter(pl.col("kind") == "video").drop_nulls("rtp_timestamp")
         frames = video.unique(["ssrc", "rtp_timestamp"], keep="first").group_by(pl.col("sent_ns") // NS_PER_S)
@@ -132,6 +161,15 @@ def _frame_rate(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> float | None:
     highest = float(np.quantile(rates, 0.9))
     nearest = min(FRAME_RATES, key=lambda rate: abs(rate - highest))
     return float(nearest) if abs(nearest - highest) <= 0.1 * nearest + 0.5 else round(highest, 1)
+
+
+def _counted_frame_rates(sent: pl.DataFrame) -> Any:
+    """Frames per second between consecutive reports of each stream, from its counter of frames."""
+    column = "framesEncoded" if "framesEncoded" in sent.columns else "framesDecoded"
+    took_s = pl.col("at_ns").diff().over("ssrc") / NS_PER_S
+    rate = pl.col(column).diff().over("ssrc") / took_s
+    counted = sent.drop_nulls(column).sort("at_ns").select(rate=rate).to_series()
+    return counted.filter(counted.is_between(0, LARGEST_FRAME_RATE)).to_numpy()
 
 
 def _payload_rates(sent: pl.DataFrame, rtp: pl.DataFrame | None) -> Any:

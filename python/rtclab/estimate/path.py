@@ -45,7 +45,7 @@ def path_of(direction: Direction) -> PathEstimate:
     begin_s = float(direction.packets.sent_s[0])
     values: dict[str, Any] = {}
     segments = merged(found.capacity, SAME_CAPACITY if found.jitter_s < LEAST_JITTER_S else SAME_WITH_JITTER)
-    capacity = _capacity(direction.flow, segments, begin_s, values)
+    capacity = capacity_finding(direction.flow, segments, begin_s, values)
     loaded = any(segment.high_bps is not None for segment in segments)
     delay = _delay(direction, found, begin_s, values)
     jitter = _jitter(direction, found, values)
@@ -97,9 +97,18 @@ def _joined(one: CapacitySegment, other: CapacitySegment) -> CapacitySegment:
     )
 
 
-def _capacity(
-    flow: str, segments: Sequence[CapacitySegment], begin_s: float, values: dict[str, Any]
+def capacity_finding(
+    flow: str, segments: Sequence[CapacitySegment], begin_s: float, values: dict[str, Any], note: str = ""
 ) -> Finding:
+    """The finding about the capacity; adds the capacity to the values of the path.
+
+    Args:
+        flow: the direction.
+        segments: the capacity over time.
+        begin_s: time zero of the segments.
+        values: the table of the path in a scenario.
+        note: what a reader must know of a capacity that was measured.
+    """
     if all(one.high_bps is None for one in segments):
         low = max(one.low_bps for one in segments) / 1000
         return Finding(
@@ -109,14 +118,14 @@ def _capacity(
     times = [one.end_s - one.begin_s for one in segments]
     if len(segments) == 1:
         values["capacity"] = rate_text(rates[0])
-        note = ""
     else:
         at_s = [0.0, *(begin_s + one.begin_s for one in segments[1:])]
         values["capacity"] = {
             "steps": [[f"{at:.1f} s", rate_text(rate)] for at, rate in zip(at_s, rates, strict=True)]
         }
         often = "once" if len(segments) == 2 else f"{len(segments) - 1} times"
-        note = f"changes {often}, between {rate_text(min(rates))} and {rate_text(max(rates))}"
+        changes = f"changes {often}, between {rate_text(min(rates))} and {rate_text(max(rates))}"
+        note = f"{changes}; {note}" if note else changes
         unknown_s = sum(one.end_s - one.begin_s for one in segments if one.high_bps is None)
         if unknown_s:
             note += f"; for {unknown_s:.0f} s the call did not load the path, and the value is a lower bound"

@@ -52,8 +52,13 @@ def inter_arrival_p95(trace: Trace, flow: str, window: Window | None = None) -> 
     known=OF_RTP | {"dump": EXACT},
 )
 def jitter(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Mean interarrival jitter (ms) over the receiver's reports. In captures, which have no reports, it is
-    computed from the arrivals of the video stream with most packets, with a clock of 90 kHz."""
+    """Mean interarrival jitter (ms) over the receiver's reports.
+
+    Receivers follow libwebrtc, also simulated ones: only the first packet of each RTP timestamp, which is the
+    first of a frame, changes it. In captures, which have no reports, it is computed after every packet, as
+    RFC 3550 says, of the video stream with most packets and with a clock of 90 kHz. There it contains how
+    the packets of a frame are spread by pacing, so that it is larger. Do not compare the two.
+    """
     reported = gauge(trace, "inbound_rtp", flow, "jitter", window, scale=1e3)
     if reported.values.size:
         return reported.mean()
@@ -70,7 +75,10 @@ def inter_arrival_ms(trace: Trace, flow: str, window: Window | None = None) -> S
 
 
 def jitter_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """Interarrival jitter after each packet of the video stream with most packets, in ms (RFC 3550)."""
+    """Interarrival jitter after each packet of the video stream with most packets, in ms (RFC 3550).
+
+    libwebrtc, whose reports :func:`jitter` has if there are any, updates it once a frame.
+    """
     video = trace.cached(_largest_videos).get(flow)
     if video is None:
         return NO_SAMPLES

@@ -41,9 +41,34 @@ NO_MOMENTS: IntegerArray = np.empty(0, np.int64)
 
 @once
 def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-    """Frames decoded per second between consecutive reports."""
-    decoded = counter(trace, "inbound_rtp", flow, "framesDecoded")
-    return slopes(until_end(trace, flow, decoded), window)
+    """Frames decoded per second between consecutive reports, of each video stream that packets came on."""
+    decoded = until_end(trace, flow, counter(trace, "inbound_rtp", flow, "framesDecoded"))
+    return slopes(_per_stream(trace, flow, decoded), window)
+
+
+def _per_stream(trace: Trace, flow: str, counted: Samples) -> Samples:
+    """A counter of all video streams of a flow, as one that grows by their mean.
+
+    A stream counts between two reports if packets of it came. So a stream that ended, or that its sender
+    pauses, does not lower the mean of the others.
+    """
+    packets = trace.cached(_video_packets).get(flow, [])
+    if len(packets) < 2 or not counted.at_s.size:
+        return counted
+    received = [np.interp(counted.at_s, one.at_s, one.values) for one in packets]
+    streams = np.sum([np.diff(one) > 0 for one in received], axis=0)
+    growth = np.diff(counted.values) / np.maximum(streams, 1)
+    return Samples(counted.at_s, np.cumsum(np.append(counted.values[0], growth)))
+
+
+def _video_packets(trace: Trace) -> dict[str, list[Samples]]:
+    """By flow, the packets received so far of each of its video streams."""
+    rows = trace.table("inbound_rtp").filter(pl.col("kind") == "video")
+    streams: dict[str, list[Samples]] = {}
+    for (flow, _), stream in rows.sort("at_ns").group_by("flow", "ssrc", maintain_order=True):
+        counted = stream["packetsReceived"].cast(pl.Float64).to_numpy()
+        streams.setdefault(str(flow), []).append(Samples(stream["at_ns"].to_numpy() / NS_PER_S, counted))
+    return streams
 
 
 @metric(
@@ -54,9 +79,11 @@ def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Sample
     known=OF_REPORTS,
 )
 def frame_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
-    """Frames per second that the receiver decoded, from its first report on.
+    """Frames per second that the receiver decoded of a video stream, from its first report on.
 
-    If the stream stops before the flow ends, the time without frames counts too.
+    If a flow has several video streams, as a dump of a conference does, it is their mean and not their sum.
+    Between two reports, the streams that packets came on count. If all streams stop before the flow ends, the
+    time without frames counts too.
     """
     return decoded_fps(trace, flow, window).mean()
 

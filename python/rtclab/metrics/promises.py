@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.series import IntegerArray, samples_by
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import NS_PER_S, WHOLE_SECOND, Trace
 
 NO_SPANS: IntegerArray = np.empty((0, 2), np.int64)
 CONNECTED = "dtls_connected"
@@ -69,8 +69,10 @@ def first_ns(trace: Trace, flow: str, event: str, participant: str) -> int | Non
 
 
 def _firsts(trace: Trace) -> dict[tuple[str, str, str | None], int]:
+    """When events happened first, by event, participant and flow, unless the time is known to 1 s only."""
     key = ["event", "participant", "flow"]
-    firsts = trace.table("events").group_by(key).agg(pl.col("at_ns").min())
+    exact = trace.table("events").filter(pl.col("detail") != WHOLE_SECOND)
+    firsts = exact.group_by(key).agg(pl.col("at_ns").min())
     return {(event, participant, flow): at_ns for event, participant, flow, at_ns in firsts.iter_rows()}
 
 

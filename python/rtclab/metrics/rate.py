@@ -114,14 +114,15 @@ def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
 
     It is bytesReceived of every stream, less retransmittedBytesReceived and, of video, fecBytesReceived. FEC
     of audio is inside media packets and is not subtracted. The time is from the flow's first packet to the
-    receiver's last report on it. There is no value if video may contain FEC that nobody counted.
+    receiver's last report on it. There is no value if, at any time in the window, video may contain FEC that
+    nobody counted.
     """
     received = from_begin(trace, flow, trace.cached(_media_bytes).get(flow, NO_SAMPLES))
     return mean_slope(received, window) * KBIT_PER_BYTE
 
 
 def _media_bytes(trace: Trace) -> dict[str, Samples]:
-    """By flow, payload bytes of media received so far, at every report in which all streams tell them.
+    """By flow, payload bytes of media received so far, at every report; NaN if a stream does not tell them.
 
     Counters begin at 0, and browsers leave them out until then: a browser counts retransmissions from the
     first packet on the stream of repairs.
@@ -142,7 +143,7 @@ def _media_bytes(trace: Trace) -> dict[str, Samples]:
     again = pl.when(is_audio).then(again.fill_null(0)).otherwise(again)
     fec = pl.when(is_audio).then(0).when(has_no_fec).then(fec.fill_null(0)).otherwise(fec)
     rows = rows.with_columns(media=pl.col("bytesReceived") - again - fec)
-    whole = pl.when(pl.col("media").is_not_null().all()).then(pl.col("media").sum())
+    whole = pl.when(pl.col("media").is_not_null().all()).then(pl.col("media").sum()).otherwise(nan)
     return samples_by(rows.group_by("flow", "at_ns").agg(whole.alias("media")), "flow", "media")
 
 

@@ -206,9 +206,9 @@ ESSENTIAL = (
 """The metrics to look at first, in the order in which they are shown."""
 
 INSTEAD = {
-    "receiving_rate": "stats_receiving_rate",
-    "queuing_delay_p95": "delay_variation_p95",
-    "packet_loss": "unseen_loss",
+    "receiving_rate": ("stats_receiving_rate", "stats_sending_rate"),
+    "queuing_delay_p95": ("delay_variation_p95",),
+    "packet_loss": ("unseen_loss",),
 }
 """What is shown in place of an essential metric that the source of a trace does not know."""
 
@@ -216,10 +216,10 @@ INSTEAD = {
 def essentials(known: Collection[str]) -> list[str]:
     """The metrics to look at first, in order, for a trace in which the metrics ``known`` have values.
 
-    A dump has no packets, but getStats counted bytes and gaps in sequence numbers. Captures do not tell how
-    long packets were queued, but how their delay varied.
+    A dump has no packets, but getStats counted bytes and gaps in sequence numbers: of what its page received,
+    and of what it sent. Captures do not tell how long packets were queued, but how their delay varied.
     """
-    chosen = (name if name in known else INSTEAD.get(name, name) for name in ESSENTIAL)
+    chosen = [one for name in ESSENTIAL for one in ((name,) if name in known else INSTEAD.get(name, ()))]
     return [name for name in chosen if name in known]
 
 

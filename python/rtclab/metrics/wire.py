@@ -20,7 +20,6 @@ from rtclab.metrics.series import (
     SECOND_NS,
     Samples,
     Window,
-    counter,
     from_begin,
     rates_of,
     samples_by,
@@ -104,16 +103,20 @@ def _bytes_per_second(
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
-    """Header and payload bytes at every report, summed over the flow's streams (of one kind, if given)."""
-    if kind is None:
-        return counter(trace, table, flow, *_COUNTERS[table])
+    """Header and payload bytes at every report, summed over the flow's streams (of one kind, if given).
+
+    They are NaN at reports in which a stream does not tell them.
+    """
     return trace.cached(_stats_bytes, table, kind).get(flow, NO_SAMPLES)
 
 
-def _stats_bytes(trace: Trace, table: str, kind: str) -> dict[str, Samples]:
-    rows = trace.table(table).filter(pl.col("kind") == kind)
-    counted = pl.sum_horizontal(_COUNTERS[table]).sum().alias("bytes")
-    return samples_by(rows.group_by("flow", "at_ns").agg(counted), "flow", "bytes")
+def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Samples]:
+    rows = trace.table(table)
+    rows = rows if kind is None else rows.filter(pl.col("kind") == kind)
+    counted = pl.sum_horizontal(_COUNTERS[table], ignore_nulls=False)
+    whole = pl.when(counted.is_not_null().all()).then(counted.sum()).otherwise(nan)
+    sums = rows.group_by("flow", "at_ns").agg(whole.alias("bytes"))
+    return samples_by(sums.filter(pl.col("bytes").is_not_nan().any().over("flow")), "flow", "bytes")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from rtclab.trace.sums import (
     with_fec,
     without_fec,
 )
-from rtclab.trace.times import NS_PER_MS, NS_PER_S
+from rtclab.trace.times import NS_PER_MS, NS_PER_S, WHOLE_SECOND
 from rtclab.trace.trace import MANIFEST, Trace, rows_by
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "NULLABLE",
     "SCHEMA",
     "SCHEMAS",
+    "WHOLE_SECOND",
     "CallInfo",
     "CaptureInfo",
     "FlowInfo",

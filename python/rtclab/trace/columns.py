@@ -177,7 +177,7 @@ TABLES: dict[str, TableDescription] = {
             "qualityLimitationResolutionChanges": _maybe(
                 _integer("Changes of the resolution because of a limitation")
             ),
-            "mimeType": _maybe(_text("Live: codec in use, such as `video/VP8`")),
+            "mimeType": _maybe(_text("Live and dumps: codec in use, such as `video/VP8`")),
             "encoderImplementation": _maybe(_text("Live: encoder, as the browser names it")),
             "powerEfficientEncoder": _maybe(_flag("Live: whether the encoder saves power, as hardware does")),
         }
@@ -197,7 +197,7 @@ TABLES: dict[str, TableDescription] = {
             "bytesReceived": _integer("Payload bytes received"),
             "headerBytesReceived": _maybe(_integer("Bytes of RTP headers and padding received")),
             "jitter": _maybe(_number("Interarrival jitter in seconds; RFC 3550")),
-            "mimeType": _maybe(_text("Live: codec in use, such as `video/VP8`")),
+            "mimeType": _maybe(_text("Live and dumps: codec in use, such as `video/VP8`")),
             "decoderImplementation": _maybe(_text("Live: decoder, as the browser names it")),
             "powerEfficientDecoder": _maybe(_flag("Live: whether the decoder saves power, as hardware does")),
             "framesReceived": _maybe(_integer("Complete frames received")),
@@ -288,7 +288,9 @@ TABLES: dict[str, TableDescription] = {
         {
             "at_ns": _integer("When the report was made"),
             "participant": _text("Who reports"),
-            "flow": _text("Flow that the participant sends over the connection"),
+            "flow": _text(
+                "Flow that the participant sends over the connection or, if it sends none, receives"
+            ),
             "currentRoundTripTime": _maybe(_number("Last round-trip time of STUN, in seconds")),
             "availableOutgoingBitrate": _maybe(_number("Estimate of the congestion control, in bit/s")),
             "bytesSent": _maybe(_integer("Bytes sent, without IP and UDP headers")),
@@ -362,16 +364,19 @@ TABLES: dict[str, TableDescription] = {
             "at_ns": _integer("When"),
             "participant": _text("Participant that it happened to"),
             "flow": _maybe(
-                _text("Flow that the participant receives over the connection in question, if any")
+                _text(
+                    "Flow that the participant receives over the connection in question or, in dumps, sends"
+                )
             ),
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
                 "`page_error`, `interface_failed`, `overloaded` (an SFU that dropped datagrams), `failed` or "
-                "`left`; of event logs also `route_changed` and `probe`; of pages of your own also "
-                "`renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, `dialog` "
-                "and `page_silent`"
+                "`left`; of logs also `route_changed`; of event logs also `probe`; of dumps also "
+                "`codec_changed`, `disconnected`, `ice_disconnected` and `ice_failed`; of pages of your own "
+                "also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, "
+                "`dialog` and `page_silent`"
             ),
-            "detail": _text("Details, or empty"),
+            "detail": _text("Details, or empty; `to 1 s` if the log knows the time to a second only"),
         },
     ),
     "paths": TableDescription(

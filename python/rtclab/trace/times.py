@@ -1,4 +1,6 @@
-"""Units of the times in traces, which are nanoseconds."""
+"""Units of the times in traces, which are nanoseconds, and how an event says that its time is rough."""
 
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+WHOLE_SECOND = "to 1 s"
+"""Detail of an event whose time is known to a second only, so that no time between events follows from it."""

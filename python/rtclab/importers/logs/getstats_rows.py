@@ -31,6 +31,13 @@ MOST_REPORTS = 2_000_000
 MOST_SECONDS = 7 * 24 * 3600
 """A longer log can only mean that one of its times is wrong."""
 
+MOST_TOLD = 8
+"""Events of a connection that its notes name."""
+
+_CHANGES = {
+    *("disconnected", "ice_disconnected", "failed", "ice_failed"),
+    *("route_changed", "codec_changed"),
+}
 _LATEST_MS = 4e12
 _EXACT = 2**53
 _MOST_DIGITS = 15
@@ -39,8 +46,24 @@ OUT, IN, PAIR = "outbound_rtp", "inbound_rtp", "candidate_pair"
 _TABLES = {"outbound-rtp": OUT, "inbound-rtp": IN, "remote-inbound-rtp": "remote_inbound_rtp"}
 _COUNTS = {OUT: "packetsSent", IN: "packetsReceived"}
 _SAME = ("participant", "flow")
+_OF_PAIRS = {"candidate-pair", "transport"}
+USED_TYPES = frozenset(_TABLES) | _OF_PAIRS | {"codec", "track"}
+"""Types of the reports that a trace is made of."""
+USED_PROPERTIES = frozenset().union(*(SCHEMAS[name].names() for name in (*_TABLES.values(), PAIR))) | {
+    *("timestamp", "type", "isRemote", "mediaType", "codecId", "trackId", "qualityLimitationDurations"),
+    *("selectedCandidatePairId", "nominated", "selected", "state"),
+}
+"""Properties of reports that a trace is made of."""
 _GAUGES = dict.fromkeys(("frameWidth", "frameHeight", "framesPerSecond", "targetBitrate", "jitter"))
 """Columns that are null once a stream has ended; its counters keep their last values."""
+_COUNTERS = {
+    table: [
+        column
+        for column, dtype in SCHEMAS[table].items()
+        if dtype.is_numeric() and column not in ("at_ns", "ssrc", *_GAUGES)
+    ]
+    for table in _COUNTS
+}
 
 Report = Mapping[str, Any]
 Row = dict[str, Any]
@@ -88,15 +111,46 @@ class LoggedConnection:
         self.tables: dict[str, _Table] = {}
         self.events: list[tuple[int, str, str]] = []
         """Time, name and detail, as in the table ``events``."""
+        self.shared_tracks: set[str] = set()
+        """Tracks of several streams, whose reports belong to none of them alone."""
+        self.restarts = 0
+        """How often a stream began to count from 0 again."""
         self._streams: dict[tuple[str, str], Row] = {}
+        self._told: dict[tuple[str, str], Row] = {}
+        self._bases: dict[tuple[str, str], Row] = {}
         self._last_ns: int | None = None
+        self._joined = False
+        self._states: dict[str, str | None] = {}
+        self._codecs: dict[str, str] = {}
+        self._mime_types: dict[tuple[str, str], str] = {}
+        self._routes: dict[str, str] = {}
 
-    def add_event(self, at_ms: object, event: str, detail: str = "") -> None:
-        """Adds an event, unless its time is invalid. Only the first event of a kind counts."""
+    @property
+    def changes(self) -> list[tuple[int, str]]:
+        """Time and name of the events that change what the numbers mean, in order."""
+        return sorted((at_ns, event) for at_ns, event, _ in self.events if event in _CHANGES)
+
+    def add_update(self, at_ms: object, source: str, event: str | None, detail: str = "") -> None:
+        """Adds what an update of the log means, unless its time is invalid.
+
+        The first update is the event ``joined``. A state that means the same event as the state before, such
+        as ``completed`` after ``connected``, is no event.
+
+        Args:
+            at_ms: when it was.
+            source: what has changed, such as ``iceconnectionstatechange``.
+            event: the event that the new state means, if any.
+            detail: details of both events.
+        """
         at_ns = time_ns(at_ms)
-        if at_ns is not None and all(event != known for _, known, _ in self.events):
-            self.events.append((at_ns, event, detail))
-            self._extend(at_ns)
+        if at_ns is None:
+            return
+        if not self._joined:
+            self._joined = True
+            self._add_event(at_ns, "joined", detail)
+        if event is not None and event != self._states.get(source):
+            self._add_event(at_ns, event, detail)
+        self._states[source] = event
 
     def add_reports(self, at_ms: object, reports: Iterable[tuple[str, Report]]) -> int:
         """Adds the reports of one call of getStats, given as pairs of id and report; returns their number.
@@ -109,37 +163,91 @@ class LoggedConnection:
             return 0
         self._last_ns = at_ns
         self._extend(at_ns)
-        gone = dict(self._streams)
-        pairs: dict[str, Report] = {}
-        selected, messages, visited = None, None, 0
+        of_type: dict[str, dict[str, Report]] = {}
         for key, report in reports:
-            kind, visited = type_of(report), visited + 1
-            if kind == "candidate-pair":
-                pairs[key] = report
-            elif kind == "transport":
-                selected = report.get("selectedCandidatePairId", selected)
-                messages = report.get("ccfbMessagesReceived", messages)
-            elif kind in _TABLES:
-                gone.pop((_TABLES[kind], key), None)
-                self._add_stream(at_ns, _TABLES[kind], key, report)
-        pair = _chosen(pairs, selected)
-        if pair is not None:
-            self._add(PAIR, _row(PAIR, {"ccfbMessagesReceived": messages, **pair}) | {"at_ns": at_ns})
+            of_type.setdefault(type_of(report), {})[key] = report
+        for key, report in of_type.get("codec", {}).items():
+            mime_type = report.get("mimeType")
+            if isinstance(mime_type, str):
+                self._codecs[key] = mime_type
+        self._add_pair(at_ns, of_type.get("candidate-pair", {}), of_type.get("transport", {}))
+        gone, tracks = dict(self._streams), self._tracks(of_type)
+        for kind, table in _TABLES.items():
+            for key, report in of_type.get(kind, {}).items():
+                gone.pop((table, key), None)
+                self._add_stream(at_ns, table, key, {**tracks.get(key, {}), **_without_nulls(report)})
         for (table, _), row in gone.items():
             if table in _COUNTS:
                 self._add(table, row | dict.fromkeys(_GAUGES.keys() & row.keys()) | {"at_ns": at_ns})
-        return visited + len(gone)
+        return sum(map(len, of_type.values())) + len(gone)
+
+    def _add_pair(self, at_ns: int, pairs: Mapping[str, Report], transports: Mapping[str, Report]) -> None:
+        """Adds the candidate pair in use, and an event for each transport that changed to another one."""
+        selected, messages = None, None
+        for key, report in transports.items():
+            selected = _id(report.get("selectedCandidatePairId")) or selected
+            messages = report.get("ccfbMessagesReceived", messages)
+            route = _id(report.get("selectedCandidatePairId")) or self._routes.get(key)
+            if route is not None and route != self._routes.setdefault(key, route):
+                self._add_event(at_ns, "route_changed", f"{self._routes[key][:80]} to {route[:80]}")
+                self._routes[key] = route
+        pair = _chosen(pairs, selected)
+        if pair is not None:
+            self._add(PAIR, _row(PAIR, {"ccfbMessagesReceived": messages, **pair}) | {"at_ns": at_ns})
+
+    def _tracks(self, of_type: Mapping[str, Mapping[str, Report]]) -> dict[str, Report]:
+        """By id of a stream's report, the report on its track (Safari, Chromium until 2023).
+
+        If several streams send one track, as in simulcast, its counters are of all of them together, and so
+        are left out.
+        """
+        tracks, users = of_type.get("track", {}), dict[str, list[str]]()
+        for kind in ("outbound-rtp", "inbound-rtp") if tracks else ():
+            for key, report in of_type.get(kind, {}).items():
+                users.setdefault(_id(report.get("trackId")) or "", []).append(key)
+        known = {track: keys for track, keys in users.items() if track in tracks}
+        self.shared_tracks |= {track for track, keys in known.items() if len(keys) > 1}
+        return {keys[0]: tracks[track] for track, keys in known.items() if len(keys) == 1}
 
     def _add_stream(self, at_ns: int, table: str, key: str, report: Report) -> None:
-        row = _row(table, {"kind": report.get("mediaType"), **report}) | {"at_ns": at_ns}
+        mime_type = self._codecs.get(_id(report.get("codecId")) or "")
+        named = {"kind": report.get("mediaType"), "mimeType": mime_type, **report}
+        row = _row(table, named) | {"at_ns": at_ns}
         if any(row[column] is None for column in row.keys() - NULLABLE[table]):
             self.incomplete += 1
             return
+        if table in _COUNTS:
+            row = self._counted_on((table, key), row)
         self._streams[table, key] = row
         self._add(table, row)
         if table in _COUNTS:
             before = self.media_ns.get(table, -1)
             self.media_ns[table] = at_ns if before < 0 and row[_COUNTS[table]] > 0 else before
+            self._follow_codec(at_ns, (table, key), row)
+
+    def _counted_on(self, stream: tuple[str, str], row: Row) -> Row:
+        """The row with what the stream had counted before, if it has begun to count from 0 again."""
+        table = stream[0]
+        before, self._told[stream] = self._told.get(stream), row
+        if before is not None and row[_COUNTS[table]] < before[_COUNTS[table]]:
+            self.restarts += 1
+            base = self._bases.setdefault(stream, dict.fromkeys(_COUNTERS[table], 0))
+            self._bases[stream] = {column: base[column] + (before[column] or 0) for column in base}
+        base = self._bases.get(stream, {})
+        counted = {column: row[column] + base[column] for column in base if row[column] is not None}
+        return row | {column: number if abs(number) < _EXACT else None for column, number in counted.items()}
+
+    def _follow_codec(self, at_ns: int, stream: tuple[str, str], row: Row) -> None:
+        now = row["mimeType"]
+        if isinstance(now, str):
+            before = self._mime_types.get(stream, now)
+            self._mime_types[stream] = now
+            if now != before:
+                self._add_event(at_ns, "codec_changed", f"SSRC {row['ssrc']}: {before[:80]} to {now[:80]}")
+
+    def _add_event(self, at_ns: int, event: str, detail: str) -> None:
+        self.events.append((at_ns, event, detail))
+        self._extend(at_ns)
 
     def _add(self, table: str, row: Row) -> None:
         self.tables.setdefault(table, _Table(table)).add(row)
@@ -201,8 +309,20 @@ def imported(
         for name, frame in _frames(one, remote, begin_ns, flows).items():
             parts.setdefault(name, []).append(frame)
         all_notes.append(f"{remote} is connection {one.key} of the log")
+        if one.changes:
+            told = [f"{event} at {(at_ns - begin_ns) / NS_PER_S:.1f} s" for at_ns, event in one.changes]
+            more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+            all_notes.append(f"{remote}: {', '.join(told[:MOST_TOLD])}{more}")
         if one.incomplete:
             all_notes.append(f"{remote}: left out {one.incomplete} reports without ssrc, kind or counts")
+        if one.restarts:
+            all_notes.append(
+                f"{remote}: counters of streams fell {one.restarts} times; they are taken to have begun anew"
+            )
+        if one.shared_tracks:
+            all_notes.append(
+                f"{remote}: left out the reports on {len(one.shared_tracks)} tracks that several streams send"
+            )
     manifest = TraceManifest(
         backend="log",
         duration_ns=max(end_ns - begin_ns, 1),
@@ -244,18 +364,21 @@ def _flows(
 def _frames(
     one: LoggedConnection, remote: str, begin_ns: int, flows: Mapping[str, FlowInfo]
 ) -> dict[str, pl.DataFrame]:
-    """The tables of one connection, on the clock of the trace, without rows of directions without media."""
+    """The tables of one connection, on the clock of the trace, without rows of directions without media.
+
+    If the page sends no media, the round trips of the connection are with what it receives.
+    """
     outgoing, incoming = f"{PAGE}->{remote}", f"{remote}->{PAGE}"
     frames = {}
     for name, table in one.tables.items():
-        flow = incoming if name == IN else outgoing
+        flow = incoming if name == IN or (name == PAIR and outgoing not in flows) else outgoing
         if flow in flows:
             frames[name] = (
                 table.frame()
                 .with_columns(pl.col("at_ns") - begin_ns, participant=pl.lit(PAGE), flow=pl.lit(flow))
                 .select(SCHEMAS[name].names())
             )
-    if PAIR in frames:
+    if PAIR in frames and outgoing in flows:
         estimate = pl.col("availableOutgoingBitrate")
         frames["controller"] = (
             frames[PAIR]
@@ -266,10 +389,8 @@ def _frames(
                 estimate.alias("value"),
             )
         )
-    rows = [
-        (at_ns - begin_ns, PAGE, incoming if incoming in flows else None, event, detail)
-        for at_ns, event, detail in one.events
-    ]
+    of = next((flow for flow in (incoming, outgoing) if flow in flows), None)
+    rows = [(at_ns - begin_ns, PAGE, of, event, detail) for at_ns, event, detail in one.events]
     frames["events"] = pl.DataFrame(rows, schema=SCHEMAS["events"], orient="row")
     return frames
 
@@ -282,9 +403,18 @@ def type_of(report: Report) -> str:
     return f"remote-{kind}" if report.get("isRemote") is True and kind.endswith("bound-rtp") else kind
 
 
-def _chosen(pairs: Mapping[str, Report], selected: object) -> Report | None:
+def _without_nulls(report: Report) -> Row:
+    return {name: value for name, value in report.items() if value is not None}
+
+
+def _id(value: object) -> str | None:
+    """The id of a report as text. Chromium writes ids that look like numbers as numbers."""
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+
+
+def _chosen(pairs: Mapping[str, Report], selected: str | None) -> Report | None:
     """The candidate pair in use: the pair that the transport names, or else the nominated pair in use."""
-    if isinstance(selected, str) and selected in pairs:
+    if selected is not None and selected in pairs:
         return pairs[selected]
     ready = [
         pair

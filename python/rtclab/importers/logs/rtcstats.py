@@ -10,7 +10,13 @@ from typing import Any
 from rtclab.errors import BadInput
 from rtclab.importers.imported import Imported
 from rtclab.importers.logs.dumps import state_event
-from rtclab.importers.logs.getstats_rows import LoggedConnection, check_size, imported, time_ns
+from rtclab.importers.logs.getstats_rows import (
+    USED_TYPES,
+    LoggedConnection,
+    check_size,
+    imported,
+    time_ns,
+)
 from rtclab.importers.logs.rtcstats_names import METHODS, PROPERTIES, TYPES
 from rtclab.importers.logs.text import LogBytes, in_words, parsed
 
@@ -20,7 +26,6 @@ MOST_PROPERTIES = 1000
 """A report with more properties is rejected; the standard has some hundred."""
 
 GETSTATS = "getstats"
-USED_TYPES = frozenset({"inbound-rtp", "outbound-rtp", "remote-inbound-rtp", "candidate-pair", "transport"})
 _JITSI = frozenset({"identity", "conferenceStartTimestamp"})
 
 Report = dict[str, Any]
@@ -145,10 +150,7 @@ class _Reader:
             self.reports += one.connection.add_reports(at_ms, used)
             check_size(self.path, self.reports)
             return
-        one.connection.add_event(at_ms, "joined")
-        event = "left" if method == "close" else state_event(method, value)
-        if event is not None:
-            one.connection.add_event(at_ms, event, value if event == "failed" else "")
+        one.connection.add_update(at_ms, *state_event(method, value))
 
     def _restore(self, number: int, one: _Restored, delta: Mapping[str, Any], at_ms: float) -> float:
         """Applies a delta of version 3; returns the time of the reports."""
