@@ -346,6 +346,24 @@ def check_loss_of_receivers(said: Said, match: re.Match[str]) -> None:
     check_receivers(said, match, said.of("packet_loss"), "%", 0.05)
 
 
+@rule(r"(?P<span>.+) of the bytes sent(?: to (?P<who>.+))? were retransmissions")
+def check_repeated(said: Said, match: re.Match[str]) -> None:
+    shares = said.of("retransmission_share", said.media)
+    many = {flow: share for flow, share in shares.items() if share >= 20}
+    check_span(match["span"], many)
+    receivers = {flow.partition("->")[2] for flow in many}
+    named = set(re.split(r", | and ", match["who"])) if match["who"] else receivers
+    assert named == receivers
+    assert match["who"] or len(many) == len(shares)
+
+
+@rule(r"(?:the processor limits|processors limit) the video of (?P<who>.+)")
+def check_processors(said: Said, match: re.Match[str]) -> None:
+    limited = said.of("cpu_limited", said.media)
+    senders = {flow.partition("->")[0] for flow, percent in limited.items() if percent >= 5}
+    assert set(re.split(r", | and ", match["who"])) == senders
+
+
 def pictures(said: Said, flow: str) -> list[float]:
     """Pictures of a flow that were shown per second in the window, in each repeat, while it lasted."""
     begin_s, end_s = said.window or (0.0, float("inf"))
@@ -461,6 +479,10 @@ def check_verdict(sentence: str, said: Said) -> None:
         assert said.unseen >= {flow for flow in said.of("freeze_duration") if not max(pictures(said, flow))}
     assert ("froze" in text or "freezes of" in text) == (max(said.frozen.values(), default=0) >= 0.05)
     assert ("were lost" in text) == (max(said.of("packet_loss").values(), default=0) >= 0.05)
+    shares = said.of("retransmission_share", said.media).values()
+    assert ("were retransmissions" in text) == (max(shares, default=0) >= 20)
+    limited = said.of("cpu_limited", said.media).values()
+    assert ("limit" in text and "the video of" in text) == (max(limited, default=0) >= 5)
     assert "set-up" in text if said.of("setup_time") else "set-up" not in text
     assert said.told
     rates = ("receiving_rate", "stats_receiving_rate", "stats_sending_rate")

@@ -50,12 +50,16 @@ def _means(results: rtclab.Results, metric: str, flow: str) -> list[float]:
     return results.metrics(metrics=metric, flows=flow)["value"].to_list()
 
 
+def _sentence(results: rtclab.Results) -> str:
+    return rtclab.compare(results, results).verdicts()[0]
+
+
 def test_a_machine_without_limits_sends_sixty_large_pictures_a_second(tmp_path: Path) -> None:
     results = _run(tmp_path, SIXTY)
     assert all(58.5 < value < 60.5 for value in _means(results, "frame_rate", "sender->viewer"))
     assert _means(results, "frame_height", "sender->viewer") == [1080, 1080]
     assert _means(results, "cpu_limited", "sender->viewer") == [0, 0]
-    assert "processor" not in str(results)
+    assert "processor" not in _sentence(results)
 
 
 def test_a_slow_machine_sends_smaller_pictures_and_the_sentence_says_so(tmp_path: Path) -> None:
@@ -64,8 +68,8 @@ def test_a_slow_machine_sends_smaller_pictures_and_the_sentence_says_so(tmp_path
     # 34.6 ms for a picture of 1080 lines are 29 a second; after 20 s 720 lines take 15.4 ms.
     heights = _means(results, "frame_height", "sender->viewer")
     assert all(900 < value < 1040 for value in heights)
-    assert all(25 < value < 33 for value in _means(results, "cpu_limited", "sender->viewer"))
-    assert "the processor limits the video of sender" in str(results)
+    assert all(25 < value < 36 for value in _means(results, "cpu_limited", "sender->viewer"))
+    assert "the processor limits the video of sender" in _sentence(results)
 
 
 def test_sfus_take_no_forward_error_correction(tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_sfus_take_no_forward_error_correction(tmp_path: Path) -> None:
 def test_retransmissions_of_a_server_are_measured_bounded_and_named(tmp_path: Path) -> None:
     results = _run(tmp_path, NARROW_DOWNLINK)
     shares = _means(results, "retransmission_share", "other->shaped")
-    # Every packet is sent again at most five times a second, and kept for a second.
-    assert all(20 < value < 75 for value in shares)
+    # A packet is kept for 0.3 s at most, the round trip and 0.1 s, and sent again at most every 0.2 s.
+    assert all(20 < value < 67 for value in shares)
     assert all(value < 1 for value in _means(results, "retransmission_share", "shaped->other"))
-    assert "of the bytes sent to shaped were retransmissions" in str(results)
+    assert "of the bytes sent to shaped were retransmissions" in _sentence(results)

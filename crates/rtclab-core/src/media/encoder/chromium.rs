@@ -101,7 +101,7 @@ impl ChromiumEncoder {
             camera: Camera::new(&config, start, seed),
             content: Content::new(ladder.resolution(), config.frame_rate, start, seed ^ 1),
             scaler: QualityScaler::new(first_check),
-            overuse: OveruseDetector::new(first_check.saturating_sub(FIRST_INTERVAL)),
+            overuse: OveruseDetector::new(),
             rate_control: None,
             control,
             overshoot: control.overshoot(),

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// Usage in percent below which the picture may grow, and from which it shrinks.
 const LOW: f64 = 42.0;
 const HIGH: f64 = 85.0;
-/// Time from the configuration of the encoder to the first check, and between checks.
+/// Time from the first picture, with which the encoder is configured, to the first check, and between checks.
 const FIRST_CHECK: Time = Time::from_millis(100);
 const INTERVAL: Time = Time::from_secs(5);
 /// Checks without a result after each change of the resolution.
@@ -115,7 +115,7 @@ fn smooth(average: &mut f64, kept: f64, sample: f64, span_ms: f64) {
 pub(super) struct OveruseDetector {
     usage: Usage,
     pixels: u32,
-    next_check: Time,
+    next_check: Option<Time>,
     /// Checks since the measurement began, and how many of the last ones were above the limit.
     checks: u32,
     above: u32,
@@ -127,12 +127,11 @@ pub(super) struct OveruseDetector {
 }
 
 impl OveruseDetector {
-    /// Creates a detector of an encoder that is configured at `start`.
-    pub(super) fn new(start: Time) -> Self {
+    pub(super) fn new() -> Self {
         OveruseDetector {
             usage: Usage::new(),
             pixels: 0,
-            next_check: start + FIRST_CHECK,
+            next_check: None,
             checks: 0,
             above: 0,
             last_down: None,
@@ -145,6 +144,7 @@ impl OveruseDetector {
 
     /// Takes a frame of this many pixels.
     pub(super) fn on_frame(&mut self, captured: Time, encoded: Time, pixels: u32) {
+        self.next_check = self.next_check.or(Some(captured + FIRST_CHECK));
         let last = self.usage.last_captured;
         let paused = last.is_some_and(|last| captured.saturating_sub(last) > TIMEOUT);
         if pixels != self.pixels || paused {
@@ -158,9 +158,9 @@ impl OveruseDetector {
     /// What to do, if a check is due and has a result.
     pub(super) fn check(&mut self, now: Time) -> Option<Advice> {
         let mut advice = None;
-        while self.next_check <= now {
-            advice = self.check_at(self.next_check).or(advice);
-            self.next_check += INTERVAL;
+        while let Some(at) = self.next_check.filter(|at| *at <= now) {
+            advice = self.check_at(at).or(advice);
+            self.next_check = Some(at + INTERVAL);
         }
         advice
     }
@@ -208,7 +208,7 @@ mod tests {
 
     /// Times in seconds and kinds of all advice in two minutes, for pictures that take `encoding` at 30 frames per second.
     fn advice(encoding: Time) -> Vec<(u64, Advice)> {
-        let mut detector = OveruseDetector::new(Time::ZERO);
+        let mut detector = OveruseDetector::new();
         let mut all = vec![];
         for picture in 0..3_600_u64 {
             let captured = Time(picture * 33_333_333);
