@@ -128,7 +128,7 @@ impl ForwardedStream {
             (Some(payload), _) => payload.allows_more(now),
             (None, resent) => {
                 let kept = (rtt + KEPT_BEYOND_RTT).clamp(KEPT.0, KEPT.1);
-                now < stored.at + kept && resent.is_none_or(|at| now >= at + RESEND_PAUSE)
+                now <= stored.at + kept && resent.is_none_or(|at| now >= at + RESEND_PAUSE)
             }
         };
         if !answers {
