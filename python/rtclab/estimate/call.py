@@ -19,6 +19,7 @@ from rtclab.estimate.part import chosen_part, part_of
 from rtclab.experiment.flows import matching
 from rtclab.experiment.results import Moment
 from rtclab.importers import Imported, Names, read_files
+from rtclab.importers.addresses import with_first_addresses
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
 from rtclab.metrics.series import BITS_PER_BYTE, Array, Window
@@ -146,7 +147,7 @@ def read_call(
 def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
     about = call.trace.manifest.capture
     assert about is not None
-    seen = [monitor.watch(file, sdp=sdp, packets=True) for file in captures]
+    seen = [with_first_addresses(monitor.watch(file, sdp=sdp, packets=True)) for file in captures]
     directions = []
     for one in call.directions:
         of_flow = call.trace.table("packets").filter(pl.col("flow") == one.flow)
@@ -467,7 +468,7 @@ def _at_one_point(
     trace = Trace.in_memory(imported.tables, imported.manifest)
     outwards = _chosen(trace, flow)
     call = _renamed(trace, outwards, origin, imported.notes)
-    seen = monitor.watch(file, sdp=sdp, packets=True)
+    seen = with_first_addresses(monitor.watch(file, sdp=sdp, packets=True))
     trips = seen["flows"].filter(pl.col("stun_rtt_count") > 0)
     # The end that was captured waits a round trip for an answer; the other end's answers come at once.
     asked = trips.sort("stun_rtt_min_ms", descending=True).head(1)
@@ -475,24 +476,24 @@ def _at_one_point(
     here = None if asked.is_empty() else asked["source"][0]
     directions = []
     begin_ns = imported.manifest.capture.begin_ns if imported.manifest.capture else 0
-    for name in call.trace.flows:
-        of_flow = call.trace.table("packets").filter(pl.col("flow") == name, pl.col("protocol") == "rtp")
-        ssrcs = of_flow["ssrc"].drop_nulls().unique().to_list()
-        rtp = seen["packets"].filter(
-            pl.col("protocol") == "rtp", pl.col("ssrc").is_in(ssrcs), pl.col("abs_send_time").is_not_null()
-        )
+    # A server forwards streams under the same SSRC, so the flow says which packets are meant.
+    of_flows = seen["packets"].with_columns(imported.tables["packets"]["flow"].alias("named"))
+    for name, about in call.trace.manifest.flows.items():
+        theirs = f"{call.names[about.sender]}->{call.names[about.receiver]}"
+        of_flow = {**seen, "packets": of_flows.filter(pl.col("named") == theirs)}
+        rtp = of_flow["packets"].filter(pl.col("protocol") == "rtp", pl.col("abs_send_time").is_not_null())
         incoming = rtp.filter(pl.col("destination") == here) if here is not None else rtp
         packets = None
         if incoming.height >= FEWEST_PACKETS:
-            packets = _with_received_of(incoming, seen, ssrcs, begin_ns)
+            packets = _with_received_of(incoming, of_flow, begin_ns)
         directions.append(
             Direction(name, ONE_POINT, packets, one_way=False, round_trip_s=round_trip_s, one_time=False)
         )
     return replace(call, directions=tuple(directions))
 
 
-def _with_received_of(rtp: pl.DataFrame, seen: Tables, ssrcs: Sequence[int], begin_ns: int) -> Packets:
-    way = of_capture(seen, ssrcs, begin_ns)
+def _with_received_of(rtp: pl.DataFrame, of_flow: Tables, begin_ns: int) -> Packets:
+    way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
     return with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
 
 
