@@ -56,7 +56,10 @@ fn a_stream_over_several_addresses_is_one_stream() {
         let int = |name| results.int("streams", name);
         assert_eq!(int("packets"), [300], "{what}");
         assert_eq!((int("lost"), int("expected"), int("paths")), (vec![0], vec![300], vec![2]));
-        assert_eq!((int("duplicates"), int("reordered"), int("restarts")), (vec![0], vec![0], vec![0]));
+        assert_eq!(
+            (int("duplicates"), int("reordered"), int("restarts")),
+            (vec![0], vec![0], vec![0])
+        );
         assert_eq!(results.text("streams", "source"), ["10.0.0.1:5000"], "{what}");
         let of_flows = results.int("flows", "rtp");
         assert_eq!((of_flows.len(), of_flows.iter().sum()), (2, 300), "{what}");

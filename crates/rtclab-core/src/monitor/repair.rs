@@ -121,10 +121,10 @@ impl Picture {
 
 /// The streams that an RTP packet may protect if it is FEC: contributing sources, and the one in the header of
 /// draft 03.
-pub(crate) fn protected_streams(
-    packet: &[u8],
-    payload: &[u8],
-) -> impl Iterator<Item = u32> {
+pub(crate) fn protected_streams<'a>(
+    packet: &'a [u8],
+    payload: &'a [u8],
+) -> impl Iterator<Item = u32> + 'a {
     let sources = packet.first().map_or(0, |first| usize::from(first & 15));
     let of_header = packet.get(FIXED_BYTES..FIXED_BYTES + sources * 4).unwrap_or_default();
     let is_draft_03 = payload.first().is_some_and(|first| first & FLAGS == 0)

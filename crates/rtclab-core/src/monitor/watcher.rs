@@ -308,8 +308,12 @@ impl Monitor {
         content: &Content<'_>,
     ) -> Option<RtpSeen> {
         let (header, elements, header_bytes) = parse_rtp(content)?;
-        let mut packet =
-            self.seen((place.at_ns, place.flow), (ip_bytes, place.ecn), content, (header, header_bytes));
+        let mut packet = self.seen(
+            (place.at_ns, place.flow),
+            (ip_bytes, place.ecn),
+            content,
+            (header, header_bytes),
+        );
         let flow = &mut self.flows.list[place.flow as usize];
         packet.extensions = flow.extensions.read(place.at_ns, elements);
         packet.likeness = self.likeness(&packet, content, (header, header_bytes));

@@ -195,7 +195,8 @@ impl Steps {
 
     /// Whether the steps are as in audio of this clock: most are multiples of 10 ms, and some are a packet time.
     fn fits_audio(&self, index: usize) -> bool {
-        self.multiples[index] * 4 >= self.changed * 3 && self.packet_times[index] * 4 >= self.changed
+        self.multiples[index] * 4 >= self.changed * 3
+            && self.packet_times[index] * 4 >= self.changed
     }
 
     /// Audio or video, if the sizes of the steps show it.
@@ -213,9 +214,9 @@ impl Steps {
     pub(crate) fn rate_index(&self) -> Option<usize> {
         let rates = self.measured();
         match self.kind_by_steps() {
-            Some(Kind::Video) => rates.best(|index| RATES[index] == VIDEO_RATE).or_else(|| {
-                (rates.elapsed_ns >= GUESSED_NS).then_some(AUDIO_RATES)
-            }),
+            Some(Kind::Video) => rates
+                .best(|index| RATES[index] == VIDEO_RATE)
+                .or_else(|| (rates.elapsed_ns >= GUESSED_NS).then_some(AUDIO_RATES)),
             Some(_) => rates.best(|index| index < AUDIO_RATES && self.fits_audio(index)),
             None => rates.best(|index| USUAL_RATES.contains(&RATES[index])),
         }
@@ -269,7 +270,9 @@ mod tests {
     fn steps(made: Made) -> Steps {
         let mut random = 1u64;
         let mut below = |limit: u32| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((random >> 33) % u64::from(limit.max(1))) as u32
         };
         let (mut steps, mut last_ns) = (Steps::default(), 0);
@@ -330,9 +333,14 @@ mod tests {
 
     #[test]
     fn pictures_are_video_in_one_packet_or_several_and_also_if_they_stop() {
-        for (picture_ms, per_timestamp, goes_on) in
-            [(33, 1, true), (40, 1, true), (20, 1, true), (100, 1, true), (66, 1, false), (500, 3, false)]
-        {
+        for (picture_ms, per_timestamp, goes_on) in [
+            (33, 1, true),
+            (40, 1, true),
+            (20, 1, true),
+            (100, 1, true),
+            (66, 1, false),
+            (500, 3, false),
+        ] {
             let made = Made {
                 rate: 90_000,
                 packet_ms: picture_ms,
