@@ -158,7 +158,7 @@ LATER: dict[str, tuple[End, End]] = {
 
 
 def moving(tmp_path: Path, alice: End, bob: End, moves_ms: int = 2000) -> Path:
-    """Six seconds of a call, of which alice and bob have other addresses from ``moves_ms`` on, for two seconds."""
+    """Six seconds of a call, in which both ends have other addresses for two seconds from ``moves_ms`` on."""
     frames = []
     for index in range(300):
         at_ms = 20 * index

@@ -1,4 +1,4 @@
-"""Ends of captured calls whose addresses change: after a switch of networks, or over several paths at once."""
+"""Ends of captured calls whose addresses change, or that use several at once."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def changes(packets: pl.DataFrame) -> pl.DataFrame:
     """When participants changed their addresses, as rows of the table ``events``.
 
     Args:
-        packets: RTP packets with ``at_ns``, ``flow``, ``stream``, ``source`` and ``destination``. The last two are
-            the addresses that each packet had.
+        packets: RTP packets with ``at_ns``, ``flow``, ``stream``, ``source`` and ``destination``. The last
+            two are the addresses that each packet had.
     """
     runs = (
         packets.sort("at_ns", maintain_order=True)
@@ -52,7 +52,9 @@ def changes(packets: pl.DataFrame) -> pl.DataFrame:
         .group_by("stream", "run", maintain_order=True)
         .agg(pl.col("flow", *_END).first(), at_ns=pl.col("at_ns").first(), end_ns=pl.col("at_ns").last())
         .filter(pl.col("end_ns") - pl.col("at_ns") >= SETTLED_NS)
-        .with_columns(pl.col("flow").str.split_exact("->", 1).struct.rename_fields(["sender", "receiver"]).alias("ends"))
+        .with_columns(
+            pl.col("flow").str.split_exact("->", 1).struct.rename_fields(["sender", "receiver"]).alias("ends")
+        )
         .unnest("ends")
     )
     back = pl.format("{}->{}", "receiver", "sender")

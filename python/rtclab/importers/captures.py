@@ -62,7 +62,8 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
 
     A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as
     delivered, and gaps in sequence numbers count as dropped packets in the second in which the gap was
-    noticed. There are no delays. An end whose addresses change has one name, and ``events`` says when they did.
+    noticed. There are no delays. An end whose addresses change has one name, and ``events`` says when they
+    did.
     """
     captured = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
     if _passes_twice(captured["flows"]):
@@ -229,7 +230,10 @@ def _also_first(names: Addressed, first: Mapping[str, str]) -> Addressed:
         return names
     ends = pl.DataFrame({"first": list(first.values()), "now": list(first)})
     named = ends.select("first", name=_name("now", names), known=_name("first", names))
-    return {**dict(named.filter(pl.col("known").is_null()).drop_nulls("name").select("first", "name").rows()), **names}
+    return {
+        **dict(named.filter(pl.col("known").is_null()).drop_nulls("name").select("first", "name").rows()),
+        **names,
+    }
 
 
 def _flow(source: str, destination: str, names: Addressed) -> pl.Expr:

@@ -367,9 +367,9 @@ TABLES: dict[str, TableDescription] = {
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
                 "`page_error`, `interface_failed`, `overloaded` (an SFU that dropped datagrams), `failed` or "
-                "`left`; of captures and event logs also `route_changed`, of event logs `probe`; of pages of your "
-                "own also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, `dialog` "
-                "and `page_silent`"
+                "`left`; of captures and event logs also `route_changed`, of event logs `probe`; of pages of "
+                "your own also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, "
+                "`popup`, `dialog` and `page_silent`"
             ),
             "detail": _text("Details, or empty"),
         },

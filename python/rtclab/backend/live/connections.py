@@ -60,7 +60,7 @@ class LiveConnection:
     def logged_by(self, node: str) -> str:
         """The flow after which the event log of ``node`` is named.
 
-        This is the flow that it sends. Where it only receives, the name is of the two ends of the media, so that
+        This is the flow that it sends. Where it only receives, the name has both ends of the media, so that
         the log is not taken for one of what the node sends to the server.
         """
         receives_only = self.one_way and node == self.b

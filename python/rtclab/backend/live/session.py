@@ -292,9 +292,8 @@ class Session:
         for seat in self._seats.values():
             if isinstance(seat.browser, InvitedBrowser):
                 self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
-            keep_event_logs(
-                seat.browser.event_logs, [self._connections[one].logged_by(seat.name) for one in seat.made], out
-            )
+            flows = [self._connections[one].logged_by(seat.name) for one in seat.made]
+            keep_event_logs(seat.browser.event_logs, flows, out)
         await asyncio.gather(self._servers.stop(), self._own_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary

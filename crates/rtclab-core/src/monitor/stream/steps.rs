@@ -113,7 +113,7 @@ impl Steps {
         };
         let gap = extended_seq - before.extended_seq;
         let step = timestamp.wrapping_sub(before.timestamp);
-        if gap > MAX_GAP || gap < 1 {
+        if !(1..=MAX_GAP).contains(&gap) {
             return self.begin(at_ns, timestamp);
         }
         if step == 0 {
