@@ -69,7 +69,7 @@ fn pairs_and(beside: impl Fn(u16) -> (Vec<u32>, Vec<u8>)) -> Results {
 fn repair_is_told_by_what_it_repeats_or_protects_and_not_by_its_timestamp() {
     let of_seq = |seq: u16, len| encrypted(u32::from(seq) + 77, len);
     type Beside<'a> = &'a dyn Fn(u16) -> (Vec<u32>, Vec<u8>);
-    let cases: [(&str, &str, Beside<'_>); 7] = [
+    let cases: [(&str, &str, Beside<'_>); 8] = [
         ("RTX in clear, of a packet that was lost", "rtx", &|seq| {
             (vec![], [&seq.to_be_bytes()[..], &of_seq(seq, 700)].concat())
         }),
@@ -88,6 +88,12 @@ fn repair_is_told_by_what_it_repeats_or_protects_and_not_by_its_timestamp() {
             payload[2..4].copy_from_slice(&(seq - 1).to_be_bytes());
             (vec![], payload)
         }),
+        ("FlexFEC of RFC 8627 in clear, without sources", "fec", &|seq| {
+            let mut payload = of_seq(seq, MEDIA_BYTES + 12);
+            payload[0] &= 0x3F;
+            payload[8..10].copy_from_slice(&(seq - 1).to_be_bytes());
+            (vec![], payload)
+        }),
         ("another layer of the pictures", "video", &|seq| (vec![], of_seq(seq, 300))),
         ("something longer", "video", &|seq| (vec![], of_seq(seq, MEDIA_BYTES + 40))),
     ];
@@ -95,6 +101,17 @@ fn repair_is_told_by_what_it_repeats_or_protects_and_not_by_its_timestamp() {
         let results = pairs_and(beside);
         assert_eq!(results.text("streams", "kind"), ["video", kind], "{what}");
     }
+}
+
+#[test]
+fn silence_names_no_packets_of_another_stream() {
+    let mut sent = Vec::new();
+    for index in 0..60 {
+        let silence = |ssrc| with_payload(opus(ssrc, index, index * 960 + ssrc), &[], &[0; 80]);
+        sent.push((index * 20, ALICE, BOB, silence(7)));
+        sent.push((index * 20, ALICE, BOB, silence(8)));
+    }
+    assert_eq!(watched(sent).text("streams", "kind"), ["audio", "audio"]);
 }
 
 fn opus(ssrc: u32, index: u32, timestamp: u32) -> Rtp {

@@ -3,7 +3,7 @@
 use super::capture::{Direction, Interface};
 use super::framing::Framing;
 use super::ip::{Datagram, Transport};
-use super::repair::Pictures;
+use super::repair::Recent;
 use super::sdp::Sdp;
 use super::stream::RtpSeen;
 use super::stream::extensions::Learner;
@@ -81,7 +81,7 @@ pub(crate) struct Flow {
     pub(crate) framing: Framing,
     pub(crate) stun_rtt: Rtt,
     pub(crate) extensions: Learner,
-    pub(crate) pictures: Pictures,
+    pub(crate) recent: Recent,
 }
 
 /// Statistics of round-trip times.
@@ -239,7 +239,7 @@ impl Flows {
             framing: Framing::default(),
             stun_rtt: Rtt::default(),
             extensions: Learner::new(sdp),
-            pictures: Pictures::default(),
+            recent: Recent::default(),
         });
         index
     }

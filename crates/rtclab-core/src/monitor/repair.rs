@@ -2,20 +2,22 @@
 //!
 //! The same timestamp alone proves nothing, because layers of a picture share it, too. A retransmission (RFC 4588)
 //! carries the number of the packet that it repeats before its payload, so it is 2 bytes longer than that
-//! packet. SRTP encrypts the number, but not the length. FEC names the stream that it protects, in its contributing
+//! packet. SRTP encrypts the number, but not the length. FEC names the stream that it protects in its contributing
 //! sources (RFC 8627) or in its header (draft-ietf-payload-flexible-fec-scheme-03, section 4.2.2.1, as Chromium
-//! writes it), or begins with a number of the stream whose timestamp it shares (RFC 5109, section 7.3).
+//! writes it), or a number of the stream whose timestamp it has (RFC 5109, section 7.3; RFC 8627, section 4.2.2.1).
 
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::rtx::OSN_BYTES;
 
 /// Number of RTP timestamps remembered: 8 s at 30 frames per second.
 const RECENT_TIMESTAMPS: usize = 256;
-/// Maximum distance of a number that a repair packet names from those of the packets that it repairs.
-const NEAR: u16 = 100;
-/// Offsets in an FEC header: sequence number base (RFC 5109), number of protected streams, reserved bytes, first
-/// protected stream (draft 03).
-const BASE_AT: usize = 2;
+/// Number of streams of a flow whose newest packets are remembered.
+const RECENT_STREAMS: usize = 4;
+/// Maximum distance between a number that a repair packet names and the newest one of the stream: a second of 5 Mbit/s.
+const NEAR: u16 = 500;
+/// Offsets of the sequence number base in FEC headers of RFC 5109 and RFC 8627.
+const BASES_AT: [usize; 2] = [2, 8];
+/// Offsets in a header of draft 03: number of protected streams, reserved bytes, first protected stream.
 const STREAMS_AT: usize = 8;
 const RESERVED_AT: usize = 9;
 const PROTECTED_AT: usize = 12;
@@ -35,20 +37,22 @@ pub(crate) struct Likeness {
     pub(crate) padded: bool,
 }
 
-/// Sequence numbers and payload lengths of the packets of a timestamp.
+/// Payload lengths of the packets of a timestamp.
 #[derive(Clone, Copy, Debug, Default)]
 struct Picture {
     timestamp: u32,
     ssrc: u32,
-    first_seq: u16,
-    last_seq: u16,
-    least_bytes: u32,
-    most_bytes: u32,
+    least_bytes: u16,
+    most_bytes: u16,
 }
 
-/// The recent timestamps of a flow.
+/// The recent packets of a flow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pictures(Option<Box<[Picture; RECENT_TIMESTAMPS]>>);
+pub(crate) struct Recent {
+    pictures: Option<Box<[Picture; RECENT_TIMESTAMPS]>>,
+    /// SSRC and sequence number of the last packet of each stream.
+    streams: [Option<(u32, u16)>; RECENT_STREAMS],
+}
 
 /// An RTP packet: stream, sequence number, timestamp, and its payload, as far as it was captured, with its length.
 #[derive(Clone, Copy, Debug)]
@@ -57,65 +61,64 @@ pub(crate) struct Payload<'a> {
     pub(crate) seq: u16,
     pub(crate) timestamp: u32,
     pub(crate) bytes: &'a [u8],
-    pub(crate) wire_bytes: u32,
+    pub(crate) wire_bytes: u16,
 }
 
-impl Pictures {
+impl Recent {
     /// Remembers a packet, and compares it with the stream that had its timestamp first. Returns whether there is
-    /// such a stream, whether the packet repeats one of its packets, and whether it protects some of them.
+    /// another one, whether the packet repeats one of its packets, and whether it protects some of them.
     #[inline]
     pub(crate) fn compare(&mut self, packet: Payload<'_>) -> (bool, bool, bool) {
-        let recent = self.0.get_or_insert_with(|| {
-            let none = Picture { ssrc: packet.ssrc, ..Picture::default() };
-            Box::new([none; RECENT_TIMESTAMPS])
+        let first = self.first(packet);
+        let likeness = first.map_or((false, false, false), |picture| {
+            let names = |offset: &usize| self.names(picture.ssrc, packet.bytes, *offset);
+            let repeats = picture.is_repeated_by(packet) || names(&0);
+            (true, repeats, BASES_AT.iter().any(names))
         });
-        // Video timestamps are multiples of about 3000, so spread them over the slots.
-        let slot = &mut recent[(packet.timestamp.wrapping_mul(0x9E37_79B9) >> 24) as usize];
-        if slot.timestamp != packet.timestamp {
-            *slot = Picture::of(packet);
-        } else if slot.ssrc == packet.ssrc {
-            slot.add(packet);
-        } else {
-            return (true, slot.is_repeated_by(packet), slot.is_protected_by(packet));
+        match self.streams.iter_mut().flatten().find(|(ssrc, _)| *ssrc == packet.ssrc) {
+            Some((_, seq)) => *seq = packet.seq,
+            None => {
+                self.streams.rotate_right(1);
+                self.streams[0] = Some((packet.ssrc, packet.seq));
+            }
         }
-        (false, false, false)
+        likeness
+    }
+
+    /// The packets of another stream that had the timestamp first.
+    #[inline]
+    fn first(&mut self, packet: Payload<'_>) -> Option<Picture> {
+        let Payload { ssrc, timestamp, wire_bytes, .. } = packet;
+        let new = Picture { timestamp, ssrc, least_bytes: wire_bytes, most_bytes: wire_bytes };
+        let pictures = self.pictures.get_or_insert_with(|| Box::new([new; RECENT_TIMESTAMPS]));
+        // Video timestamps are multiples of about 3000, so spread them over the slots.
+        let slot = &mut pictures[(timestamp.wrapping_mul(0x9E37_79B9) >> 24) as usize];
+        if slot.timestamp != timestamp {
+            *slot = new;
+        } else if slot.ssrc == ssrc {
+            slot.least_bytes = slot.least_bytes.min(wire_bytes);
+            slot.most_bytes = slot.most_bytes.max(wire_bytes);
+        } else {
+            return Some(*slot);
+        }
+        None
+    }
+
+    /// Whether a payload has a recent sequence number of a stream at `offset`. Not if the payload is constant, as
+    /// silence is.
+    fn names(&self, ssrc: u32, payload: &[u8], offset: usize) -> bool {
+        let Some(number) = be16(payload, offset) else { return false };
+        let near = |seq: u16| number.wrapping_sub(seq).min(seq.wrapping_sub(number)) <= NEAR;
+        let is_constant = payload.iter().take(PROTECTED_AT).all(|byte| *byte == payload[0]);
+        !is_constant
+            && self.streams.iter().flatten().any(|(other, seq)| *other == ssrc && near(*seq))
     }
 }
 
 impl Picture {
-    fn of(packet: Payload<'_>) -> Self {
-        Picture {
-            timestamp: packet.timestamp,
-            ssrc: packet.ssrc,
-            first_seq: packet.seq,
-            last_seq: packet.seq,
-            least_bytes: packet.wire_bytes,
-            most_bytes: packet.wire_bytes,
-        }
-    }
-
-    fn add(&mut self, packet: Payload<'_>) {
-        if self.most_bytes == 0 {
-            *self = Picture::of(packet);
-        }
-        self.last_seq = packet.seq;
-        self.least_bytes = self.least_bytes.min(packet.wire_bytes);
-        self.most_bytes = self.most_bytes.max(packet.wire_bytes);
-    }
-
-    fn has_near(&self, number: Option<u16>) -> bool {
-        let near = |a: u16, b: u16| a.wrapping_sub(b).min(b.wrapping_sub(a)) <= NEAR;
-        number.is_some_and(|number| near(number, self.first_seq) || near(number, self.last_seq))
-    }
-
     fn is_repeated_by(&self, packet: Payload<'_>) -> bool {
-        let repeated = packet.wire_bytes.checked_sub(OSN_BYTES as u32);
-        let lengths = self.least_bytes..=self.most_bytes;
-        self.has_near(be16(packet.bytes, 0)) || repeated.is_some_and(|b| lengths.contains(&b))
-    }
-
-    fn is_protected_by(&self, packet: Payload<'_>) -> bool {
-        self.has_near(be16(packet.bytes, BASE_AT))
+        let repeated = packet.wire_bytes.checked_sub(OSN_BYTES as u16);
+        repeated.is_some_and(|bytes| (self.least_bytes..=self.most_bytes).contains(&bytes))
     }
 }
 

@@ -330,11 +330,13 @@ impl Monitor {
     ) -> Likeness {
         let bytes = content.bytes.get(header_bytes..).unwrap_or_default();
         let RtpSeen { flow, ssrc, seq, timestamp, payload_bytes, .. } = *packet;
-        let payload = Payload { ssrc, seq, timestamp, bytes, wire_bytes: payload_bytes };
-        let pictures = &mut self.flows.list[flow as usize].pictures;
-        let (shares_timestamp, repeats, begins_as_fec) = pictures.compare(payload);
+        // No IP packet is longer.
+        let wire_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
+        let payload = Payload { ssrc, seq, timestamp, bytes, wire_bytes };
+        let recent = &mut self.flows.list[flow as usize].recent;
+        let (shares_timestamp, repeats, names_base) = recent.compare(payload);
         let is_beside = |other| other != ssrc && self.stream_index.contains_key(&(flow, other));
-        let protects = begins_as_fec || protected_streams(content.bytes, bytes).any(is_beside);
+        let protects = names_base || protected_streams(content.bytes, bytes).any(is_beside);
         Likeness { shares_timestamp, repeats, protects, padded: header.padding }
     }
 

@@ -243,6 +243,7 @@ impl Stream {
         if self.protects * 2 >= self.packets && self.protects >= self.repeats {
             return Some(Kind::Fec);
         }
+        // A sender may fill pauses with padding, which repeats nothing.
         let shares = self.shared_timestamps * 5 >= self.packets * 4;
         (shares && self.repeats * 2 >= self.unpadded).then_some(Kind::Rtx)
     }
