@@ -189,6 +189,9 @@ def test_a_call_that_changes_its_addresses_is_one_call_and_says_when(
     assert set(events["event"]) == {"route_changed"}
     assert set(events.select("at_ns", "participant", "flow", "detail").iter_rows()) == set(expected)
     assert events.height == len(expected)
+    assert trace.manifest.capture is not None
+    words = {f"{who} changed its address at {at / 1e9:.3f} s, {how}" for at, who, _, how in expected}
+    assert words < set(trace.manifest.capture.notes_in_words)
     assert set(read_call([capture], names=names).names.values()) == set(NAMES)
 
 

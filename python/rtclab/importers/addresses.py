@@ -10,6 +10,9 @@ from rtclab.trace import NS_PER_S
 SETTLED_NS = NS_PER_S
 """A stream has changed its addresses if it has others for this long. If not, it uses several at once."""
 
+MOST_NOTES = 10
+"""Further changes are in the table of events alone."""
+
 _END = ["source", "destination"]
 
 
@@ -74,6 +77,15 @@ def changes(packets: pl.DataFrame) -> pl.DataFrame:
             detail=pl.format("from {} to {}", "before", "now"),
         )
     )
+
+
+def changes_in_words(events: pl.DataFrame) -> list[dict[str, str | None]]:
+    """Notes on the first of these changes, as rows of the monitor's table ``notes``."""
+    shown = events.head(MOST_NOTES).select("participant", "at_ns", "detail").rows()
+    return [
+        {"note": f"{who} changed its address at {at_ns / NS_PER_S:.3f} s, {detail}", "count": None}
+        for who, at_ns, detail in shown
+    ]
 
 
 def _changed(runs: pl.DataFrame, end: str, address: str, receives: pl.Expr) -> pl.DataFrame:

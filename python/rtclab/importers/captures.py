@@ -10,7 +10,7 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import TraceError
-from rtclab.importers.addresses import changes, first_addresses, with_first_addresses
+from rtclab.importers.addresses import changes, changes_in_words, first_addresses, with_first_addresses
 from rtclab.importers.imported import Imported, Names, two_names
 from rtclab.monitor import Tables
 from rtclab.trace import (
@@ -89,9 +89,10 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     duration_ns = _duration_ns(flows)
     seconds = flow_seconds_table(arrived, flows, duration_ns, without_fec(arrived))
     seconds = _with_missing(seconds, seen, by_address, begin_ns)
-    about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=tuple(seen["notes"].to_dicts()))
     addressed = captured["packets"].with_columns(pl.col("at_ns") - begin_ns, flow=packets["flow"])
     events = changes(addressed.filter(pl.col("protocol") == "rtp"))
+    notes = (*seen["notes"].to_dicts(), *changes_in_words(events))
+    about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=notes)
     tables = {"packets": packets, "flow_seconds": seconds, "events": events}
     return _imported(tables, flows, duration_ns, about)
 
