@@ -1,8 +1,8 @@
 //! What streams contain: audio, video or repair, and their clock rates.
 //!
-//! A session description says it. Without one, repair is told by what it repeats or protects, and audio and video by
-//! the steps of their timestamps: those of the stream, else those of all streams between the same hosts with its
-//! payload type, in both directions. Last comes the clock rate.
+//! A session description says it. Without one, repair is told by what it repeats or protects, and audio
+//! and video by the steps of their timestamps: those of the stream, else those of all streams between the
+//! same hosts with its payload type, in both directions. Last comes the clock rate.
 
 use super::sdp::{Kind, Sdp};
 use super::stream::Stream;

@@ -1,10 +1,11 @@
 //! Streams that change their addresses or come over several at once: after a switch of networks, a new NAT
 //! binding, or over several paths.
 //!
-//! A flow carries on a stream of another flow if it has the same SSRC, its sequence numbers and timestamps continue
-//! those of the stream, and the stream has not had its packets elsewhere. The last condition tells a path from the
-//! other leg of a relay, or from what a server forwards to another receiver: these have the same packets again.
-//! They may come first for a moment, so a flow is judged after a while.
+//! A flow carries on a stream of another flow if it has the same SSRC, its sequence numbers and
+//! timestamps continue those of the stream, and the stream has not had its packets elsewhere. The last
+//! condition tells a path from the other leg of a relay, or from what a server forwards to another
+//! receiver: these have the same packets again. They may come first for a moment, so a flow is judged
+//! after a while.
 
 use super::flow::Flow;
 use super::stream::{RtpSeen, Stream};
@@ -12,8 +13,8 @@ use super::watcher::Monitor;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Time for which packets of a flow are kept before it is judged. A server sends what it forwards to its receivers
-/// within less.
+/// Time for which packets of a flow are kept before it is judged. A server sends what it forwards to its
+/// receivers within less.
 const TRIAL_NS: i64 = 100_000_000;
 /// Maximum number of packets kept of a flow, 100 bytes each.
 const MOST_KEPT: usize = 512;
@@ -34,7 +35,8 @@ const FASTEST_PACKETS: i64 = 2_000;
 pub(crate) struct Trials(HashMap<(u32, u32), Vec<RtpSeen>>);
 
 impl Trials {
-    /// Takes a packet of a flow on trial. Returns whether the flow is on trial, and all its packets if it is over.
+    /// Takes a packet of a flow on trial. Returns whether the flow is on trial, and all its packets if it
+    /// is over.
     #[inline]
     pub(crate) fn receive(&mut self, packet: &RtpSeen) -> (bool, Option<Vec<RtpSeen>>) {
         if self.0.is_empty() {
@@ -128,7 +130,8 @@ impl Monitor {
         ends
     }
 
-    /// Takes the first packets of an SSRC in a flow: as a stream, or as the continuation of one in another flow.
+    /// Takes the first packets of an SSRC in a flow: as a stream, or as the continuation of one in
+    /// another flow.
     pub(super) fn begin(&mut self, packets: Vec<RtpSeen>) {
         if self.continued_by(&packets).is_none() {
             return self.admit(&packets);

@@ -1,10 +1,11 @@
 //! Recognises packets that repair another stream: retransmissions and forward error correction.
 //!
-//! The same timestamp alone proves nothing, because layers of a picture share it, too. A retransmission (RFC 4588)
-//! carries the number of the packet that it repeats before its payload, so it is 2 bytes longer than that
-//! packet. SRTP encrypts the number, but not the length. FEC names the stream that it protects in its contributing
-//! sources (RFC 8627) or in its header (draft-ietf-payload-flexible-fec-scheme-03, section 4.2.2.1, as Chromium
-//! writes it), or a number of the stream whose timestamp it has (RFC 5109, section 7.3; RFC 8627, section 4.2.2.1).
+//! The same timestamp alone proves nothing, because layers of a picture share it, too. A retransmission
+//! (RFC 4588) carries the number of the packet that it repeats before its payload, so it is 2 bytes
+//! longer than that packet. SRTP encrypts the number, but not the length. FEC names the stream that it
+//! protects in its contributing sources (RFC 8627) or in its header
+//! (draft-ietf-payload-flexible-fec-scheme-03, section 4.2.2.1, as Chromium writes it), or a number of
+//! the stream whose timestamp it has (RFC 5109, section 7.3; RFC 8627, section 4.2.2.1).
 
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::rtx::OSN_BYTES;
@@ -13,7 +14,8 @@ use crate::rtp::rtx::OSN_BYTES;
 const RECENT_TIMESTAMPS: usize = 256;
 /// Number of streams of a flow whose newest packets are remembered.
 const RECENT_STREAMS: usize = 4;
-/// Maximum distance between a number that a repair packet names and the newest one of the stream: a second of 5 Mbit/s.
+/// Maximum distance between a number that a repair packet names and the newest one of the stream: a
+/// second of 5 Mbit/s.
 const NEAR: u16 = 500;
 /// Offsets of the sequence number base in FEC headers of RFC 5109 and RFC 8627.
 const BASES_AT: [usize; 2] = [2, 8];
@@ -54,7 +56,8 @@ pub(crate) struct Recent {
     streams: [Option<(u32, u16)>; RECENT_STREAMS],
 }
 
-/// An RTP packet: stream, sequence number, timestamp, and its payload, as far as it was captured, with its length.
+/// An RTP packet: stream, sequence number, timestamp, and its payload, as far as it was captured, with
+/// its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload<'a> {
     pub(crate) ssrc: u32,
@@ -65,8 +68,9 @@ pub(crate) struct Payload<'a> {
 }
 
 impl Recent {
-    /// Remembers a packet, and compares it with the stream that had its timestamp first. Returns whether there is
-    /// another one, whether the packet repeats one of its packets, and whether it protects some of them.
+    /// Remembers a packet, and compares it with the stream that had its timestamp first. Returns whether
+    /// there is another one, whether the packet repeats one of its packets, and whether it protects some
+    /// of them.
     #[inline]
     pub(crate) fn compare(&mut self, packet: Payload<'_>) -> (bool, bool, bool) {
         let first = self.first(packet);
@@ -104,8 +108,8 @@ impl Recent {
         None
     }
 
-    /// Whether a payload has a recent sequence number of a stream at `offset`. Not if the payload is constant, as
-    /// silence is.
+    /// Whether a payload has a recent sequence number of a stream at `offset`. Not if the payload is
+    /// constant, as silence is.
     fn names(&self, ssrc: u32, payload: &[u8], offset: usize) -> bool {
         let Some(number) = be16(payload, offset) else { return false };
         let near = |seq: u16| number.wrapping_sub(seq).min(seq.wrapping_sub(number)) <= NEAR;
@@ -122,8 +126,8 @@ impl Picture {
     }
 }
 
-/// The streams that an RTP packet may protect if it is FEC: contributing sources, and the one in the header of
-/// draft 03.
+/// The streams that an RTP packet may protect if it is FEC: contributing sources, and the one in the
+/// header of draft 03.
 pub(crate) fn protected_streams<'a>(
     packet: &'a [u8],
     payload: &'a [u8],

@@ -47,7 +47,7 @@ pub(crate) struct RtpSeen {
     pub(crate) row: usize,
 }
 
-/// State of a stream, of constant size.
+/// State of a stream, of constant size but for the list of its flows.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     /// The flow in which it began.

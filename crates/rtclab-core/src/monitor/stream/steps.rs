@@ -1,9 +1,10 @@
-//! How the RTP timestamps of a stream step from packet to packet: whether it is audio or video, and its clock.
+//! How the RTP timestamps of a stream step from packet to packet: whether it is audio or video, and its
+//! clock.
 //!
-//! Audio has one packet per timestamp, and its timestamps step by a packet time of 10 to 120 ms, or by another
-//! multiple of 10 ms after a pause. Video has several packets per timestamp, or its timestamps step otherwise.
-//! No usual rate of pictures steps like audio: at 90 kHz, 30 pictures a second step by 3000 and 25 by 3600,
-//! which are 62.5 and 75 ms of 48 kHz. Neither loss nor pauses change the steps.
+//! Audio has one packet per timestamp, and its timestamps step by a packet time of 10 to 120 ms, or by
+//! another multiple of 10 ms after a pause. Video has several packets per timestamp, or its timestamps
+//! step otherwise. No usual rate of pictures steps like audio: at 90 kHz, 30 pictures a second step by
+//! 3000 and 25 by 3600, which are 62.5 and 75 ms of 48 kHz. Neither loss nor pauses change the steps.
 //!
 //! Several clocks may fit the steps: 960 are 20 ms of 48 kHz or 40 ms of 24 kHz. Of these, the one is taken
 //! that is nearest to the arrivals outside pauses, because timestamps may stop in a pause.
@@ -66,7 +67,8 @@ pub(crate) struct Steps {
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
     elapsed_ns: i64,
-    /// Time over which each of [`RATES`] fitted, weighted by how near it was to the measured rate, in seconds.
+    /// Time over which each of [`RATES`] fitted, weighted by how near it was to the measured rate, in
+    /// seconds.
     fits_s: [f64; RATES.len()],
 }
 
@@ -193,7 +195,8 @@ impl Steps {
         rates
     }
 
-    /// Whether the steps are as in audio of this clock: most are multiples of 10 ms, and some are a packet time.
+    /// Whether the steps are as in audio of this clock: most are multiples of 10 ms, and some are a
+    /// packet time.
     fn fits_audio(&self, index: usize) -> bool {
         self.multiples[index] * 4 >= self.changed * 3
             && self.packet_times[index] * 4 >= self.changed
@@ -364,7 +367,9 @@ mod tests {
     proptest! {
         #[test]
         fn neither_pauses_nor_loss_change_the_kind(
-            packet in prop::sample::select(vec![(48_000, 10), (48_000, 20), (48_000, 60), (16_000, 20), (8_000, 20)]),
+            packet in prop::sample::select(
+                vec![(48_000, 10), (48_000, 20), (48_000, 60), (16_000, 20), (8_000, 20)]
+            ),
             spurt in 20u32..200,
             pause_ms in 0u32..10_000,
             goes_on: bool,
