@@ -92,6 +92,23 @@ fn both_directions_have_the_first_addresses_of_both_ends() {
     assert_eq!(results.int("flows", "streams"), [1; 4]);
 }
 
+/// A server renumbers what it forwards, because it leaves out different packets for each receiver.
+#[test]
+fn receivers_with_other_numbers_for_the_same_timestamps_stay_apart() {
+    for ahead in [1, 20, 90] {
+        let mut pcap = Pcap::new(1);
+        for number in 0..300u32 {
+            let at_ns = BEGIN_NS + i64::from(number) * 20 * MS;
+            let other = Rtp { seq: (65_400 + number + ahead) as u16, ..rtp(number) };
+            pcap.frame(at_ns, &ethernet(&ipv4_udp(ALICE, BOB, &rtp(number).bytes())));
+            pcap.frame(at_ns + MS, &ethernet(&ipv4_udp(ALICE, (3, 7000), &other.bytes())));
+        }
+        let results = watch(&pcap.bytes, MonitorConfig::default());
+        assert_eq!(results.int("streams", "packets"), [300, 300], "{ahead}");
+        assert_eq!(results.int("streams", "paths"), [1, 1], "{ahead}");
+    }
+}
+
 #[test]
 fn two_calls_or_receivers_with_one_ssrc_stay_apart() {
     let carol: End = (3, 7000);

@@ -26,6 +26,8 @@ const MOST_SILENT_NS: i64 = 60_000_000_000;
 const FASTEST_CLOCK: i64 = 90_000;
 /// Maximum difference of the delays of two paths.
 const MOST_SKEW_S: i64 = 1;
+/// One of this many packets may have been seen elsewhere, or have no place among those of the stream.
+const MOST_STRANGE: usize = 10;
 /// Maximum number of packets ahead without a silence, and further ones per second of silence (20 Mbit/s).
 const MOST_AHEAD: i64 = 100;
 const FASTEST_PACKETS: i64 = 2_000;
@@ -85,8 +87,18 @@ pub(crate) fn continues(stream: &Stream, packets: &[RtpSeen]) -> bool {
     let is_near = (-FASTEST_CLOCK * MOST_SKEW_S..=most_sampled).contains(&sampled)
         && ahead <= most_ahead
         && stream.sequence.is_in_window(last.seq);
-    let seen = packets.iter().filter(|packet| stream.sequence.has(packet.seq)).count();
-    is_near && seen * 2 < packets.len()
+    let strange =
+        |packet: &&RtpSeen| stream.sequence.has(packet.seq) || !is_in_order(stream, packet);
+    is_near && packets.iter().filter(strange).count() * MOST_STRANGE < packets.len()
+}
+
+/// Whether a packet has its place among the latest of a stream: its timestamp is as late as its number is.
+fn is_in_order(stream: &Stream, packet: &RtpSeen) -> bool {
+    stream.latest.iter().all(|other| {
+        let ahead = packet.seq.wrapping_sub(other.seq) as i16;
+        let later = packet.timestamp.wrapping_sub(other.timestamp) as i32;
+        i32::from(ahead.signum()) * later.signum() >= 0
+    })
 }
 
 /// The addresses of an end that has several, by the first one of them.

@@ -22,6 +22,8 @@ use steps::Steps;
 
 /// Maximum number of payload types counted separately in a stream.
 const MAX_PAYLOAD_TYPES: usize = 8;
+/// Number of packets remembered to find out whether others continue a stream.
+const LATEST_PACKETS: usize = 16;
 
 /// An RTP packet: fields of its header, and where and when it was seen.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,8 @@ pub(crate) struct Stream {
     last_timestamp: u32,
     payload_types: [(u8, u64); MAX_PAYLOAD_TYPES],
     pub(crate) sketch: Sketch,
+    /// The packets that were counted last, in no order.
+    pub(crate) latest: [PacketName; LATEST_PACKETS],
     /// Last packet whose sequence number was far from the others.
     stray: Option<RtpSeen>,
 }
@@ -129,6 +133,7 @@ impl Stream {
             last_timestamp: first.timestamp.wrapping_sub(1),
             payload_types: [(0, 0); MAX_PAYLOAD_TYPES],
             sketch: Sketch::of(sketch),
+            latest: [PacketName { seq: first.seq, timestamp: first.timestamp }; LATEST_PACKETS],
             stray: None,
         }
     }
@@ -179,6 +184,7 @@ impl Stream {
         }
         self.count_payload_type(packet.payload_type);
         let name = PacketName { seq: packet.seq, timestamp: packet.timestamp };
+        self.latest[self.packets as usize % LATEST_PACKETS] = name;
         self.sketch.consider(name, packet.at_ns);
         received.relative_delay_ms =
             packet.extensions.abs_send_time.map(|sent| match &mut self.delay {
