@@ -63,6 +63,29 @@ def later(frames: Iterable[Frame], by_ms: float) -> list[Frame]:
     return [(at_ns + round(by_ms * MS), frame) for at_ns, frame in frames]
 
 
+def of_interface(pcapng: bytes, name: str) -> bytes:
+    """The packets of one interface of a pcapng file, without their directions."""
+    parts, at, interface, wanted = [], 0, -1, -1
+    while at < len(pcapng):
+        kind, length = struct.unpack_from("<II", pcapng, at)
+        block = pcapng[at : at + length]
+        at += length
+        if kind == 1:
+            interface += 1
+            if name.encode() not in block:
+                continue
+            wanted = interface
+        elif kind == 6:
+            number, high, low, captured, _ = struct.unpack_from("<IIIII", block, 8)
+            if number != wanted:
+                continue
+            body = struct.pack("<III", 0, high, low) + block[20 : 28 + (captured + 3) // 4 * 4]
+            ends = struct.pack("<I", len(body) + 12)
+            block = block[:4] + ends + body + ends
+        parts.append(block)
+    return b"".join(parts)
+
+
 def write_pcap(path: Path, frames: Iterable[Frame]) -> Path:
     """Writes a pcap file with timestamps in nanoseconds."""
     with path.open("wb") as file:

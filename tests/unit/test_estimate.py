@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from captures import later, speech, write_pcap
+from captures import later, of_interface, speech, write_pcap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -325,6 +325,50 @@ def test_a_capture_at_one_end_knows_what_arrives_there(tmp_path: Path) -> None:
     assert (delay.grade, delay.value) == ("unknown", None)
     same = estimate(read_call([alone, later_frames], same_clock=True))
     assert numbers(same, sender)["delay"].value == pytest.approx(5000, abs=1)
+
+
+MEETING = {
+    "name": "meeting",
+    "duration": "15 s",
+    "participants": {
+        "alice": {},
+        "carol": {"link": {"up": {"capacity": "600 kbit/s", "delay": "40 ms"}}},
+        "bob": {},
+    },
+    "link": {
+        "up": {"capacity": "1.5 Mbit/s", "queue": "300 ms", "delay": "20 ms"},
+        "down": {"capacity": "6 Mbit/s", "queue": "300 ms", "delay": "20 ms"},
+    },
+    "video": {},
+    "servers": {"sfu": {}},
+    "calls": [{"kind": "sfu", "server": "sfu"}],
+}
+
+
+def test_of_a_captured_meeting_each_uplink_is_the_participants_own(tmp_path: Path) -> None:
+    run = rtclab.run(Scenario.read(MEETING, "meeting"), repeats=1, capture=True, out=tmp_path)
+    whole = (run.path / "repeat-0" / "capture.pcapng").read_bytes()
+    addresses = {"10.0.0.1": "alice", "10.0.0.2": "carol", "10.0.0.3": "bob", "10.0.0.4": "sfu"}
+    uplinks = {
+        "alice": (1500, 20),
+        "bob": (1500, 20),
+        "carol": (600, 30),
+    }  # kbit/s, and ms of half a round trip
+    server = tmp_path / "server.pcapng"
+    server.write_bytes(of_interface(whole, "sfu"))
+    for name, (kbps, half_ms) in uplinks.items():
+        made = estimate(read_call([server], names=addresses, flow=f"{name}->sfu"))
+        found = numbers(made, name)
+        assert found["capacity"].value == pytest.approx(kbps, rel=0.05), name
+        assert found["delay"].value == pytest.approx(half_ms, abs=3), name
+        assert numbers(made, "sfu")["capacity"].grade == "unknown", name
+        at_home = tmp_path / f"{name}.pcapng"
+        at_home.write_bytes(of_interface(whole, name))
+        there = {address: who for address, who in addresses.items() if who in (name, "sfu")}
+        made = estimate(read_call([at_home], names=there))
+        assert numbers(made, name)["delay"].value == pytest.approx(half_ms, abs=3), name
+        assert numbers(made, name)["capacity"].grade == "unknown", name
+        assert numbers(made, "sfu")["capacity"].grade != "unknown", name
 
 
 def test_a_call_without_feedback_invents_nothing(trace: Trace) -> None:

@@ -9,12 +9,13 @@ import re
 from pathlib import Path
 
 import pytest
-from captures import ALICE, BOB, MS, Frame, later, rtp, speech, udp, write_pcap
+from captures import ALICE, BOB, MS, End, Frame, later, rtp, speech, udp, write_pcap
 
 import rtclab
 from rtclab import Trace
 from rtclab.cli import main
 from rtclab.errors import BadInput
+from rtclab.estimate.call import read_call
 
 LOGS = Path(__file__).parent / "event_logs"
 EVENT_LOG = LOGS / "event-log-alice-bob.log"
@@ -147,6 +148,66 @@ def test_a_report_says_whether_delays_contain_a_difference_of_the_clocks(
     axis = run.plot("delay").y
     assert axis.begin <= min(0, *delays_ms)
     assert axis.begin == 0 or min(delays_ms) < 0
+
+
+LATER: dict[str, tuple[End, End]] = {
+    "a new NAT binding": ((ALICE[0], 40_000), BOB),
+    "another network": (("172.16.0.9", 5004), BOB),
+    "another network, and another port of the other end": (("172.16.0.9", 5004), (BOB[0], 6_010)),
+}
+
+
+def moving(tmp_path: Path, alice: End, bob: End, moves_ms: int = 2000) -> Path:
+    """Six seconds of a call, in which both ends have other addresses for two seconds from ``moves_ms`` on."""
+    frames = []
+    for index in range(300):
+        at_ms = 20 * index
+        a, b = (alice, bob) if moves_ms <= at_ms < moves_ms + 2000 else (ALICE, BOB)
+        there, back = rtp(index, 160 * index), rtp(7000 + index, 160 * index, ssrc=7)
+        frames += [(at_ms * MS, udp(there, a, b)), ((at_ms + 3) * MS, udp(back, b, a))]
+    return write_pcap(tmp_path / "moving.pcap", frames)
+
+
+@pytest.mark.parametrize("moved", LATER.values(), ids=LATER)
+@pytest.mark.parametrize("by_address", [False, True])
+def test_a_call_that_changes_its_addresses_is_one_call_and_says_when(
+    tmp_path: Path, moved: tuple[End, End], by_address: bool
+) -> None:
+    capture = moving(tmp_path, *moved)
+    names = {ALICE[0]: "alice", BOB[0]: "bob"} if by_address else NAMES
+    trace = Trace.from_pcap(capture, names=names)
+    assert list(trace.flows) == [FORTH, BACK]
+    assert trace.table("packets").height == 600
+    assert trace.table("flow_seconds")["dropped_packets"].sum() == 0
+    expected = []
+    for name, flow, at_first, moved_to in (("alice", BACK, ALICE, moved[0]), ("bob", FORTH, BOB, moved[1])):
+        first, then = (f"{address}:{port}" for address, port in (at_first, moved_to))
+        if first != then:
+            expected += [(2000 * MS, name, flow, f"from {first} to {then}")]
+            expected += [(4000 * MS, name, flow, f"from {then} to {first}")]
+    events = trace.table("events")
+    assert set(events["event"]) == {"route_changed"}
+    assert set(events.select("at_ns", "participant", "flow", "detail").iter_rows()) == set(expected)
+    assert events.height == len(expected)
+    assert trace.manifest.capture is not None
+    words = {f"{who} changed its address at {at / 1e9:.3f} s, {how}" for at, who, _, how in expected}
+    assert words < set(trace.manifest.capture.notes_in_words)
+    assert set(read_call([capture], names=names).names.values()) == set(NAMES)
+
+
+def test_an_end_has_the_name_of_any_of_its_addresses(tmp_path: Path) -> None:
+    capture = moving(tmp_path, ("172.16.0.9", 5004), BOB)
+    trace = Trace.from_pcap(capture, names={"172.16.0.9": "alice", BOB[0]: "bob"})
+    assert list(trace.flows) == [FORTH, BACK]
+
+
+def test_a_call_over_two_ports_at_once_has_lost_nothing_and_changed_nothing(tmp_path: Path) -> None:
+    ports = [BOB, (BOB[0], 6_010)]
+    frames = [(20 * n * MS, udp(rtp(n, 160 * n), ALICE, ports[n % 3 == 0])) for n in range(300)]
+    trace = Trace.from_pcap(write_pcap(tmp_path / "two.pcap", frames), names=NAMES)
+    assert list(trace.flows) == [FORTH]
+    assert trace.table("flow_seconds")["dropped_packets"].sum() == 0
+    assert trace.table("events").is_empty()
 
 
 def test_every_flow_of_an_address_has_its_own_values(tmp_path: Path) -> None:

@@ -242,6 +242,19 @@ def test_a_live_call_has_the_connections_of_the_simulated_one(
     assert [(one.a, one.b, one.feed, one.forwards) for one in found] == made
 
 
+def test_a_log_of_a_connection_that_only_receives_is_named_after_whose_media_it_receives(
+    tmp_path: Path,
+) -> None:
+    found = live_connections(scenario(tmp_path, "[[calls]]\nkind = 'sfu'"))
+    logs = [(name, one.logged_by(name)) for one in found for name in one.ends if name != "core"]
+    assert logs == [
+        ("alice", "alice->core"),
+        ("bob", "bob->core"),
+        ("bob", "bob->alice"),
+        ("alice", "alice->bob"),
+    ]
+
+
 def test_the_second_call_of_a_pair_has_flows_of_its_own(tmp_path: Path) -> None:
     first, second = live_connections(scenario(tmp_path, "[[calls]]\n[[calls]]"))
     assert (first.sent_by("bob"), first.received_by("bob")) == ("bob->alice", "alice->bob")

@@ -80,6 +80,22 @@ def test_one_end_knows_both_directions() -> None:
     assert events["at_ns"].to_list() == [0, 82_000_000, 82_000_000, 82_000_000]
 
 
+def test_an_end_that_only_receives_has_one_direction_and_no_control_of_another(alice: EventLog) -> None:
+    received = alice.tables["transport_feedback"].filter(pl.col("sent") == 1)
+    sent = alice.tables["outgoing_rtp"].clear()
+    for name, flow in {
+        "event-log-alice-bob.log": BACK,
+        "event-log-alice-core-2.log": "core->alice",
+        "event_log_20260101_1.log": "remote->page",
+    }.items():
+        log = replace(alice, path=Path(name))
+        imported = trace_of([with_tables(log, outgoing_rtp=sent, transport_feedback=received)])
+        assert list(imported.manifest.flows) == [flow]
+        assert set(imported.tables["packets"]["flow"]) == {flow}
+        assert set(imported.tables["events"]["flow"]) == {flow}
+        assert imported.tables["controller"].is_empty()
+
+
 def test_the_decisions_of_the_browser_are_in_the_trace() -> None:
     controller = open_log(ALICE).tables["controller"]
     assert set(controller["participant"]) == {"alice"}

@@ -13,6 +13,8 @@ mod hard_networks;
 mod loss_repair;
 mod monitor_capture;
 mod monitor_compare;
+mod monitor_kinds;
+mod monitor_paths;
 mod monitor_streams;
 mod monitor_support;
 mod nat;

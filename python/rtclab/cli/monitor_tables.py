@@ -295,6 +295,8 @@ def _way(row: dict[str, Any]) -> str:
     way = f"{row['source']} → {row['destination']}"
     if row.get("peer"):
         way += f" (relayed, peer {row['peer']})"
+    if row.get("paths", 1) > 1:
+        way += f" (over {row['paths']} flows)"
     if row["direction"]:
         way += f" {row['direction']} at {row['interface']}"
     return way

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import polars as pl
@@ -19,6 +18,7 @@ from rtclab.estimate.part import chosen_part, part_of
 from rtclab.experiment.flows import matching
 from rtclab.experiment.results import Moment
 from rtclab.importers import Imported, Names, read_files
+from rtclab.importers.addresses import with_first_addresses
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
 from rtclab.metrics.series import BITS_PER_BYTE, Array, Window
@@ -146,7 +146,7 @@ def read_call(
 def _with_others_of_captures(call: KnownCall, captures: Sequence[Path], sdp: str | None) -> KnownCall:
     about = call.trace.manifest.capture
     assert about is not None
-    seen = [monitor.watch(file, sdp=sdp, packets=True) for file in captures]
+    seen = [with_first_addresses(monitor.watch(file, sdp=sdp, packets=True)) for file in captures]
     directions = []
     for one in call.directions:
         of_flow = call.trace.table("packets").filter(pl.col("flow") == one.flow)
@@ -461,38 +461,66 @@ def _at_one_point(
 ) -> KnownCall:
     """The call of a capture at one end.
 
-    The send times in RTP headers (abs-send-time) say how the delays of received packets differ. The smallest
-    round trip of STUN says which end was captured, and the sum of both delays.
+    The send times in RTP headers (abs-send-time) say how the delays of received packets differ. The round
+    trips of STUN between both ends are the sum of both delays, and say which end was captured.
     """
     trace = Trace.in_memory(imported.tables, imported.manifest)
     outwards = _chosen(trace, flow)
     call = _renamed(trace, outwards, origin, imported.notes)
-    seen = monitor.watch(file, sdp=sdp, packets=True)
-    trips = seen["flows"].filter(pl.col("stun_rtt_count") > 0)
-    # The end that was captured waits a round trip for an answer; the other end's answers come at once.
-    asked = trips.sort("stun_rtt_min_ms", descending=True).head(1)
-    round_trip_s = None if asked.is_empty() else cast(float, asked["stun_rtt_min_ms"][0]) / 1000
-    here = None if asked.is_empty() else asked["source"][0]
+    seen = with_first_addresses(monitor.watch(file, sdp=sdp, packets=True))
+    # A server forwards streams under the same SSRC, so the flow says which packets are meant.
+    packets = seen["packets"].with_columns(imported.tables["packets"]["flow"].alias("way"))
+    asked = _asked(seen, packets, (outwards.sender, outwards.receiver))
+    here = _captured_end(packets, outwards) or next(iter(asked), None)
     directions = []
     begin_ns = imported.manifest.capture.begin_ns if imported.manifest.capture else 0
-    for name in call.trace.flows:
-        of_flow = call.trace.table("packets").filter(pl.col("flow") == name, pl.col("protocol") == "rtp")
-        ssrcs = of_flow["ssrc"].drop_nulls().unique().to_list()
-        rtp = seen["packets"].filter(
-            pl.col("protocol") == "rtp", pl.col("ssrc").is_in(ssrcs), pl.col("abs_send_time").is_not_null()
-        )
-        incoming = rtp.filter(pl.col("destination") == here) if here is not None else rtp
-        packets = None
-        if incoming.height >= FEWEST_PACKETS:
-            packets = _with_received_of(incoming, seen, ssrcs, begin_ns)
+    for name, about in call.trace.manifest.flows.items():
+        theirs = f"{call.names[about.sender]}->{call.names[about.receiver]}"
+        of_flow = {**seen, "packets": packets.filter(pl.col("way") == theirs)}
+        rtp = of_flow["packets"].filter(pl.col("protocol") == "rtp", pl.col("abs_send_time").is_not_null())
+        arrived = None
+        if here in (None, call.names[about.receiver]) and rtp.height >= FEWEST_PACKETS:
+            arrived = _with_received_of(rtp, of_flow, begin_ns)
+        trip_s = asked.get(here) if here is not None else None
         directions.append(
-            Direction(name, ONE_POINT, packets, one_way=False, round_trip_s=round_trip_s, one_time=False)
+            Direction(name, ONE_POINT, arrived, one_way=False, round_trip_s=trip_s, one_time=False)
         )
     return replace(call, directions=tuple(directions))
 
 
-def _with_received_of(rtp: pl.DataFrame, seen: Tables, ssrcs: Sequence[int], begin_ns: int) -> Packets:
-    way = of_capture(seen, ssrcs, begin_ns)
+def _asked(seen: Tables, packets: pl.DataFrame, ends: tuple[str, str]) -> dict[str, float]:
+    """The smallest round trip of STUN in s between two ends, by the end that asked, the largest first.
+
+    The end that was captured waits a round trip for an answer; the other end's answers come at once.
+    """
+    ways = {f"{one}->{other}": one for one, other in (ends, ends[::-1])}
+    trips = (
+        seen["flows"]
+        .join(packets.select("flow", "way").unique(), on="flow")
+        .filter(pl.col("stun_rtt_count") > 0, pl.col("way").is_in(list(ways)))
+        .group_by("way")
+        .agg(pl.col("stun_rtt_min_ms").min())
+        .sort("stun_rtt_min_ms", descending=True)
+    )
+    return {ways[way]: trip_ms / 1000 for way, trip_ms in trips.iter_rows()}
+
+
+def _captured_end(packets: pl.DataFrame, outwards: FlowInfo) -> str | None:
+    """The end of a flow whose host has a part in all media of a capture of several, as a server has."""
+    host = [pl.col(name).str.extract(r"^(.*):") for name in ("source", "destination")]
+    rtp = packets.filter(pl.col("protocol") == "rtp").select("way", *host).unique(maintain_order=True)
+    pairs = {frozenset(hosts) for _, *hosts in rtp.iter_rows()}
+    common = frozenset.intersection(*pairs)
+    if len(pairs) < 2 or len(common) != 1:
+        return None
+    for way, source, _ in rtp.iter_rows():
+        if way == f"{outwards.sender}->{outwards.receiver}":
+            return outwards.sender if source in common else outwards.receiver
+    return None
+
+
+def _with_received_of(rtp: pl.DataFrame, of_flow: Tables, begin_ns: int) -> Packets:
+    way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
     return with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import TraceError
+from rtclab.importers.addresses import changes, changes_in_words, first_addresses, with_first_addresses
 from rtclab.importers.imported import Imported, Names, two_names
 from rtclab.monitor import Tables
 from rtclab.trace import (
@@ -61,14 +62,17 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
 
     A packet's ``sent_ns`` is when it was seen. In ``flow_seconds``, packets that were seen count as
     delivered, and gaps in sequence numbers count as dropped packets in the second in which the gap was
-    noticed. There are no delays.
+    noticed. There are no delays. An end whose addresses change has one name, and ``events`` says when they
+    did.
     """
-    seen = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
-    if _passes_twice(seen["flows"]):
+    captured = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
+    if _passes_twice(captured["flows"]):
         return from_two(capture, None, names, sdp, corrected=False)
+    seen = with_first_addresses(captured)
     begin_ns = _smallest(seen["packets"]["at_ns"], capture)
     of_rtp = seen["packets"].filter(pl.col("protocol") == "rtp")
-    by_address = _by_address(names, seen["packets"] if of_rtp.is_empty() else of_rtp)
+    named_after = seen["packets"] if of_rtp.is_empty() else of_rtp
+    by_address = _also_first(_by_address(names, named_after), first_addresses(captured))
     packets = seen["packets"].select(
         (pl.col("at_ns") - begin_ns).alias("sent_ns"),
         _flow("source", "destination", by_address),
@@ -85,8 +89,12 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     duration_ns = _duration_ns(flows)
     seconds = flow_seconds_table(arrived, flows, duration_ns, without_fec(arrived))
     seconds = _with_missing(seconds, seen, by_address, begin_ns)
-    about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=tuple(seen["notes"].to_dicts()))
-    return _imported({"packets": packets, "flow_seconds": seconds}, flows, duration_ns, about)
+    addressed = captured["packets"].with_columns(pl.col("at_ns") - begin_ns, flow=packets["flow"])
+    events = changes(addressed.filter(pl.col("protocol") == "rtp"))
+    notes = (*seen["notes"].to_dicts(), *changes_in_words(events))
+    about = CaptureInfo(files=(str(capture),), begin_ns=begin_ns, notes=notes)
+    tables = {"packets": packets, "flow_seconds": seconds, "events": events}
+    return _imported(tables, flows, duration_ns, about)
 
 
 def from_two(
@@ -217,16 +225,33 @@ def _by_address(names: Names, packets: pl.DataFrame) -> Addressed:
     return dict(zip(ends if addresses[0] == addresses[1] else addresses, both, strict=True))
 
 
+def _also_first(names: Addressed, first: Mapping[str, str]) -> Addressed:
+    """The names, in which an end that has a name by a later address has it by its first address, too."""
+    if not first:
+        return names
+    ends = pl.DataFrame({"first": list(first.values()), "now": list(first)})
+    named = ends.select("first", name=_name("now", names), known=_name("first", names))
+    return {
+        **dict(named.filter(pl.col("known").is_null()).drop_nulls("name").select("first", "name").rows()),
+        **names,
+    }
+
+
 def _flow(source: str, destination: str, names: Addressed) -> pl.Expr:
     return pl.format("{}->{}", _named(source, names), _named(destination, names)).alias("flow")
 
 
 def _named(column: str, names: Addressed) -> pl.Expr:
     """The name given to the address and port, or to the address; by default the address and port."""
+    return pl.coalesce(_name(column, names), column)
+
+
+def _name(column: str, names: Addressed) -> pl.Expr:
+    """The name given to the address and port, or to the address; null if there is none."""
     address = pl.col(column).str.extract(_ADDRESS)
     by_port = pl.col(column).replace_strict(dict(names), default=None, return_dtype=pl.String)
     by_address = address.replace_strict(dict(names), default=None, return_dtype=pl.String)
-    return pl.coalesce(by_port, by_address, column)
+    return pl.coalesce(by_port, by_address)
 
 
 def _flows(packets: pl.DataFrame) -> Flows:

@@ -371,7 +371,7 @@ TABLES: dict[str, TableDescription] = {
             "event": _text(
                 "`joined`, `signalling_done`, `ice_connected`, `dtls_connected`, `first_frame`, `adapted`, "
                 "`page_error`, `interface_failed`, `overloaded` (an SFU that dropped datagrams), `failed` or "
-                "`left`; of logs also `route_changed`; of event logs also `probe`; of dumps also "
+                "`left`; of captures and logs also `route_changed`, of event logs `probe`, of dumps "
                 "`codec_changed`, `disconnected`, `ice_disconnected` and `ice_failed`; of pages of your own "
                 "also `renegotiated`, `ice_failed`, `closed` (up to 1 s late), `console_error`, `popup`, "
                 "`dialog` and `page_silent`"

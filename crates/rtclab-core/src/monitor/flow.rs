@@ -3,6 +3,7 @@
 use super::capture::{Direction, Interface};
 use super::framing::Framing;
 use super::ip::{Datagram, Transport};
+use super::repair::Recent;
 use super::sdp::Sdp;
 use super::stream::RtpSeen;
 use super::stream::extensions::Learner;
@@ -17,8 +18,6 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) const MAX_FLOWS: usize = 10_000;
 /// Size of the cache of recent flows: a power of two.
 const RECENT_FLOWS: usize = 64;
-/// Number of RTP timestamps remembered to recognise retransmissions: 8 s at 30 frames per second.
-const RECENT_TIMESTAMPS: usize = 256;
 
 /// Where a packet was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +81,7 @@ pub(crate) struct Flow {
     pub(crate) framing: Framing,
     pub(crate) stun_rtt: Rtt,
     pub(crate) extensions: Learner,
-    recent: Option<Box<[(u32, u32); RECENT_TIMESTAMPS]>>,
+    pub(crate) recent: Recent,
 }
 
 /// Statistics of round-trip times.
@@ -116,20 +115,6 @@ impl Rtt {
 }
 
 impl Flow {
-    /// Remembers the timestamp of an RTP packet. Returns whether another stream of the flow recently had the
-    /// same one.
-    #[inline]
-    pub(crate) fn shares_timestamp(&mut self, ssrc: u32, timestamp: u32) -> bool {
-        let recent = self.recent.get_or_insert_with(|| Box::new([(0, ssrc); RECENT_TIMESTAMPS]));
-        // Video timestamps are multiples of about 3000, so spread them over the slots.
-        let slot = &mut recent[(timestamp.wrapping_mul(0x9E37_79B9) >> 24) as usize];
-        if slot.0 == timestamp && slot.1 != ssrc {
-            return true;
-        }
-        *slot = (timestamp, ssrc);
-        false
-    }
-
     pub(crate) fn count(&mut self, protocol: Protocol, relayed: bool) {
         match protocol {
             Protocol::Stun => self.stun += 1,
@@ -254,7 +239,7 @@ impl Flows {
             framing: Framing::default(),
             stun_rtt: Rtt::default(),
             extensions: Learner::new(sdp),
-            recent: None,
+            recent: Recent::default(),
         });
         index
     }

@@ -83,11 +83,13 @@ fn is_consistent(packets: &[RtpSeen]) -> bool {
 mod tests {
     use super::*;
     use crate::ecn::Ecn;
+    use crate::monitor::repair::Likeness;
     use crate::monitor::stream::extensions::Values;
 
     fn packet(seq: u16, timestamp: u32) -> RtpSeen {
         RtpSeen {
             at_ns: 0,
+            flow: 0,
             ssrc: 7,
             seq,
             timestamp,
@@ -99,7 +101,7 @@ mod tests {
             payload_bytes: 60,
             relay: None,
             extensions: Values::default(),
-            shares_timestamp: false,
+            likeness: Likeness::default(),
             row: 0,
         }
     }

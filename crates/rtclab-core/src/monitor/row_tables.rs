@@ -43,10 +43,8 @@ impl Monitor {
         let direction = of_flow(&|flow| flow.point.direction_name());
         let source = of_flow(&|flow| Some(flow.source.to_string()));
         let destination = of_flow(&|flow| Some(flow.destination.to_string()));
-        let kinds: Vec<u32> = (self.streams.iter())
-            .map(|s| {
-                s.kind(&self.config.sdp).map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0)
-            })
+        let kinds: Vec<u32> = (self.contents().iter())
+            .map(|stream| stream.kind.map_or(NO_TEXT, |(kind, _)| texts.code(kind.name()).0))
             .collect();
         let kind =
             rows.stream.iter().map(|s| usize::try_from(*s).map_or(NO_TEXT, |s| kinds[s])).collect();

@@ -28,8 +28,9 @@ impl Monitor {
         let mut rows: Vec<(ReportKey, Reports)> =
             self.rtcp.reports.iter().map(|(k, r)| (*k, *r)).collect();
         rows.sort_by_key(|(key, _)| *key);
+        let contents = self.contents();
         let rates: HashMap<u32, Option<u32>> =
-            self.streams.iter().map(|s| (s.ssrc, s.clock_rate(&self.config.sdp))).collect();
+            self.streams.iter().zip(contents).map(|(s, c)| (s.ssrc, c.clock_rate)).collect();
         let jitter = |key: &ReportKey, units: u32| {
             let rate = rates.get(&key.ssrc).copied().flatten()?;
             Some(f64::from(units) * 1e3 / f64::from(rate))

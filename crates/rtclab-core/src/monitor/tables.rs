@@ -4,10 +4,9 @@ use super::capture::{CaptureFaults, Interface};
 use super::demux::Relay;
 use super::flow::Flow;
 use super::ip::Transport;
+use super::kinds::Contains;
 use super::legs::first_legs;
-use super::sdp::Kind;
 use super::stream::Stream;
-use super::stream::clock::JitterFigures;
 use super::stream::extensions::LearnedId;
 use super::texts::{Columns, Tables, Texts, origin};
 use super::watcher::Monitor;
@@ -20,8 +19,7 @@ struct StreamRow<'a> {
     stream: &'a Stream,
     flow: &'a Flow,
     leg_of: Option<u32>,
-    kind: Option<(Kind, bool)>,
-    jitter: Option<JitterFigures>,
+    contains: Contains,
 }
 
 fn id_of(learned: Option<LearnedId>) -> Option<i64> {
@@ -41,6 +39,7 @@ impl Monitor {
     /// if they are kept. The rows of `packets` are removed, so that the next call returns later ones
     /// only.
     pub fn tables(&mut self, interfaces: &[Interface], faults: &CaptureFaults) -> Tables {
+        self.end_trials();
         let mut texts = Texts::default();
         let mut tables = vec![
             self.stream_table(interfaces, &mut texts),
@@ -60,14 +59,14 @@ impl Monitor {
 
     fn stream_table(&self, interfaces: &[Interface], texts: &mut Texts) -> Table {
         let legs = first_legs(&self.streams);
+        let (contents, ends) = (self.contents(), self.ends());
         let rows: Vec<StreamRow<'_>> = (self.streams.iter().enumerate())
             .map(|(number, stream)| StreamRow {
                 number: number as i64,
                 stream,
                 flow: self.flow_of(stream),
                 leg_of: legs[number],
-                kind: stream.kind(&self.config.sdp),
-                jitter: stream.clock.jitter(),
+                contains: contents[number],
             })
             .collect();
         let sdp = &self.config.sdp;
@@ -77,19 +76,20 @@ impl Monitor {
             .int("leg_of", |r| r.leg_of.map(i64::from))
             .text("interface", texts, |r| Some(r.flow.point.interface_name(interfaces)))
             .text("direction", texts, |r| r.flow.point.direction_name())
-            .text("source", texts, |r| Some(r.flow.source.to_string()))
-            .text("destination", texts, |r| Some(r.flow.destination.to_string()))
+            .text("source", texts, |r| Some(ends.first(r.flow.source).to_string()))
+            .text("destination", texts, |r| Some(ends.first(r.flow.destination).to_string()))
+            .int("paths", |r| 1 + r.stream.other_flows.len() as i64)
             .text("relay", texts, |r| r.stream.relay.map(relay_name))
             .text("peer", texts, |r| self.peer(r))
             .int("ssrc", |r| i64::from(r.stream.ssrc))
             .int("payload_type", |r| i64::from(r.stream.payload_type()))
             .text("payload_types", texts, |r| Some(payload_types(r.stream)))
             .text("codec", texts, |r| sdp.codec(r.stream.payload_type()).map(|c| c.name.clone()))
-            .text("kind", texts, |r| r.kind.map(|(kind, _)| kind.name().to_owned()))
-            .text("kind_origin", texts, |r| r.kind.map(|(_, inferred)| origin(inferred)))
-            .int("clock_rate", |r| r.stream.clock_rate(sdp).map(i64::from))
+            .text("kind", texts, |r| r.contains.kind.map(|(kind, _)| kind.name().to_owned()))
+            .text("kind_origin", texts, |r| r.contains.kind.map(|(_, inferred)| origin(inferred)))
+            .int("clock_rate", |r| r.contains.clock_rate.map(i64::from))
             .text("clock_rate_origin", texts, |r| {
-                r.stream.clock_rate(sdp).map(|_| origin(r.stream.clock_is_inferred(sdp)))
+                r.contains.clock_rate.map(|_| origin(r.contains.clock_is_inferred))
             })
             .int("first_ns", |r| r.stream.first_ns)
             .int("last_ns", |r| r.stream.last_ns)
@@ -107,9 +107,9 @@ impl Monitor {
             .int("duplicates", |r| r.stream.sequence.duplicates as i64)
             .int("reordered", |r| r.stream.sequence.reordered as i64)
             .int("restarts", |r| r.stream.sequence.restarts as i64)
-            .float("jitter_ms", |r| r.jitter.map(|jitter| jitter.last_ms))
-            .float("jitter_mean_ms", |r| r.jitter.map(|jitter| jitter.mean_ms))
-            .float("jitter_max_ms", |r| r.jitter.map(|jitter| jitter.max_ms))
+            .float("jitter_ms", |r| r.contains.jitter.map(|jitter| jitter.last_ms))
+            .float("jitter_mean_ms", |r| r.contains.jitter.map(|jitter| jitter.mean_ms))
+            .float("jitter_max_ms", |r| r.contains.jitter.map(|jitter| jitter.max_ms))
             .int("markers", |r| r.stream.markers as i64)
             .int("frames", |r| r.stream.frames as i64)
             .float("frames_per_second", |r| frames_per_second(r.stream))
@@ -141,7 +141,10 @@ impl Monitor {
     fn flow_table(&self, interfaces: &[Interface], texts: &mut Texts) -> Table {
         let rows: Vec<(usize, &Flow)> = self.flows.list.iter().enumerate().collect();
         let mut streams = vec![0; rows.len()];
-        self.streams.iter().for_each(|stream| streams[stream.flow as usize] += 1);
+        for stream in &self.streams {
+            streams[stream.flow as usize] += 1;
+            stream.other_flows.iter().for_each(|flow| streams[*flow as usize] += 1);
+        }
         Columns::new("flows", &rows)
             .int("flow", |(number, _)| *number as i64)
             .text("interface", texts, |(_, f)| Some(f.point.interface_name(interfaces)))

@@ -7,7 +7,9 @@ use super::flow::{Flow, Flows, Point};
 use super::fragments::{Counted, Fragments};
 use super::framing::Segment;
 use super::ip::{Datagram, FragmentOf, IpContent, Transport};
+use super::paths::Trials;
 use super::probation::Probation;
+use super::repair::{Likeness, Payload, protected_streams};
 use super::rows::PacketRows;
 use super::rtcp_log::RtcpLog;
 use super::stream::extensions::Values;
@@ -56,6 +58,10 @@ pub struct Monitor {
     fragments: Fragments,
     pub(super) flows: Flows,
     pub(super) probation: Probation,
+    /// Flows that may carry on a stream of another flow.
+    pub(super) trials: Trials,
+    /// Numbers of the streams with an SSRC.
+    pub(super) by_ssrc: HashMap<u32, Vec<u32>>,
     /// Number of packets in the sketch of a stream.
     sketch: usize,
     /// Clock rates by payload type, where an SDP or RFC 3551 gives one.
@@ -93,6 +99,8 @@ impl Monitor {
             fragments: Fragments::default(),
             flows: Flows::default(),
             probation: Probation::default(),
+            trials: Trials::default(),
+            by_ssrc: HashMap::new(),
             stream_index: HashMap::new(),
             recent_streams: [None; RECENT_STREAMS],
             streams: Vec::new(),
@@ -253,9 +261,16 @@ impl Monitor {
         let Some(mut packet) = self.rtp_header(place, ip_bytes, content) else { return };
         packet.row = row;
         if let Some(stream) = self.known_stream((place.flow, packet.ssrc)) {
-            self.receive(stream, &packet);
-        } else if let Some(packets) = self.probation.receive(place.flow, &packet) {
-            self.admit(place.flow, &packets);
+            return self.receive(stream, &packet);
+        }
+        match self.trials.receive(&packet) {
+            (true, Some(packets)) => self.judge(&packets),
+            (true, None) => {}
+            (false, _) => {
+                if let Some(packets) = self.probation.receive(place.flow, &packet) {
+                    self.begin(packets);
+                }
+            }
         }
     }
 
@@ -270,17 +285,19 @@ impl Monitor {
         }
         let Some((header, _, header_bytes)) = parse_rtp(&content) else { return };
         let sizes = (datagram.ip_bytes, datagram.ecn);
-        let packet = self.seen(at_ns, sizes, &content, (header, header_bytes));
+        let packet = self.seen((at_ns, 0), sizes, &content, (header, header_bytes));
         let unlisted = self.flows.unlisted(point, datagram);
         let Some(mut packets) = self.probation.receive(unlisted, &packet) else { return };
         let listed = self.flows.list_late(point, datagram, &packets, &self.config.sdp);
         let Some(flow) = listed else { return };
-        for packet in packets.iter_mut().filter(|_| self.config.packets) {
-            let relayed = packet.relay.is_some();
-            let place = (packet.at_ns, flow, packet.ecn);
-            packet.row = self.rows.push(place, (packet.ip_bytes, None), Protocol::Other, relayed);
+        for packet in &mut packets {
+            packet.flow = flow;
+            if self.config.packets {
+                let (place, sizes) = ((packet.at_ns, flow, packet.ecn), (packet.ip_bytes, None));
+                packet.row = self.rows.push(place, sizes, Protocol::Other, packet.relay.is_some());
+            }
         }
-        self.admit(flow, &packets);
+        self.begin(packets);
     }
 
     #[inline]
@@ -291,24 +308,49 @@ impl Monitor {
         content: &Content<'_>,
     ) -> Option<RtpSeen> {
         let (header, elements, header_bytes) = parse_rtp(content)?;
-        let mut packet =
-            self.seen(place.at_ns, (ip_bytes, place.ecn), content, (header, header_bytes));
+        let mut packet = self.seen(
+            (place.at_ns, place.flow),
+            (ip_bytes, place.ecn),
+            content,
+            (header, header_bytes),
+        );
         let flow = &mut self.flows.list[place.flow as usize];
         packet.extensions = flow.extensions.read(place.at_ns, elements);
-        packet.shares_timestamp = flow.shares_timestamp(header.ssrc, header.timestamp);
+        packet.likeness = self.likeness(&packet, content, (header, header_bytes));
         Some(packet)
+    }
+
+    /// Compares a packet with the other streams of its flow.
+    #[inline]
+    fn likeness(
+        &mut self,
+        packet: &RtpSeen,
+        content: &Content<'_>,
+        (header, header_bytes): (RtpHeader, usize),
+    ) -> Likeness {
+        let bytes = content.bytes.get(header_bytes..).unwrap_or_default();
+        let RtpSeen { flow, ssrc, seq, timestamp, payload_bytes, .. } = *packet;
+        // No IP packet is longer.
+        let wire_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
+        let payload = Payload { ssrc, seq, timestamp, bytes, wire_bytes };
+        let recent = &mut self.flows.list[flow as usize].recent;
+        let (shares_timestamp, repeats, names_base) = recent.compare(payload);
+        let is_beside = |other| other != ssrc && self.stream_index.contains_key(&(flow, other));
+        let protects = names_base || protected_streams(content.bytes, bytes).any(is_beside);
+        Likeness { shares_timestamp, repeats, protects, padded: header.padding }
     }
 
     #[inline]
     fn seen(
         &self,
-        at_ns: i64,
+        (at_ns, flow): (i64, u32),
         (ip_bytes, ecn): (u32, Ecn),
         content: &Content<'_>,
         (header, header_bytes): (RtpHeader, usize),
     ) -> RtpSeen {
         RtpSeen {
             at_ns,
+            flow,
             ssrc: header.ssrc,
             seq: header.seq,
             timestamp: header.timestamp,
@@ -320,7 +362,7 @@ impl Monitor {
             payload_bytes: content.wire_bytes.saturating_sub(header_bytes as u32),
             relay: content.relay,
             extensions: Values::default(),
-            shares_timestamp: false,
+            likeness: Likeness::default(),
             row: 0,
         }
     }
@@ -360,20 +402,22 @@ impl Monitor {
         }
     }
 
-    fn admit(&mut self, flow: u32, packets: &[RtpSeen]) {
+    pub(super) fn admit(&mut self, packets: &[RtpSeen]) {
         if self.streams.len() >= self.config.max_streams {
             self.counts.streams_over_limit += packets.len() as u64;
             return;
         }
         let number = self.streams.len() as u32;
         let begin_ns = self.begin_ns.unwrap_or_default();
-        self.streams.push(Stream::new(flow, &packets[0], begin_ns, self.sketch));
-        self.stream_index.insert((flow, packets[0].ssrc), number);
+        let RtpSeen { flow, ssrc, .. } = packets[0];
+        self.streams.push(Stream::new(&packets[0], begin_ns, self.sketch));
+        self.stream_index.insert((flow, ssrc), number);
+        self.by_ssrc.entry(ssrc).or_default().push(number);
         packets.iter().for_each(|packet| self.receive(number, packet));
     }
 
     #[inline]
-    fn receive(&mut self, number: u32, packet: &RtpSeen) {
+    pub(super) fn receive(&mut self, number: u32, packet: &RtpSeen) {
         let stream = &mut self.streams[number as usize];
         let received = stream.receive(packet, self.begin_ns.unwrap_or_default());
         if received.order == Order::Stray {
@@ -394,7 +438,7 @@ impl Monitor {
         if let Some(second) = received.ended.filter(|_| self.config.seconds) {
             self.seconds.push(SecondRow::of(number, stream, second));
         }
-        self.flows.list[stream.flow as usize].count(Protocol::Rtp, packet.relay.is_some());
+        self.flows.list[packet.flow as usize].count(Protocol::Rtp, packet.relay.is_some());
         if self.config.packets {
             self.rows.set_rtp(number, packet, received);
         }
@@ -451,7 +495,7 @@ fn parse_cut_rtp<'a>(content: &Content<'a>) -> Option<(RtpHeader, Elements<'a>, 
 
 impl SecondRow {
     pub(super) fn of(number: u32, stream: &Stream, second: Second) -> Self {
-        let jitter_ms = stream.clock.jitter().map(|jitter| jitter.last_ms);
+        let jitter_ms = stream.clock.jitter(stream.steps.rate_index()).map(|jitter| jitter.last_ms);
         SecondRow { stream: number, second, lost: stream.sequence.lost(), jitter_ms }
     }
 }

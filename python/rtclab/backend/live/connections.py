@@ -57,6 +57,15 @@ class LiveConnection:
         """The flow that ``node`` receives."""
         return self.flows[node == self.a]
 
+    def logged_by(self, node: str) -> str:
+        """The flow after which the event log of ``node`` is named.
+
+        This is the flow that it sends. Where it only receives, the name has both ends of the media, so that
+        the log is not taken for one of what the node sends to the server.
+        """
+        receives_only = self.one_way and node == self.b
+        return f"{node}->{self.feed}" if receives_only else self.sent_by(node)
+
     def as_json(self) -> Json:
         """The connection as JSON values."""
         return asdict(self)

@@ -292,9 +292,8 @@ class Session:
         for seat in self._seats.values():
             if isinstance(seat.browser, InvitedBrowser):
                 self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
-            keep_event_logs(
-                seat.browser.event_logs, [self._connections[one].sent_by(seat.name) for one in seat.made], out
-            )
+            flows = [self._connections[one].logged_by(seat.name) for one in seat.made]
+            keep_event_logs(seat.browser.event_logs, flows, out)
         await asyncio.gather(self._servers.stop(), self._own_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
@@ -771,8 +770,8 @@ def keep_event_logs(folder: Path, flows: Sequence[str | None], out: Path) -> Non
 
     Args:
         folder: the browser's directory of logs.
-        flows: the flow that the browser sent, by connection, in the order in which it made them; None if it
-            is not known.
+        flows: the flow after which each log is named, in the order in which the browser made its connections;
+            None if it is not known.
         out: the directory of the trace.
     """
     logs = sorted(folder.glob("event_log_*.log"), key=lambda log: int(log.stem.rpartition("_")[2]))

@@ -28,7 +28,7 @@ from rtclab.trace import (
     without_fec,
 )
 
-_OUR_NAME = re.compile(r"event-log-(?P<own>[^-]+)-(?P<peer>[^-]+)\.log(\.gz)?$")
+_OUR_NAME = re.compile(r"event-log-(?P<own>[^-]+)-(?P<peer>[^-]+)(-\d+)?\.log(\.gz)?$")
 
 Names = tuple[str, str]
 _KEY = ["ssrc", "seq", "rtp_timestamp"]
@@ -95,7 +95,7 @@ def trace_of(logs: Sequence[EventLog], names: Names | None = None) -> Imported:
         "packets": packets.select(name for name in SCHEMAS["packets"] if name in packets.columns),
         "flow_seconds": seconds if len(ends) > 1 else _with_gaps(seconds, packets, ends[0].incoming),
         "delay_histogram": delay_histogram_table(packets, flows),
-        "controller": _controller(ends, begin_ns),
+        "controller": _controller([end for end in ends if end.outgoing in flows], begin_ns),
         "events": events.with_columns(pl.col("at_ns") - begin_ns).sort("at_ns", maintain_order=True),
     }
     wall_ns = begin_ns + ends[0].log.utc_offset_ms * NS_PER_MS
@@ -227,6 +227,7 @@ def _with_gaps(seconds: pl.DataFrame, packets: pl.DataFrame, flow: str) -> pl.Da
 
 
 def _controller(ends: Sequence[_End], begin_ns: int) -> pl.DataFrame:
+    """The decisions of the ends that send."""
     frames = [
         control_values(end.log).select(
             (pl.col("at_ms") * NS_PER_MS - begin_ns).alias("at_ns"),
@@ -236,7 +237,8 @@ def _controller(ends: Sequence[_End], begin_ns: int) -> pl.DataFrame:
         )
         for end in ends
     ]
-    return pl.concat(frames).filter(pl.col("at_ns") >= 0).sort("at_ns", maintain_order=True)
+    rows = pl.concat([SCHEMAS["controller"].to_frame(), *frames])
+    return rows.filter(pl.col("at_ns") >= 0).sort("at_ns", maintain_order=True)
 
 
 def _events(end: _End) -> pl.DataFrame:

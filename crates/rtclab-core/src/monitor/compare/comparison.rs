@@ -134,6 +134,8 @@ impl Comparison {
     }
 
     pub(super) fn find_pairs(&mut self) {
+        self.a.monitor.end_trials();
+        self.b.monitor.end_trials();
         self.pairs = pairing::pairs(&self.a.monitor, &self.b.monitor);
         if self.points == Points::TwoCaptures {
             let inbound = self.inbound_side();

@@ -7,6 +7,7 @@ use super::pairing::Pair;
 use super::samples::{DelayFigures, figures};
 use crate::monitor::flow::Flow;
 use crate::monitor::ip::Transport;
+use crate::monitor::kinds::Contains;
 use crate::monitor::notes::Notes;
 use crate::monitor::stream::Stream;
 use crate::monitor::texts::{Columns, Tables, Texts, ms, origin};
@@ -21,6 +22,8 @@ struct Row<'a> {
     b: &'a Stream,
     flow_a: &'a Flow,
     flow_b: &'a Flow,
+    contains_a: Contains,
+    contains_b: Contains,
     delay: Option<DelayFigures>,
     corrected: Option<DelayFigures>,
 }
@@ -49,11 +52,12 @@ impl Comparison {
     pub(super) fn tables(&self) -> Tables {
         let clock = self.clock();
         let mut texts = Texts::default();
+        let contents = [self.a.monitor.contents(), self.b.monitor.contents()];
         let rows: Vec<Row<'_>> = self
             .pairs
             .iter()
             .enumerate()
-            .map(|(number, pair)| self.row(number, pair, &clock))
+            .map(|(number, pair)| self.row(number, pair, &clock, &contents))
             .collect();
         let mut tables = vec![
             self.stream_table(&rows, &mut texts),
@@ -62,12 +66,18 @@ impl Comparison {
             self.note_table(&rows, &mut texts),
         ];
         if self.config.packets {
-            tables.push(self.packet_table(&mut texts));
+            tables.push(self.packet_table(&rows, &mut texts));
         }
         Tables { texts: texts.list, tables }
     }
 
-    fn row<'a>(&'a self, number: usize, pair: &'a Pair, clock: &ClockEstimate) -> Row<'a> {
+    fn row<'a>(
+        &'a self,
+        number: usize,
+        pair: &'a Pair,
+        clock: &ClockEstimate,
+        [at_a, at_b]: &[Vec<Contains>; 2],
+    ) -> Row<'a> {
         let counts = &self.matcher.pairs[number];
         let ((a, flow_a), (b, flow_b)) = (self.a.stream(pair.a), self.b.stream(pair.b));
         Row {
@@ -78,6 +88,8 @@ impl Comparison {
             b,
             flow_a,
             flow_b,
+            contains_a: at_a[pair.a as usize],
+            contains_b: at_b[pair.b as usize],
             delay: figures(counts.delays.iter().map(|(_, delay_ns)| delay_ns)),
             corrected: corrected(pair, counts, clock),
         }
@@ -85,19 +97,20 @@ impl Comparison {
 
     fn stream_table(&self, rows: &[Row<'_>], texts: &mut Texts) -> Table {
         let sdp = &self.config.sdp;
-        let jitter = |stream: &Stream| stream.clock.jitter().map(|jitter| jitter.last_ms);
+        let (ends_a, ends_b) = (self.a.monitor.ends(), self.b.monitor.ends());
+        let jitter = |contains: &Contains| contains.jitter.map(|jitter| jitter.last_ms);
         let columns = Columns::new("streams", rows)
             .int("stream", |r| r.number)
             .int("ssrc", |r| i64::from(r.a.ssrc))
             .int("payload_type", |r| i64::from(r.a.payload_type()))
             .text("codec", texts, |r| sdp.codec(r.a.payload_type()).map(|c| c.name.clone()))
-            .text("kind", texts, |r| r.a.kind(sdp).map(|(kind, _)| kind.name().to_owned()))
-            .text("kind_origin", texts, |r| r.a.kind(sdp).map(|(_, inferred)| origin(inferred)))
-            .int("clock_rate", |r| r.a.clock_rate(sdp).map(i64::from))
-            .text("source_a", texts, |r| Some(r.flow_a.source.to_string()))
-            .text("destination_a", texts, |r| Some(r.flow_a.destination.to_string()))
-            .text("source_b", texts, |r| Some(r.flow_b.source.to_string()))
-            .text("destination_b", texts, |r| Some(r.flow_b.destination.to_string()))
+            .text("kind", texts, |r| r.contains_a.kind.map(|(kind, _)| kind.name().to_owned()))
+            .text("kind_origin", texts, |r| r.contains_a.kind.map(|(_, inferred)| origin(inferred)))
+            .int("clock_rate", |r| r.contains_a.clock_rate.map(i64::from))
+            .text("source_a", texts, |r| Some(ends_a.first(r.flow_a.source).to_string()))
+            .text("destination_a", texts, |r| Some(ends_a.first(r.flow_a.destination).to_string()))
+            .text("source_b", texts, |r| Some(ends_b.first(r.flow_b.source).to_string()))
+            .text("destination_b", texts, |r| Some(ends_b.first(r.flow_b.destination).to_string()))
             .text("direction", texts, |r| {
                 Some(if r.pair.reverse { "b->a" } else { "a->b" }.to_owned())
             })
@@ -110,8 +123,8 @@ impl Comparison {
             .float("rate_sd_a_bps", |r| r.a.rates.deviation_bps())
             .float("rate_mean_b_bps", |r| r.b.rates.mean_bps())
             .float("rate_sd_b_bps", |r| r.b.rates.deviation_bps())
-            .float("jitter_a_ms", |r| jitter(r.a))
-            .float("jitter_b_ms", |r| jitter(r.b))
+            .float("jitter_a_ms", |r| jitter(&r.contains_a))
+            .float("jitter_b_ms", |r| jitter(&r.contains_b))
             .int("matched", |r| r.counts.matched as i64)
             .int("lost", |r| r.counts.lost as i64)
             .int("added", |r| r.counts.added as i64)
@@ -150,10 +163,9 @@ impl Comparison {
         notes.table(texts)
     }
 
-    fn packet_table(&self, texts: &mut Texts) -> Table {
-        let kinds: Vec<Option<&'static str>> = (self.pairs.iter())
-            .map(|pair| self.a.stream(pair.a).0.kind(&self.config.sdp).map(|(kind, _)| kind.name()))
-            .collect();
+    fn packet_table(&self, rows: &[Row<'_>], texts: &mut Texts) -> Table {
+        let kinds: Vec<Option<&'static str>> =
+            rows.iter().map(|row| row.contains_a.kind.map(|(kind, _)| kind.name())).collect();
         let delay_ms = |fate: &Fate| Some((fate.second_ns? - fate.first_ns?) as f64 / 1e6);
         Columns::new("packets", &self.fates)
             .int("stream", |fate| i64::from(fate.pair))

@@ -6,9 +6,11 @@ pub(crate) mod rate;
 pub(crate) mod send_time;
 pub(crate) mod sequence;
 pub(crate) mod sketch;
+pub(crate) mod steps;
 
 use super::demux::Relay;
-use super::sdp::{Kind, Sdp};
+use super::repair::Likeness;
+use super::sdp::Kind;
 use crate::ecn::Ecn;
 use clock::Clock;
 use extensions::Values;
@@ -16,14 +18,18 @@ use rate::{Second, SecondRates};
 use send_time::RelativeDelay;
 use sequence::{Order, Sequence};
 use sketch::{PacketName, Sketch};
+use steps::Steps;
 
 /// Maximum number of payload types counted separately in a stream.
 const MAX_PAYLOAD_TYPES: usize = 8;
+/// Number of packets remembered to find out whether others continue a stream.
+const LATEST_PACKETS: usize = 16;
 
 /// An RTP packet: fields of its header, and where and when it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RtpSeen {
     pub(crate) at_ns: i64,
+    pub(crate) flow: u32,
     pub(crate) ssrc: u32,
     pub(crate) seq: u16,
     pub(crate) timestamp: u32,
@@ -38,16 +44,18 @@ pub(crate) struct RtpSeen {
     pub(crate) payload_bytes: u32,
     pub(crate) relay: Option<Relay>,
     pub(crate) extensions: Values,
-    /// Whether another stream of the flow had this timestamp before.
-    pub(crate) shares_timestamp: bool,
+    pub(crate) likeness: Likeness,
     /// Row in the table of packets, if that is kept.
     pub(crate) row: usize,
 }
 
-/// State of a stream, of constant size.
+/// State of a stream, of constant size but for the list of its flows.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
+    /// The flow in which it began.
     pub(crate) flow: u32,
+    /// Other flows that carried it on: see [`paths`](super::paths).
+    pub(crate) other_flows: Vec<u32>,
     pub(crate) ssrc: u32,
     pub(crate) first_ns: i64,
     pub(crate) last_ns: i64,
@@ -60,13 +68,20 @@ pub(crate) struct Stream {
     pub(crate) frames: u64,
     pub(crate) sequence: Sequence,
     pub(crate) clock: Clock,
+    pub(crate) steps: Steps,
     pub(crate) rates: SecondRates,
     pub(crate) delay: Option<RelativeDelay>,
     pub(crate) relay: Option<Relay>,
     shared_timestamps: u64,
+    /// Number of packets that repeat one of another stream, and that protect some.
+    repeats: u64,
+    protects: u64,
+    unpadded: u64,
     last_timestamp: u32,
     payload_types: [(u8, u64); MAX_PAYLOAD_TYPES],
     pub(crate) sketch: Sketch,
+    /// The packets that were counted last, in no order.
+    pub(crate) latest: [PacketName; LATEST_PACKETS],
     /// Last packet whose sequence number was far from the others.
     stray: Option<RtpSeen>,
 }
@@ -92,9 +107,10 @@ impl StreamUpdate {
 
 impl Stream {
     /// Creates a stream. Its first packet, `first`, must still be [received](Self::receive).
-    pub(crate) fn new(flow: u32, first: &RtpSeen, begin_ns: i64, sketch: usize) -> Self {
+    pub(crate) fn new(first: &RtpSeen, begin_ns: i64, sketch: usize) -> Self {
         Stream {
-            flow,
+            flow: first.flow,
+            other_flows: Vec::new(),
             ssrc: first.ssrc,
             first_ns: first.at_ns,
             last_ns: first.at_ns,
@@ -106,13 +122,18 @@ impl Stream {
             frames: 0,
             sequence: Sequence::starting_at(first.seq, first.at_ns),
             clock: Clock::starting_at(first.at_ns, first.timestamp, first.clock_rate),
+            steps: Steps::default(),
             rates: SecondRates::starting_at(second_of(first.at_ns, begin_ns)),
             delay: None,
             relay: first.relay,
             shared_timestamps: 0,
+            repeats: 0,
+            protects: 0,
+            unpadded: 0,
             last_timestamp: first.timestamp.wrapping_sub(1),
             payload_types: [(0, 0); MAX_PAYLOAD_TYPES],
             sketch: Sketch::of(sketch),
+            latest: [PacketName { seq: first.seq, timestamp: first.timestamp }; LATEST_PACKETS],
             stray: None,
         }
     }
@@ -149,7 +170,11 @@ impl Stream {
         self.payload_bytes += u64::from(packet.payload_bytes);
         self.ecn[packet.ecn as usize] += 1;
         self.markers += u64::from(packet.marker);
-        self.shared_timestamps += u64::from(packet.shares_timestamp);
+        self.shared_timestamps += u64::from(packet.likeness.shares_timestamp);
+        self.repeats += u64::from(packet.likeness.repeats);
+        self.protects += u64::from(packet.likeness.protects);
+        self.unpadded += u64::from(!packet.likeness.padded);
+        self.step(packet, received);
         self.relay = packet.relay.or(self.relay);
         if matches!(received.order, Order::Newest | Order::Restart)
             && packet.timestamp != self.last_timestamp
@@ -159,6 +184,7 @@ impl Stream {
         }
         self.count_payload_type(packet.payload_type);
         let name = PacketName { seq: packet.seq, timestamp: packet.timestamp };
+        self.latest[self.packets as usize % LATEST_PACKETS] = name;
         self.sketch.consider(name, packet.at_ns);
         received.relative_delay_ms =
             packet.extensions.abs_send_time.map(|sent| match &mut self.delay {
@@ -169,6 +195,24 @@ impl Stream {
                 }
             });
         received.ended = self.rates.add(second_of(packet.at_ns, begin_ns), packet.ip_bytes);
+    }
+
+    /// Follows the timestamps of packets whose clock is not described.
+    #[inline]
+    fn step(&mut self, packet: &RtpSeen, received: &StreamUpdate) {
+        if received.order == Order::Restart {
+            self.steps.interrupt();
+        }
+        let is_ahead = matches!(received.order, Order::Newest | Order::Restart);
+        if is_ahead && packet.clock_rate.is_none() {
+            let place = (received.extended_seq, packet.timestamp);
+            self.steps.add(packet.at_ns, place, packet.payload_type);
+        }
+    }
+
+    /// Difference of a timestamp from the one of the newest packet, within half the range.
+    pub(crate) fn timestamp_after(&self, timestamp: u32) -> i32 {
+        timestamp.wrapping_sub(self.last_timestamp) as i32
     }
 
     /// Adds the bytes of a later fragment of a counted packet.
@@ -200,32 +244,14 @@ impl Stream {
         self.payload_types().first().map_or(0, |(payload_type, _)| *payload_type)
     }
 
-    /// Content of the stream, and whether that is inferred instead of known from an SDP.
-    ///
-    /// Rules of inference: speech codecs have clock rates of 8 to 48 kHz and video of 90 kHz.
-    /// Retransmissions repeat timestamps of another stream.
-    pub(crate) fn kind(&self, sdp: &Sdp) -> Option<(Kind, bool)> {
-        let by_sdp = sdp.group_kind(self.ssrc);
-        let by_sdp = by_sdp.or_else(|| sdp.codec(self.payload_type()).map(|codec| codec.kind));
-        let by_rate = |rate| if rate == 90_000 { Kind::Video } else { Kind::Audio };
-        let inferred = || match self.shared_timestamps * 5 >= self.packets * 4 {
-            true => Some(Kind::Rtx),
-            false => self.clock_rate(sdp).map(by_rate),
-        };
-        by_sdp.map(|kind| (kind, false)).or_else(|| inferred().map(|kind| (kind, true)))
-    }
-
-    /// Clock rate of the most frequent payload type.
-    pub(crate) fn clock_rate(&self, sdp: &Sdp) -> Option<u32> {
-        match sdp.codec(self.payload_type()) {
-            Some(codec) => Some(codec.clock_rate),
-            None => self.clock.inferred_rate(),
+    /// Whether the stream repairs another one of its flow, by what most of its packets repeat or protect.
+    pub(crate) fn repair(&self) -> Option<Kind> {
+        if self.protects * 2 >= self.packets && self.protects >= self.repeats {
+            return Some(Kind::Fec);
         }
-    }
-
-    /// Whether the clock rate is inferred instead of known from an SDP or RFC 3551.
-    pub(crate) fn clock_is_inferred(&self, sdp: &Sdp) -> bool {
-        sdp.codec(self.payload_type()).is_none()
+        // A sender may fill pauses with padding, which repeats nothing.
+        let shares = self.shared_timestamps * 5 >= self.packets * 4;
+        (shares && self.repeats * 2 >= self.unpadded).then_some(Kind::Rtx)
     }
 }
 

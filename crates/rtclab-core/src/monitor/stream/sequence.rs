@@ -137,6 +137,22 @@ impl Sequence {
         self.expected().saturating_sub(self.received - self.duplicates)
     }
 
+    /// Distance of a number from the newest, within half the range.
+    pub(crate) fn ahead(&self, seq: u16) -> i16 {
+        seq.wrapping_sub(self.newest as u16) as i16
+    }
+
+    /// Whether it is known if a packet with this number has been seen: it is ahead or not too far behind.
+    pub(crate) fn is_in_window(&self, seq: u16) -> bool {
+        i64::from(self.ahead(seq)) > -(WINDOW as i64)
+    }
+
+    /// Whether a packet with this number has been seen recently.
+    pub(crate) fn has(&self, seq: u16) -> bool {
+        let ahead = i64::from(self.ahead(seq));
+        ahead <= 0 && self.is_in_window(seq) && self.is_seen(self.newest + ahead)
+    }
+
     fn is_seen(&self, number: i64) -> bool {
         let bit = number as usize % WINDOW;
         self.seen[bit / 64] >> (bit % 64) & 1 == 1
