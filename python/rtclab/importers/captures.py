@@ -21,6 +21,7 @@ from rtclab.trace import (
     flow_seconds_table,
     without_fec,
 )
+from rtclab.trace.manifest import in_words
 from rtclab.trace.sums import FIRST_TRANSMISSIONS
 
 Flows = dict[str, FlowInfo]
@@ -66,7 +67,7 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     seen = monitor.watch(capture, sdp=sdp, packets=True, seconds=True)
     if _passes_twice(seen["flows"]):
         return from_two(capture, None, names, sdp, corrected=False)
-    begin_ns = _smallest(seen["packets"]["at_ns"], capture)
+    begin_ns = _smallest(seen["packets"]["at_ns"], capture, seen["notes"])
     of_rtp = seen["packets"].filter(pl.col("protocol") == "rtp")
     by_address = _by_address(names, seen["packets"] if of_rtp.is_empty() else of_rtp)
     packets = seen["packets"].select(
@@ -113,7 +114,8 @@ def from_two(
     if corrected:
         matched = _on_clock_a(matched, clock)
     captures = [sender] if receiver is None else [sender, receiver]
-    begin_ns = min(_smallest(matched[name], sender) for name in ("sent_ns", "delivered_ns"))
+    times = ("sent_ns", "delivered_ns")
+    begin_ns = min(_smallest(matched[name], sender, compared["notes"]) for name in times)
     seen_there = pl.col("sent_ns").filter(pl.col("delivered_ns").is_not_null())
     forwards = matched.filter(pl.col("direction") == "a->b")
     named_after = matched if forwards.is_empty() else forwards
@@ -255,10 +257,14 @@ def _flows(packets: pl.DataFrame) -> Flows:
     return flows
 
 
-def _smallest(at_ns: pl.Series, capture: Path) -> int:
+def _smallest(at_ns: pl.Series, capture: Path, notes: pl.DataFrame) -> int:
+    """The first time. Without any, the error says what the monitor noted."""
     first = at_ns.min()
     if not isinstance(first, int):
-        raise TraceError(f"{capture}: no packet to make a trace of; expected RTP over UDP or TCP")
+        raise TraceError(
+            f"{capture}: no packet to make a trace of; expected RTP over UDP or TCP",
+            hint="; ".join(in_words(notes.to_dicts())) or None,
+        )
     return first
 
 

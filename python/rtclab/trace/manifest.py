@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -146,6 +147,13 @@ class Lateness(_Entry):
         return self.p99_ns > self.bound_ns
 
 
+def in_words(notes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Rows of the monitor's table `notes`, each after its count if it has one: ``12 packets inside VXLAN``."""
+    return tuple(
+        str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}" for row in notes
+    )
+
+
 class CaptureInfo(_Entry):
     """The captures from which a trace was made.
 
@@ -172,11 +180,8 @@ class CaptureInfo(_Entry):
 
     @property
     def notes_in_words(self) -> tuple[str, ...]:
-        """Each note with its count, if it has one: ``12 frames without IP``."""
-        return tuple(
-            str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}"
-            for row in self.notes
-        )
+        """The notes as sentences."""
+        return in_words(self.notes)
 
 
 class _Manifest(_Entry):
