@@ -45,7 +45,7 @@ impl Monitor {
     /// Returns the notes of this monitor as a table.
     pub(crate) fn notes(&self, faults: &CaptureFaults, texts: &mut Texts) -> Table {
         let mut notes = Notes::default();
-        let mut count = |text, number| notes.count(text, number);
+        let mut count = |text: &str, number| notes.count(text, number);
         let counts = self.counts;
         count("frames", counts.frames);
         for (text, number) in self.unread_in_words() {
