@@ -168,7 +168,7 @@ fn a_packet_in_a_fragmented_tunnel_counts_once_with_its_own_length() {
         let (first, second) = content.split_at(600);
         let [mut first, mut second] = [outer_ip(protocol, first), outer_ip(protocol, second)];
         first[6] = 0x20; // more fragments
-        second[7] = 600 / 8;
+        second[7] = 75; // 600 B
         let found = watch_frames(101, WHOLE, &[first, second]);
         assert_eq!(found.int("flows", "packets"), [1]);
         assert_eq!(found.int("flows", "bytes"), [ip.len() as i64]);

@@ -100,8 +100,11 @@ pub(super) struct IpHeader<'a> {
     pub(super) fragment_offset: Option<u16>,
     /// Identification, which is meaningful only for fragments.
     id: u32,
-    /// Total length. The headers of jumbograms and of packets in segmentation offload do not state it.
+    /// Total length.
     pub(super) total_bytes: u32,
+    /// Whether the header states the total length. Those of jumbograms and of packets in segmentation offload
+    /// do not, so that the packet is as long as on the wire.
+    states_total: bool,
     /// What follows the headers, without link-layer padding.
     pub(super) payload: Span<'a>,
 }
@@ -116,14 +119,14 @@ pub(super) fn header(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
     }
 }
 
-/// Returns the packet without padding. A total length below the header length is not one: the packet is as
-/// long as on the wire. The capture may end before the total length, and the wire may, within a fragment.
+/// Returns the packet without padding. The capture may end before the total length, and the wire may, within
+/// a fragment.
 #[inline]
-fn packet(span: Span<'_>, header_bytes: usize, total_bytes: u32) -> Span<'_> {
-    if total_bytes < header_bytes as u32 {
-        return span;
+fn packet(span: Span<'_>, total_bytes: Option<u32>) -> Span<'_> {
+    match total_bytes {
+        Some(total_bytes) => Span { wire_bytes: total_bytes, ..span.limit(total_bytes) },
+        None => span,
     }
-    Span { wire_bytes: total_bytes, ..span.limit(total_bytes) }
 }
 
 #[inline]
@@ -133,7 +136,8 @@ fn ipv4(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
     if header_bytes < IPV4_HEADER_BYTES {
         return Err(Unread::Malformed);
     }
-    let packet = packet(span, header_bytes, be16(fixed, 2).into());
+    let total_bytes = Some(be16(fixed, 2)).filter(|total| usize::from(*total) >= header_bytes);
+    let packet = packet(span, total_bytes.map(u32::from));
     let (more, offset) = (fixed[6] & 0x20 != 0, be16(fixed, 6) & 0x1FFF);
     Ok(IpHeader {
         source: Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]).into(),
@@ -144,6 +148,7 @@ fn ipv4(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
         fragment_offset: (more || offset > 0).then_some(offset),
         id: be16(fixed, 4).into(),
         total_bytes: packet.wire_bytes,
+        states_total: total_bytes.is_some(),
         payload: packet.skip(header_bytes)?,
     })
 }
@@ -151,10 +156,9 @@ fn ipv4(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
 fn ipv6(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
     let fixed = span.head::<IPV6_HEADER_BYTES>()?;
     let (source, destination) = (be128(fixed, 8), be128(fixed, 24));
-    let packet = match be16(fixed, 4) {
-        0 => span,
-        length => packet(span, IPV6_HEADER_BYTES, IPV6_HEADER_BYTES as u32 + u32::from(length)),
-    };
+    let length = Some(be16(fixed, 4)).filter(|length| *length > 0);
+    let total_bytes = length.map(|length| IPV6_HEADER_BYTES as u32 + u32::from(length));
+    let packet = packet(span, total_bytes);
     let mut header = IpHeader {
         source: Ipv6Addr::from(source).into(),
         destination: Ipv6Addr::from(destination).into(),
@@ -165,6 +169,7 @@ fn ipv6(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
         fragment_offset: None,
         id: 0,
         total_bytes: packet.wire_bytes,
+        states_total: total_bytes.is_some(),
         payload: packet.skip(IPV6_HEADER_BYTES)?,
     };
     for _ in 0..MAX_EXTENSION_HEADERS {
@@ -211,7 +216,7 @@ impl<'a> IpHeader<'a> {
     /// Whether the packet is as long as the bytes it is in, or shorter in a frame that Ethernet pads.
     pub(super) fn fills(&self, span: Span<'_>) -> bool {
         let padded = self.total_bytes < span.wire_bytes && span.wire_bytes <= MAX_PADDED_BYTES;
-        self.total_bytes == span.wire_bytes || padded
+        self.states_total && (self.total_bytes == span.wire_bytes || padded)
     }
 
     #[inline]
