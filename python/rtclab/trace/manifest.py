@@ -148,7 +148,10 @@ class Lateness(_Entry):
 
 
 def in_words(notes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Rows of the monitor's table `notes`, each after its count if it has one: ``12 packets inside VXLAN``."""
+    """Each note with its count, if it has one: ``12 packets inside VXLAN``.
+
+    ``notes`` are rows of the monitor's table with this name.
+    """
     return tuple(
         str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}" for row in notes
     )
