@@ -6,6 +6,7 @@ use crate::monitor_support::{BEGIN_NS, Pcap, Results, Rtp, ipv4_udp, udp, watch}
 use proptest::prelude::*;
 use rtclab_core::monitor::MonitorConfig;
 use rtclab_core::record::Column;
+use std::slice;
 
 const ALICE: (u8, u16) = (1, 5000);
 const BOB: (u8, u16) = (2, 6000);
@@ -13,8 +14,11 @@ const MS: i64 = 1_000_000;
 const UDP_AND_RTP_BYTES: usize = 8 + 12;
 const CUT_INSIDE: &str = "packets to ports of tunnels, cut off";
 
+/// Source, destination, SSRC, payload type and bytes of payload of a stream.
+type OfStream = ((u8, u16), (u8, u16), u32, u8, usize);
+
 /// Three streams, of which one has packets so short that Ethernet pads them.
-const STREAMS: [((u8, u16), (u8, u16), u32, u8, usize); 3] =
+const STREAMS: [OfStream; 3] =
     [(ALICE, BOB, 7, 111, 80), (ALICE, BOB, 8, 96, 900), (BOB, ALICE, 9, 111, 2)];
 
 fn packet(stream: usize, index: u16) -> Vec<u8> {
@@ -108,7 +112,7 @@ fn a_frame_cut_anywhere_is_in_its_flow_with_its_length_or_in_a_note() {
         let frame = (wrapping.wrap)(&ip);
         let begin = frame.windows(ip.len()).position(|window| window == ip).expect("the packet");
         for captured in 0..frame.len() {
-            let found = watch_frames(wrapping.link_type, captured, &[frame.clone()]);
+            let found = watch_frames(wrapping.link_type, captured, slice::from_ref(&frame));
             let context = format!("{} cut at {captured}", wrapping.name);
             assert_eq!(accounted(&found), 1, "{context}");
             let cut = found.note("packets skipped because the capture cut off their headers");
@@ -131,7 +135,7 @@ fn a_frame_cut_anywhere_is_in_its_flow_with_its_length_or_in_a_note() {
 
 #[test]
 fn a_call_on_the_port_of_a_tunnel_is_a_call() {
-    for port in [4789, 8472, 4790, 6081, 2152] {
+    for port in [4789, 8472, 4790, 6081, 2152, 4754, 6635] {
         let frames: Vec<_> = (0..60).map(|index| outer_udp(port, &packet(0, index))).collect();
         let found = watch_frames(1, WHOLE, &frames);
         assert_eq!(found.text("flows", "destination"), [format!("203.0.113.2:{port}")]);
@@ -302,7 +306,7 @@ proptest! {
 
     #[test]
     fn no_payload_of_a_call_on_the_port_of_a_tunnel_is_taken_for_one(
-        port in prop::sample::select(vec![4789, 8472, 4790, 6081, 2152]),
+        port in prop::sample::select(vec![4789, 8472, 4790, 6081, 2152, 4754, 6635]),
         payload in prop::collection::vec(any::<u8>(), 0..300),
     ) {
         let found = watch_frames(1, WHOLE, &[outer_udp(port, &payload)]);

@@ -285,6 +285,12 @@ pub(crate) const WRAPPINGS: &[Wrapping] = &[
     wrapping("MPLS in IP", 1, &["MPLS"], |ip| {
         ethernet(0x0800, &outer_ip(137, &[&[0, 1, 0x21, 64][..], ip].concat()))
     }),
+    wrapping("GRE in UDP", 1, &["GRE"], |ip| {
+        outer_udp(4754, &[&[0, 0][..], &typed(ethertype(ip), ip)].concat())
+    }),
+    wrapping("MPLS in UDP", 1, &["MPLS"], |ip| {
+        outer_udp(6635, &[&[0, 1, 0x21, 64][..], ip].concat())
+    }),
     wrapping("GTP-U in GRE in PPPoE", 1, &["PPPoE", "GRE", "GTP-U"], |ip| {
         let inner = &gtp_u(2, &[0, 9, 0, 0], ip)[14..];
         ethernet(0x8864, &pppoe(&outer_ip(47, &[&[0, 0, 8, 0][..], inner].concat())))

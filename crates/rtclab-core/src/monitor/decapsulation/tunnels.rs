@@ -1,8 +1,9 @@
 //! Tunnels: packets in packets.
 //!
-//! Source: RFC 2516 (PPPoE); RFC 3032, section 2 and RFC 4385, section 3 (MPLS); RFC 2784, RFC 2890 and RFC 2637, section 4.1
-//! (GRE); draft-foschiano-erspan (ERSPAN); RFC 2003 and RFC 4213 (IP in IP); RFC 3378 (EtherIP); RFC 7348 and
-//! draft-ietf-nvo3-vxlan-gpe (VXLAN); RFC 8926, section 3 (Geneve); 3GPP TS 29.281, section 5 (GTP-U).
+//! Source: RFC 2516 (PPPoE); RFC 3032, section 2 and RFC 4385, section 3 (MPLS); RFC 2784, RFC 2890 and RFC 2637,
+//! section 4.1 (GRE); RFC 7510 and RFC 8086 (both in UDP); draft-foschiano-erspan (ERSPAN); RFC 2003 and RFC 4213
+//! (IP in IP); RFC 3378 (EtherIP); RFC 7348 and draft-ietf-nvo3-vxlan-gpe (VXLAN); RFC 8926, section 3 (Geneve);
+//! 3GPP TS 29.281, section 5 (GTP-U).
 
 use super::span::be16;
 use super::{Header, Inside, Span, Unread, ethertype, ppp};
@@ -95,6 +96,8 @@ impl Tunnel {
             4790 => Tunnel::VxlanGpe,
             6081 => Tunnel::Geneve,
             2152 => Tunnel::GtpU,
+            4754 => Tunnel::Gre,
+            6635 => Tunnel::Mpls,
             _ => return None,
         })
     }
