@@ -211,7 +211,7 @@ fn what_is_not_read_is_named() {
         [&control, &[0; 20][..], &[sequence, 0], rest].concat()
     };
     let icmp = outer_ip(1, &[8, 0, 0, 0, 0, 0, 0, 0]);
-    let cases: [(u32, Vec<u8>, &str); 21] = [
+    let cases: [(u32, Vec<u8>, &str); 25] = [
         (252, vec![0; 40], "frames of Wireshark exported PDUs (link type 252) are not read"),
         (147, vec![0; 40], "frames of private use (link type 147) are not read"),
         (149, vec![0; 60], "frames of private use (link type 149) are not read"),
@@ -228,6 +228,22 @@ fn what_is_not_read_is_named() {
         (101, icmp, "IP packets of ICMP (protocol 1) are not read"),
         (101, outer_ip(50, &[0; 8]), "IP packets of IPsec ESP (protocol 50) are not read"),
         (101, outer_ip(200, &[]), "IP packets of protocol 200 are not read"),
+        (
+            101, // an acknowledgment of PPTP
+            outer_ip(47, &[0x20, 0x81, 0x88, 0x0B, 0, 0, 0, 7, 0, 0, 0, 1]),
+            "IP packets of other GRE (protocol 47) are not read",
+        ),
+        (
+            113,
+            [&[0, 4, 3, 56][..], &[0; 40]].concat(),
+            "frames of Netlink (link type 253) are not read",
+        ),
+        (
+            1,
+            ethernet(46, &[0xAA, 0xAA, 3, 0, 0, 12, 1, 0x0B]),
+            "frames of SNAP of other organisations (802.2 LLC 0xaa) are not read",
+        ),
+        (258, vec![0; 60], "frames of other PKTAP (link type 258) are not read"),
         (101, outer_ip(47, &[0, 0, 8, 6, 0]), "frames of ARP (Ethertype 0x0806) are not read"),
         (
             219,

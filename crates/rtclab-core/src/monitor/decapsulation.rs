@@ -17,8 +17,7 @@ mod tunnels;
 mod unread;
 mod wlan;
 
-pub use span::Span;
-pub(crate) use span::{be16, be32, be128};
+pub(crate) use span::{Span, be16, be32, be128};
 pub use tunnels::{Tunnel, Tunnels};
 pub use unread::Unread;
 

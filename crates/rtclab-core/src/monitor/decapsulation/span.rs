@@ -4,11 +4,11 @@ use super::unread::Unread;
 
 /// Captured bytes from a header on, and how many there were on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span<'a> {
+pub(crate) struct Span<'a> {
     /// The captured bytes.
-    pub bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
     /// Length on the wire, at least that of `bytes`.
-    pub wire_bytes: u32,
+    pub(crate) wire_bytes: u32,
 }
 
 impl<'a> Span<'a> {
