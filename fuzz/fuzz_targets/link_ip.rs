@@ -1,4 +1,4 @@
-//! Link and IP headers. The first byte selects the link type.
+//! Link headers, tunnels and IP headers. The first byte selects the link type, and how much was cut.
 #![no_main]
 
 #[path = "../../crates/rtclab-core/tests/support/parsers/mod.rs"]

@@ -1,6 +1,7 @@
-"""Compares a simulated slow machine with real browsers. The table in `docs/model.md` is from `docs/data/encoder-live.csv`.
+"""Compares a simulated slow machine with real browsers. The table in `docs/model.md` has both.
 
-The live calls are of Chromium 156 at both ends on two cores, one call of 40 s each. The metrics are of 10 to 40 s.
+The live calls in `docs/data/encoder-live.csv` are of Chromium 156 at both ends on two cores, one of 40 s each.
+The metrics are of 10 to 40 s.
 """
 
 from __future__ import annotations

@@ -86,10 +86,10 @@ def of_interface(pcapng: bytes, name: str) -> bytes:
     return b"".join(parts)
 
 
-def write_pcap(path: Path, frames: Iterable[Frame]) -> Path:
-    """Writes a pcap file with timestamps in nanoseconds."""
+def write_pcap(path: Path, frames: Iterable[Frame], *, link_type: int = 1) -> Path:
+    """Writes a pcap file with timestamps in nanoseconds; link type 1 is Ethernet."""
     with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
+        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, link_type))
         for at_ns, frame in frames:
             seconds, nanoseconds = divmod(BEGIN_NS + at_ns, 10**9)
             file.write(struct.pack("<IIII", seconds, nanoseconds, len(frame), len(frame)) + frame)

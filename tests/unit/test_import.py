@@ -240,6 +240,8 @@ def test_a_capture_that_is_too_short_to_measure_says_nothing_else(tmp_path: Path
         (["call.toml"], [], "a text of no known format; expected a log of a browser or a capture"),
         (["break.toml"], [], "a text of no known format"),
         (["empty.pcap"], [], "no packet to make a trace of"),
+        (["empty.pcap"], [], "hint: the capture has no packets"),
+        (["pdus.pcap"], [], "50 frames of Wireshark exported PDUs (link type 252) are not read"),
         (["none.pcap"], [], "none.pcap: cannot be read: No such file"),
     ],
 )
@@ -259,6 +261,7 @@ def test_wrong_input_is_a_sentence_and_leaves_nothing(
     Path("call.toml").write_text('name = "call"\n')
     Path("break.toml").write_text('\nname = "call"\n')
     write_pcap(Path("empty.pcap"), [])
+    write_pcap(Path("pdus.pcap"), speech(50), link_type=252)
     assert command("import", *files, *options) == 2
     assert message in capsys.readouterr().err
     assert not Path("runs").exists()

@@ -86,6 +86,31 @@ def test_packets_other_than_rtp_make_no_stream_and_are_counted_in_their_flow(tmp
     assert [flow[name] for name in ("packets", "stun", "dtls", "rtp", "rtcp", "other")] == [4, 1, 1, 0, 0, 2]
 
 
+def test_a_call_in_a_tunnel_is_the_call_and_a_note_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vxlan = bytes.fromhex("0800000000000700")
+    tunnelled = [
+        (at_ns, udp(vxlan + frame, ("203.0.113.1", 50000), ("203.0.113.2", 4789)))
+        for at_ns, frame in speech(50)
+    ]
+    plain = monitor.watch(write_pcap(tmp_path / "plain.pcap", speech(50)))
+    capture = write_pcap(tmp_path / "vxlan.pcap", tunnelled)
+    seen = monitor.watch(capture)
+    for table in ("streams", "flows"):
+        assert seen[table].equals(plain[table])
+    assert command(capture) == 0
+    assert "packets inside VXLAN: 50\n" in capsys.readouterr().out
+
+
+def test_a_capture_without_packets_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.pcapng"
+    section = struct.pack("<IIIHHq", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1) + struct.pack("<I", 28)
+    empty.write_bytes(section + struct.pack("<IIHHII", 1, 20, 1, 0, 0, 20))
+    assert command(empty) == 0
+    assert "the capture has no packets\n" in capsys.readouterr().out
+
+
 def test_notes_say_that_streams_above_the_limit_are_left_out(tmp_path: Path) -> None:
     frames = sorted(frame for ssrc in range(1, 6) for frame in speech(10, ssrc=ssrc))
     seen = monitor.watch(write_pcap(tmp_path / "a.pcap", frames), max_streams=3)

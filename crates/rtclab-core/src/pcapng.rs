@@ -32,16 +32,46 @@ pub mod link_type {
     pub const NULL: u16 = 0;
     /// An Ethernet header.
     pub const ETHERNET: u16 = 1;
+    /// PPP, with or without address and control bytes of HDLC.
+    pub const PPP: u16 = 9;
+    /// PPP in frames of HDLC, or Cisco HDLC.
+    pub const PPP_HDLC: u16 = 50;
+    /// A session of PPP over Ethernet, from its header on.
+    pub const PPP_ETHER: u16 = 51;
     /// An IPv4 or IPv6 header.
     pub const RAW: u16 = 101;
+    /// Cisco HDLC.
+    pub const C_HDLC: u16 = 104;
+    /// An 802.11 header.
+    pub const IEEE802_11: u16 = 105;
     /// OpenBSD loopback: the address family in network byte order.
     pub const LOOP: u16 = 108;
     /// Linux cooked capture, version 1.
     pub const LINUX_SLL: u16 = 113;
+    /// A Prism header, then 802.11.
+    pub const IEEE802_11_PRISM: u16 = 119;
+    /// A radiotap header, then 802.11.
+    pub const IEEE802_11_RADIOTAP: u16 = 127;
+    /// For private use. Darwin writes PKTAP under this number.
+    pub const USER2: u16 = 149;
+    /// An AVS header, then 802.11.
+    pub const IEEE802_11_AVS: u16 = 163;
+    /// Per-packet information, which has a link type of its own.
+    pub const PPI: u16 = 192;
+    /// A byte with the direction, then PPP.
+    pub const PPP_WITH_DIRECTION: u16 = 204;
+    /// MPLS labels.
+    pub const MPLS: u16 = 219;
     /// An IPv4 header.
     pub const IPV4: u16 = 228;
     /// An IPv6 header.
     pub const IPV6: u16 = 229;
+    /// Packets logged by Linux's netfilter.
+    pub const NFLOG: u16 = 239;
+    /// Netlink messages.
+    pub const NETLINK: u16 = 253;
+    /// A header of Darwin with direction and process, which has a link type of its own.
+    pub const PKTAP: u16 = 258;
     /// Linux cooked capture, version 2.
     pub const LINUX_SLL2: u16 = 276;
 }

@@ -13,6 +13,7 @@ mod hard_networks;
 mod loss_repair;
 mod monitor_capture;
 mod monitor_compare;
+mod monitor_encapsulation;
 mod monitor_kinds;
 mod monitor_paths;
 mod monitor_streams;

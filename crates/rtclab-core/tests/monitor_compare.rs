@@ -1,5 +1,6 @@
 //! Two captures of the same packets, compared.
 
+use crate::monitor_support::wrappings::outer_udp;
 use crate::monitor_support::{BEGIN_NS, Pcap, Results, Rtp, channel_data, ethernet, ipv4_udp};
 use rtclab_core::monitor::compare::{Points, compare};
 use rtclab_core::monitor::{CaptureReader, MonitorConfig};
@@ -349,4 +350,20 @@ fn captures_without_a_common_stream_have_no_rows_and_say_so() {
     assert!(results.int("streams", "matched").is_empty());
     assert_eq!((results.note("streams at A only"), results.note("streams at B only")), (1, 1));
     assert_eq!(results.text("clock", "method"), ["none"]);
+}
+
+#[test]
+fn packets_in_a_tunnel_at_one_point_are_found_without_it_at_the_other() {
+    let (a, b) = one_way(100, |i| (i != 50).then_some(30 * MS));
+    let vxlan = [8, 0, 0, 0, 0, 0, 7, 0];
+    let inside = b.written(1, |frame| outer_udp(4789, &[&vxlan, frame].concat()));
+    assert_eq!(counts(&compared_captures(&a.capture(), &inside)), counts(&compared(&a, &b)));
+}
+
+#[test]
+fn a_comparison_of_nothing_says_what_was_not_read() {
+    let (a, b) = one_way(100, |_| Some(30 * MS));
+    let results = compared_captures(&a.capture(), &b.written(252, <[u8]>::to_vec));
+    let note = "B: frames of Wireshark exported PDUs (link type 252) are not read";
+    assert_eq!((results.note(note), results.note("A: ")), (100, 0));
 }

@@ -81,8 +81,8 @@ def introduction() -> Iterator[str]:
     yield ""
     yield "The simulated SFU forwards everything to everybody, answers NACKs itself and ignores the"
     yield "receivers' estimates, as Janus does by default. rtclab's SFU estimates the bandwidth towards each"
-    yield "receiver to choose a layer of simulcast. Here there is one layer, so that the simulated SFUs differ"
-    yield "only in how connections are set up."
+    yield "receiver to choose a layer of simulcast. Here there is one layer, so that the simulated SFUs"
+    yield "differ only in how connections are set up."
 
 
 def _words(link: dict[str, dict[str, str]]) -> str:

@@ -22,6 +22,7 @@ from rtclab.trace import (
     flow_seconds_table,
     without_fec,
 )
+from rtclab.trace.manifest import in_words
 from rtclab.trace.sums import FIRST_TRANSMISSIONS
 
 Flows = dict[str, FlowInfo]
@@ -69,7 +70,7 @@ def from_one(capture: Path, names: Names, sdp: str | None) -> Imported:
     if _passes_twice(captured["flows"]):
         return from_two(capture, None, names, sdp, corrected=False)
     seen = with_first_addresses(captured)
-    begin_ns = _smallest(seen["packets"]["at_ns"], capture)
+    begin_ns = _smallest(seen["packets"]["at_ns"], capture, seen["notes"])
     of_rtp = seen["packets"].filter(pl.col("protocol") == "rtp")
     named_after = seen["packets"] if of_rtp.is_empty() else of_rtp
     by_address = _also_first(_by_address(names, named_after), first_addresses(captured))
@@ -121,7 +122,8 @@ def from_two(
     if corrected:
         matched = _on_clock_a(matched, clock)
     captures = [sender] if receiver is None else [sender, receiver]
-    begin_ns = min(_smallest(matched[name], sender) for name in ("sent_ns", "delivered_ns"))
+    times = ("sent_ns", "delivered_ns")
+    begin_ns = min(_smallest(matched[name], sender, compared["notes"]) for name in times)
     seen_there = pl.col("sent_ns").filter(pl.col("delivered_ns").is_not_null())
     forwards = matched.filter(pl.col("direction") == "a->b")
     named_after = matched if forwards.is_empty() else forwards
@@ -280,10 +282,14 @@ def _flows(packets: pl.DataFrame) -> Flows:
     return flows
 
 
-def _smallest(at_ns: pl.Series, capture: Path) -> int:
+def _smallest(at_ns: pl.Series, capture: Path, notes: pl.DataFrame) -> int:
+    """The first time. Without any, the error says what the monitor noted."""
     first = at_ns.min()
     if not isinstance(first, int):
-        raise TraceError(f"{capture}: no packet to make a trace of; expected RTP over UDP or TCP")
+        raise TraceError(
+            f"{capture}: no packet to make a trace of; expected RTP over UDP or TCP",
+            hint="; ".join(in_words(notes.to_dicts())) or None,
+        )
     return first
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -149,6 +150,16 @@ class Lateness(_Entry):
         return self.p99_ns > self.bound_ns
 
 
+def in_words(notes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Each note with its count, if it has one: ``12 packets inside VXLAN``.
+
+    ``notes`` are rows of the monitor's table with this name.
+    """
+    return tuple(
+        str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}" for row in notes
+    )
+
+
 class CaptureInfo(_Entry):
     """The captures from which a trace was made.
 
@@ -175,11 +186,8 @@ class CaptureInfo(_Entry):
 
     @property
     def notes_in_words(self) -> tuple[str, ...]:
-        """Each note with its count, if it has one: ``12 frames without IP``."""
-        return tuple(
-            str(row["note"]) if row.get("count") is None else f"{row['count']} {row['note']}"
-            for row in self.notes
-        )
+        """The notes as sentences."""
+        return in_words(self.notes)
 
 
 class _Manifest(_Entry):

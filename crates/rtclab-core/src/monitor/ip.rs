@@ -1,10 +1,10 @@
-//! Finds the UDP datagram or TCP segment in an IP packet.
+//! IP packets, and the UDP datagrams and TCP segments in them.
 //!
 //! Lengths are taken from the headers, because a capture may hold only the beginning of a packet.
 //!
 //! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 3168, section 5; RFC 768; RFC 9293, section 3.1.
 
-use super::link::LinkPacket;
+use super::decapsulation::{Span, Unread, be16, be32, be128};
 use crate::ecn::Ecn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,18 +16,26 @@ const TCP_HEADER_BYTES: usize = 20;
 const TCP_SYN: u8 = 2;
 
 /// Protocol numbers, also of IPv6 extension headers.
-mod protocol {
-    pub(super) const HOP_BY_HOP: u8 = 0;
-    pub(super) const TCP: u8 = 6;
-    pub(super) const UDP: u8 = 17;
-    pub(super) const ROUTING: u8 = 43;
-    pub(super) const FRAGMENT: u8 = 44;
-    pub(super) const AUTHENTICATION: u8 = 51;
-    pub(super) const DESTINATION_OPTIONS: u8 = 60;
-    pub(super) const MOBILITY: u8 = 135;
-    pub(super) const HOST_IDENTITY: u8 = 139;
-    pub(super) const SHIM6: u8 = 140;
+pub(super) mod protocol {
+    pub(in crate::monitor) const HOP_BY_HOP: u8 = 0;
+    pub(in crate::monitor) const IPV4: u8 = 4;
+    pub(in crate::monitor) const TCP: u8 = 6;
+    pub(in crate::monitor) const UDP: u8 = 17;
+    pub(in crate::monitor) const IPV6: u8 = 41;
+    pub(in crate::monitor) const ROUTING: u8 = 43;
+    pub(in crate::monitor) const FRAGMENT: u8 = 44;
+    pub(in crate::monitor) const GRE: u8 = 47;
+    pub(in crate::monitor) const AUTHENTICATION: u8 = 51;
+    pub(in crate::monitor) const DESTINATION_OPTIONS: u8 = 60;
+    pub(in crate::monitor) const ETHER_IP: u8 = 97;
+    pub(in crate::monitor) const MOBILITY: u8 = 135;
+    pub(in crate::monitor) const MPLS: u8 = 137;
+    pub(in crate::monitor) const HOST_IDENTITY: u8 = 139;
+    pub(in crate::monitor) const SHIM6: u8 = 140;
 }
+
+/// The longest content of an Ethernet frame that may be padding in part, before which a VLAN tag was stripped.
+const MAX_PADDED_BYTES: u32 = 50;
 
 /// Maximum number of extension headers. Real packets have fewer, because every kind except one occurs at most
 /// once.
@@ -80,91 +88,58 @@ pub struct FragmentOf {
     pub id: u32,
 }
 
-/// What an IP packet carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpContent<'a> {
-    /// A UDP datagram or TCP segment, or the first fragment of one.
-    Datagram(Datagram<'a>),
-    /// A fragment without a transport header, and its IP total length.
-    LaterFragment(FragmentOf, u32),
-    /// Any other protocol, such as ICMP.
-    Other,
-    /// The headers are inconsistent or cut off.
-    Malformed,
-}
-
 /// Fields of the IP header and its extension headers.
-struct IpHeader<'a> {
+pub(super) struct IpHeader<'a> {
     source: IpAddr,
     destination: IpAddr,
     ecn: Ecn,
     hop_limit: u8,
     /// Protocol number of what follows the headers.
-    protocol: u8,
+    pub(super) protocol: u8,
     /// Fragment offset in units of 8 bytes; `None` if the packet is not fragmented.
-    fragment_offset: Option<u16>,
+    pub(super) fragment_offset: Option<u16>,
     /// Identification, which is meaningful only for fragments.
     id: u32,
-    /// Total length stated by the header; 0 with segmentation offload and for jumbograms.
-    total_bytes: u32,
-    /// Length of the headers.
-    header_bytes: usize,
-    /// The captured bytes after the headers, without link-layer padding.
-    payload: &'a [u8],
+    /// Total length.
+    pub(super) total_bytes: u32,
+    /// Whether the header states the total length. Those of jumbograms and of packets in segmentation offload
+    /// do not, so that the packet is as long as on the wire.
+    states_total: bool,
+    /// What follows the headers, without link-layer padding.
+    pub(super) payload: Span<'a>,
 }
 
-/// Parses IP header, options, extension headers and transport header. Also returns whether the packet is
+/// Parses the IP header, options and extension headers.
+#[inline]
+pub(super) fn header(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
+    match span.head::<1>()?[0] >> 4 {
+        4 => ipv4(span),
+        6 => ipv6(span),
+        _ => Err(Unread::Malformed),
+    }
+}
+
+/// Returns the packet without padding. The capture may end before the total length, and the wire may, within
 /// a fragment.
 #[inline]
-pub fn parse<'a>(packet: &LinkPacket<'a>) -> (IpContent<'a>, bool) {
-    let header = match packet.ip.first().map(|first| first >> 4) {
-        Some(4) => ipv4(packet.ip),
-        Some(6) => ipv6(packet.ip),
-        _ => None,
-    };
-    let Some(header) = header else { return (IpContent::Malformed, false) };
-    let fragment = header.fragment_offset.is_some();
-    let ip_bytes = if header.total_bytes == 0 { packet.wire_bytes } else { header.total_bytes };
-    if header.fragment_offset.is_some_and(|offset| offset > 0) {
-        return (IpContent::LaterFragment(header.fragment_of(), ip_bytes), true);
-    }
-    let transport_bytes = ip_bytes.saturating_sub(header.header_bytes as u32);
-    let content = match header.protocol {
-        protocol::UDP => udp(&header, ip_bytes, transport_bytes),
-        protocol::TCP => tcp(&header, ip_bytes, transport_bytes),
-        _ => return (IpContent::Other, fragment),
-    };
-    (content.map_or(IpContent::Malformed, IpContent::Datagram), fragment)
-}
-
-#[inline]
-fn be16(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_be_bytes([bytes[offset], bytes[offset + 1]])
-}
-
-impl IpHeader<'_> {
-    fn fragment_of(&self) -> FragmentOf {
-        FragmentOf { source: self.source, destination: self.destination, id: self.id }
+fn packet(span: Span<'_>, total_bytes: Option<u32>) -> Span<'_> {
+    match total_bytes {
+        Some(total_bytes) => Span { wire_bytes: total_bytes, ..span.limit(total_bytes) },
+        None => span,
     }
 }
 
-/// Returns the bytes after a header, up to the total length that it states.
-fn payload(bytes: &[u8], header_bytes: usize, total_bytes: usize) -> &[u8] {
-    // A total length below the header length is invalid and ignored.
-    let end = if total_bytes < header_bytes { bytes.len() } else { bytes.len().min(total_bytes) };
-    bytes.get(header_bytes..end).unwrap_or_default()
-}
-
 #[inline]
-fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
-    let fixed = bytes.first_chunk::<IPV4_HEADER_BYTES>()?;
+fn ipv4(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
+    let fixed = span.head::<IPV4_HEADER_BYTES>()?;
     let header_bytes = usize::from(fixed[0] & 15) * 4;
-    if header_bytes < IPV4_HEADER_BYTES || bytes.len() < header_bytes {
-        return None;
+    if header_bytes < IPV4_HEADER_BYTES {
+        return Err(Unread::Malformed);
     }
-    let total_bytes = be16(fixed, 2);
+    let total_bytes = Some(be16(fixed, 2)).filter(|total| usize::from(*total) >= header_bytes);
+    let packet = packet(span, total_bytes.map(u32::from));
     let (more, offset) = (fixed[6] & 0x20 != 0, be16(fixed, 6) & 0x1FFF);
-    Some(IpHeader {
+    Ok(IpHeader {
         source: Ipv4Addr::new(fixed[12], fixed[13], fixed[14], fixed[15]).into(),
         destination: Ipv4Addr::new(fixed[16], fixed[17], fixed[18], fixed[19]).into(),
         ecn: Ecn::from_bits(fixed[1]),
@@ -172,56 +147,54 @@ fn ipv4(bytes: &[u8]) -> Option<IpHeader<'_>> {
         protocol: fixed[9],
         fragment_offset: (more || offset > 0).then_some(offset),
         id: be16(fixed, 4).into(),
-        total_bytes: total_bytes.into(),
-        header_bytes,
-        payload: payload(bytes, header_bytes, total_bytes.into()),
+        total_bytes: packet.wire_bytes,
+        states_total: total_bytes.is_some(),
+        payload: packet.skip(header_bytes)?,
     })
 }
 
-fn ipv6(bytes: &[u8]) -> Option<IpHeader<'_>> {
-    let fixed = bytes.first_chunk::<IPV6_HEADER_BYTES>()?;
-    let (_, source) = fixed[..24].split_last_chunk::<16>()?;
-    let (_, destination) = fixed.split_last_chunk::<16>()?;
-    let total_bytes = match be16(fixed, 4) {
-        0 => 0,
-        length => IPV6_HEADER_BYTES + usize::from(length),
-    };
+fn ipv6(span: Span<'_>) -> Result<IpHeader<'_>, Unread> {
+    let fixed = span.head::<IPV6_HEADER_BYTES>()?;
+    let (source, destination) = (be128(fixed, 8), be128(fixed, 24));
+    let length = Some(be16(fixed, 4)).filter(|length| *length > 0);
+    let total_bytes = length.map(|length| IPV6_HEADER_BYTES as u32 + u32::from(length));
+    let packet = packet(span, total_bytes);
     let mut header = IpHeader {
-        source: Ipv6Addr::from(*source).into(),
-        destination: Ipv6Addr::from(*destination).into(),
+        source: Ipv6Addr::from(source).into(),
+        destination: Ipv6Addr::from(destination).into(),
         // The lowest two bits of the traffic class (RFC 8200, section 7).
         ecn: Ecn::from_bits(fixed[1] >> 4),
         hop_limit: fixed[7],
         protocol: fixed[6],
         fragment_offset: None,
         id: 0,
-        total_bytes: total_bytes as u32,
-        header_bytes: IPV6_HEADER_BYTES,
-        payload: payload(bytes, IPV6_HEADER_BYTES, total_bytes),
+        total_bytes: packet.wire_bytes,
+        states_total: total_bytes.is_some(),
+        payload: packet.skip(IPV6_HEADER_BYTES)?,
     };
     for _ in 0..MAX_EXTENSION_HEADERS {
         let Some(extension_bytes) = extension_bytes(&header)? else { break };
-        let extension = header.payload.get(..extension_bytes)?;
+        let (extension, rest) = (header.payload, header.payload.skip(extension_bytes)?);
         if header.protocol == protocol::FRAGMENT {
+            let extension = extension.head::<8>()?;
             let field = be16(extension, 2);
             // RFC 6946: offset 0 without the flag for more fragments is a whole packet.
             header.fragment_offset = (field & 0xFFF9 != 0).then_some(field >> 3);
-            header.id = u32::from(be16(extension, 4)) << 16 | u32::from(be16(extension, 6));
+            header.id = be32(extension, 4);
         }
-        header.protocol = extension[0];
-        header.header_bytes += extension_bytes;
-        header.payload = &header.payload[extension_bytes..];
+        header.protocol = extension.head::<1>()?[0];
+        header.payload = rest;
         if header.fragment_offset.is_some_and(|offset| offset > 0) {
             break;
         }
     }
-    Some(header)
+    Ok(header)
 }
 
-/// Length of the next extension header: `Some(None)` if there is none, `None` if it is cut off.
-fn extension_bytes(header: &IpHeader<'_>) -> Option<Option<usize>> {
-    let length = || header.payload.get(1).map(|length| usize::from(*length));
-    Some(match header.protocol {
+/// Length of the next extension header, if there is one.
+fn extension_bytes(header: &IpHeader<'_>) -> Result<Option<usize>, Unread> {
+    let length = || header.payload.head::<2>().map(|[_, length]| usize::from(*length));
+    Ok(match header.protocol {
         protocol::HOP_BY_HOP
         | protocol::ROUTING
         | protocol::DESTINATION_OPTIONS
@@ -235,50 +208,68 @@ fn extension_bytes(header: &IpHeader<'_>) -> Option<Option<usize>> {
     })
 }
 
-#[inline]
-fn udp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Datagram<'a>> {
-    let header = ip.payload.first_chunk::<UDP_HEADER_BYTES>()?;
-    let length = u32::from(be16(header, 4));
-    // Use the UDP length if it is plausible: it may exceed the packet only in a fragment.
-    let within = ip.fragment_offset.is_some() || length <= transport_bytes;
-    let plausible = length >= UDP_HEADER_BYTES as u32 && within;
-    let length = if plausible { length } else { transport_bytes };
-    let payload_bytes = length.saturating_sub(UDP_HEADER_BYTES as u32);
-    let payload = &ip.payload[UDP_HEADER_BYTES..];
-    Some(Datagram {
-        transport: Transport::Udp,
-        source: SocketAddr::new(ip.source, be16(header, 0)),
-        destination: SocketAddr::new(ip.destination, be16(header, 2)),
-        ip_bytes,
-        ecn: ip.ecn,
-        hop_limit: ip.hop_limit,
-        fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
-        tcp: (0, false),
-        payload_bytes,
-        payload: &payload[..payload.len().min(payload_bytes as usize)],
-    })
-}
-
-fn tcp<'a>(ip: &IpHeader<'a>, ip_bytes: u32, transport_bytes: u32) -> Option<Datagram<'a>> {
-    let header = ip.payload.first_chunk::<TCP_HEADER_BYTES>()?;
-    let header_bytes = usize::from(header[12] >> 4) * 4;
-    if header_bytes < TCP_HEADER_BYTES {
-        return None;
+impl<'a> IpHeader<'a> {
+    pub(super) fn fragment_of(&self) -> FragmentOf {
+        FragmentOf { source: self.source, destination: self.destination, id: self.id }
     }
-    let seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-    let begins = header[13] & TCP_SYN != 0;
-    Some(Datagram {
-        transport: Transport::Tcp,
-        source: SocketAddr::new(ip.source, be16(header, 0)),
-        destination: SocketAddr::new(ip.destination, be16(header, 2)),
-        ip_bytes,
-        ecn: ip.ecn,
-        hop_limit: ip.hop_limit,
-        fragment: ip.fragment_offset.map(|_| ip.fragment_of()),
-        tcp: (seq.wrapping_add(begins.into()), begins),
-        payload_bytes: transport_bytes.saturating_sub(header_bytes as u32),
-        payload: ip.payload.get(header_bytes..)?,
-    })
+
+    /// Whether the packet is as long as the bytes it is in, or shorter in a frame that Ethernet pads.
+    pub(super) fn fills(&self, span: Span<'_>) -> bool {
+        let padded = self.total_bytes < span.wire_bytes && span.wire_bytes <= MAX_PADDED_BYTES;
+        self.states_total && (self.total_bytes == span.wire_bytes || padded)
+    }
+
+    #[inline]
+    pub(super) fn udp(&self) -> Result<Datagram<'a>, Unread> {
+        let header = self.payload.head::<UDP_HEADER_BYTES>()?;
+        let length = u32::from(be16(header, 4));
+        // Use the UDP length if it is plausible: it may exceed the packet only in a fragment.
+        let within = self.fragment_offset.is_some() || length <= self.payload.wire_bytes;
+        let plausible = length >= UDP_HEADER_BYTES as u32 && within;
+        let length = if plausible { length } else { self.payload.wire_bytes };
+        Ok(Datagram {
+            transport: Transport::Udp,
+            tcp: (0, false),
+            payload_bytes: length - UDP_HEADER_BYTES as u32,
+            payload: self.payload.limit(length).skip(UDP_HEADER_BYTES)?.bytes,
+            ..self.datagram(header)
+        })
+    }
+
+    /// The options may be cut off.
+    pub(super) fn tcp(&self) -> Result<Datagram<'a>, Unread> {
+        let header = self.payload.head::<TCP_HEADER_BYTES>()?;
+        let header_bytes = usize::from(header[12] >> 4) * 4;
+        let payload_bytes = self.payload.wire_bytes.checked_sub(header_bytes as u32);
+        if header_bytes < TCP_HEADER_BYTES {
+            return Err(Unread::Malformed);
+        }
+        let begins = header[13] & TCP_SYN != 0;
+        Ok(Datagram {
+            transport: Transport::Tcp,
+            tcp: (be32(header, 4).wrapping_add(begins.into()), begins),
+            payload_bytes: payload_bytes.ok_or(Unread::Malformed)?,
+            payload: self.payload.bytes.get(header_bytes..).unwrap_or_default(),
+            ..self.datagram(header)
+        })
+    }
+
+    /// What UDP and TCP have in common.
+    #[inline]
+    fn datagram(&self, header: &[u8]) -> Datagram<'a> {
+        Datagram {
+            transport: Transport::Udp,
+            source: SocketAddr::new(self.source, be16(header, 0)),
+            destination: SocketAddr::new(self.destination, be16(header, 2)),
+            ip_bytes: self.total_bytes,
+            fragment: self.fragment_offset.map(|_| self.fragment_of()),
+            tcp: (0, false),
+            ecn: self.ecn,
+            hop_limit: self.hop_limit,
+            payload_bytes: 0,
+            payload: &[],
+        }
+    }
 }
 
 #[cfg(test)]

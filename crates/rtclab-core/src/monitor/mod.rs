@@ -3,9 +3,9 @@
 //! Frames go in, read from a capture file by [`CaptureReader`] or from a socket. Tables come out:
 //!
 //! ```text
-//! capture ─► link ─► ip ─► demux ─► flow ─┬─► stream   (RTP, after probation)
-//!                                         ├─► rtcp_log
-//!                                         └─► stun_log
+//! capture ─► decapsulation ─► demux ─► flow ─┬─► stream   (RTP, after probation)
+//!                                            ├─► rtcp_log
+//!                                            └─► stun_log
 //! ```
 //!
 //! No input causes a panic, and memory is bounded: the number of streams, flows and other entries is
@@ -14,10 +14,10 @@
 
 pub mod capture;
 pub mod compare;
+pub mod decapsulation;
 pub mod demux;
 pub mod framing;
 pub mod ip;
-pub mod link;
 pub mod sdp;
 
 mod config;

@@ -1,11 +1,19 @@
 //! The table `notes`: what was skipped, limits that were reached, and faults of the file.
 
 use super::capture::CaptureFaults;
+use super::decapsulation::Tunnel;
 use super::flow::MAX_FLOWS;
 use super::ip::Transport;
 use super::texts::{Columns, Texts};
 use super::watcher::Monitor;
 use crate::table::Table;
+use std::cmp::Reverse;
+
+/// Note of a monitor that has seen no frame.
+const NO_PACKETS: &str = "the capture has no packets";
+
+/// Maximum number of notes about what was not read.
+const MAX_UNREAD: usize = 20;
 
 /// Notes in display order.
 #[derive(Default)]
@@ -37,12 +45,23 @@ impl Monitor {
     /// Returns the notes of this monitor as a table.
     pub(crate) fn notes(&self, faults: &CaptureFaults, texts: &mut Texts) -> Table {
         let mut notes = Notes::default();
-        let mut count = |text, number| notes.count(text, number);
+        let mut count = |text: &str, number| notes.count(text, number);
         let counts = self.counts;
         count("frames", counts.frames);
-        count("frames without IP", counts.not_ip);
-        count("IP packets that are neither UDP nor TCP", counts.other_transport);
-        count("packets skipped because their headers are malformed or cut off", counts.malformed);
+        for (text, number) in self.unread_in_words() {
+            count(&text, number);
+        }
+        for (tunnel, number) in Tunnel::ALL.into_iter().zip(counts.inside) {
+            count(&format!("packets inside {}", tunnel.name()), number);
+        }
+        count(
+            "packets to ports of tunnels, cut off by the capture before it shows what is inside",
+            counts.cut_inside,
+        );
+        count(
+            "packets whose payload the capture cut, counted with their length",
+            counts.cut_payloads,
+        );
         count("later fragments of IP packets, counted with the first", counts.later_fragments);
         let tcp = self.flows.list.iter().filter(|flow| flow.transport == Transport::Tcp);
         count("TCP segments, not reassembled", tcp.map(|flow| flow.packets).sum());
@@ -83,6 +102,19 @@ impl Monitor {
         if let Some(offset) = faults.corrupt_at {
             notes.add(format!("the capture is corrupt at byte {offset}; the rest was not read"));
         }
+        if counts.frames == 0 {
+            notes.add(NO_PACKETS.to_owned());
+        }
         notes.table(texts)
+    }
+
+    /// What was not read and how often, the most frequent first.
+    pub(crate) fn unread_in_words(&self) -> Vec<(String, u64)> {
+        let mut unread: Vec<_> = self.unread.iter().map(|(what, count)| (*count, *what)).collect();
+        unread.sort_unstable_by_key(|(count, what)| (Reverse(*count), *what));
+        let others = unread.split_off(unread.len().min(MAX_UNREAD));
+        let words = unread.into_iter().map(|(count, what)| (what.in_words(), count));
+        let rest = others.iter().map(|(count, _)| count).sum();
+        words.chain([("frames of other kinds are not read".to_owned(), rest)]).collect()
     }
 }

@@ -2,15 +2,17 @@
 
 use super::capture::{CaptureError, CaptureReader, FRAMES_PER_PROGRESS, Frame};
 use super::config::MonitorConfig;
+use super::decapsulation::{self, Found, Opened, Tunnel, Tunnels, Unread};
 use super::demux::{Content, demultiplex};
 use super::flow::{Flow, Flows, Point};
 use super::fragments::{Counted, Fragments};
 use super::framing::Segment;
-use super::ip::{Datagram, FragmentOf, IpContent, Transport};
+use super::ip::{Datagram, FragmentOf, Transport};
 use super::paths::Trials;
 use super::probation::Probation;
 use super::repair::{Likeness, Payload, protected_streams};
 use super::rows::PacketRows;
+use super::rtcp_log;
 use super::rtcp_log::RtcpLog;
 use super::stream::extensions::Values;
 use super::stream::rate::Second;
@@ -18,7 +20,6 @@ use super::stream::sequence::Order;
 use super::stream::sketch;
 use super::stream::{RtpSeen, Stream, StreamUpdate};
 use super::stun_log::StunLog;
-use super::{ip, link, rtcp_log};
 use crate::ecn::Ecn;
 use crate::rtp::extension::Elements;
 use crate::rtp::header::{FIXED_BYTES, parse_raw};
@@ -30,12 +31,33 @@ use std::io::Read;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCounts {
     pub(super) frames: u64,
-    pub(super) not_ip: u64,
-    pub(super) other_transport: u64,
-    pub(super) malformed: u64,
+    /// Datagrams and segments by the kind of tunnel they are in.
+    pub(super) inside: [u64; Tunnel::ALL.len()],
+    /// Datagrams to the port of a tunnel that are cut off before it shows what is inside.
+    pub(super) cut_inside: u64,
+    pub(super) cut_payloads: u64,
     pub(super) later_fragments: u64,
     pub(super) streams_over_limit: u64,
     pub(super) stray_packets: u64,
+}
+
+impl FrameCounts {
+    /// Counts what was stripped from a datagram, and what the capture cut.
+    #[inline]
+    fn add(&mut self, opened: &Opened<'_>, datagram: &Datagram<'_>) {
+        let has_all = datagram.payload.len() >= datagram.payload_bytes as usize || opened.fragment;
+        self.cut_payloads += u64::from(!has_all);
+        self.cut_inside += u64::from(opened.cut_inside);
+        if !opened.tunnels.is_empty() {
+            self.add_inside(opened.tunnels);
+        }
+    }
+
+    fn add_inside(&mut self, tunnels: Tunnels) {
+        for (tunnel, count) in Tunnel::ALL.into_iter().zip(&mut self.inside) {
+            *count += u64::from(tunnels.has(tunnel));
+        }
+    }
 }
 
 /// A completed second of a stream.
@@ -55,6 +77,8 @@ pub struct Monitor {
     pub(super) config: MonitorConfig,
     pub(super) begin_ns: Option<i64>,
     pub(super) counts: FrameCounts,
+    /// Frames by what was not read.
+    pub(super) unread: HashMap<Unread, u64>,
     fragments: Fragments,
     pub(super) flows: Flows,
     pub(super) probation: Probation,
@@ -96,6 +120,7 @@ impl Monitor {
             config,
             begin_ns: None,
             counts: FrameCounts::default(),
+            unread: HashMap::new(),
             fragments: Fragments::default(),
             flows: Flows::default(),
             probation: Probation::default(),
@@ -141,20 +166,16 @@ impl Monitor {
     pub fn handle_frame(&mut self, frame: &Frame<'_>) {
         self.counts.frames += 1;
         self.begin_ns.get_or_insert(frame.at_ns);
-        let Some(packet) = link::ip_packet(frame) else {
-            self.counts.not_ip += 1;
-            return;
-        };
-        let (content, fragment) = ip::parse(&packet);
-        let mut datagram = match content {
-            IpContent::Datagram(datagram) => datagram,
-            IpContent::LaterFragment(of, bytes) => {
+        let opened = decapsulation::open(frame);
+        let point = opened.point;
+        let mut datagram = match opened.found {
+            Found::Datagram(datagram) => datagram,
+            Found::LaterFragment(of, bytes) => {
                 return self.later_fragment(frame.interface, of, bytes);
             }
-            IpContent::Other => return self.counts.other_transport += 1,
-            IpContent::Malformed => return self.counts.malformed += 1,
+            Found::Unread(unread) => return *self.unread.entry(unread).or_default() += 1,
         };
-        let point = point_of(frame, &packet);
+        self.counts.add(&opened, &datagram);
         if let Some(of) = datagram.fragment {
             let earlier_bytes = self.fragments.earlier_bytes(frame.interface, of);
             datagram.ip_bytes = datagram.ip_bytes.saturating_add(earlier_bytes);
@@ -162,7 +183,7 @@ impl Monitor {
         let row = self.rows.next();
         let found = self.flows.receive(frame.at_ns, point, &datagram, &self.config.sdp);
         let Some(flow) = found else { return self.unlisted(frame.at_ns, point, &datagram) };
-        self.flows.list[flow as usize].fragments += u64::from(fragment);
+        self.flows.list[flow as usize].fragments += u64::from(datagram.fragment.is_some());
         let Datagram { ecn, .. } = datagram;
         let place = Place { at_ns: frame.at_ns, flow, interface: frame.interface, ecn };
         match datagram.transport {
@@ -373,8 +394,8 @@ impl Monitor {
 
     /// Returns the stream and packet of a frame, if the stream is known. Changes nothing.
     pub(crate) fn identify(&self, frame: &Frame<'_>) -> Option<(u32, Identified)> {
-        let packet = link::ip_packet(frame)?;
-        let (IpContent::Datagram(datagram), _) = ip::parse(&packet) else { return None };
+        let opened = decapsulation::open(frame);
+        let Found::Datagram(datagram) = opened.found else { return None };
         if datagram.transport != Transport::Udp {
             return None;
         }
@@ -383,7 +404,7 @@ impl Monitor {
             return None;
         }
         let (header, ..) = parse_rtp(&content)?;
-        let flow = self.flows.known(point_of(frame, &packet), &datagram)?;
+        let flow = self.flows.known(opened.point, &datagram)?;
         let stream = self.stream_index.get(&(flow, header.ssrc))?;
         let Datagram { ip_bytes, ecn, .. } = datagram;
         Some((*stream, Identified { at_ns: frame.at_ns, header, ip_bytes, ecn }))
@@ -458,10 +479,6 @@ fn rtp_ssrc(datagram: &Datagram<'_>) -> Option<u32> {
     let content = demultiplex(datagram.payload, datagram.payload_bytes);
     let is_rtp = datagram.transport == Transport::Udp && content.protocol == Protocol::Rtp;
     is_rtp.then(|| parse_rtp(&content)).flatten().map(|(header, ..)| header.ssrc)
-}
-
-fn point_of(frame: &Frame<'_>, packet: &link::LinkPacket<'_>) -> Point {
-    Point { interface: frame.interface, device: packet.device, direction: packet.direction }
 }
 
 /// Parses an RTP header that the capture may have cut. Returns the header, the captured extension

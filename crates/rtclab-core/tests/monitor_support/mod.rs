@@ -1,6 +1,8 @@
 //! Captures built by hand, and tables read by name.
 #![allow(dead_code)] // every test file uses a part
 
+pub(crate) mod wrappings;
+
 use rtclab_core::monitor::{CaptureReader, Monitor, MonitorConfig, Tables};
 use rtclab_core::record::{Column, NO_TEXT};
 

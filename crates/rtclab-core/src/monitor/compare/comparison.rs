@@ -6,7 +6,7 @@ use super::pairing::{self, Pair};
 use super::points::{Points, Side};
 use crate::monitor::capture::{CaptureError, CaptureReader, Direction, FRAMES_PER_PROGRESS, Frame};
 use crate::monitor::config::MonitorConfig;
-use crate::monitor::link;
+use crate::monitor::decapsulation;
 use crate::monitor::watcher::Monitor;
 use std::io::Read;
 
@@ -269,10 +269,9 @@ impl Comparison {
     }
 }
 
-/// Direction of a frame, from the capture or from a cooked link header.
+/// Direction of a frame, from the capture or from its link header.
 fn direction(frame: &Frame<'_>) -> Option<Direction> {
-    let cooked = || link::ip_packet(frame).and_then(|packet| packet.direction);
-    frame.direction.or_else(cooked)
+    frame.direction.or_else(|| decapsulation::open(frame).point.direction)
 }
 
 /// Index of the capture that has been read the least far, among those that have not ended.

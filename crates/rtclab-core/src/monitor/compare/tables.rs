@@ -154,6 +154,11 @@ impl Comparison {
             self.matcher.settled_early,
         );
         count("frames without a direction, not compared", self.without_direction);
+        for (side, point) in [("A", &self.a), ("B", &self.b)].iter().filter(|_| rows.is_empty()) {
+            for (text, number) in point.monitor.unread_in_words() {
+                notes.count(&format!("{side}: {text}"), number);
+            }
+        }
         if rows.iter().any(|row| row.delay.is_some_and(|delay| delay.min_ms < 0.0)) {
             notes.add("some delays are negative: the clocks differ".to_owned());
         }

@@ -1,12 +1,19 @@
 use super::*;
+use crate::monitor::capture::Frame;
+use crate::monitor::decapsulation::{Found, open};
+use crate::pcapng::link_type;
 use etherparse::{
     IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6Header, Ipv6RawExtHeader,
     PacketBuilder,
 };
 use proptest::prelude::*;
 
-fn packet(ip: &[u8]) -> LinkPacket<'_> {
-    LinkPacket { ip, wire_bytes: ip.len() as u32, direction: None, device: 0 }
+/// What is found in a packet captured without a link header, and whether it is a fragment.
+fn parse(bytes: &[u8]) -> (Found<'_>, bool) {
+    let (link_type, wire_bytes) = (link_type::RAW, bytes.len() as u32);
+    let opened =
+        open(&Frame { at_ns: 0, interface: 0, link_type, direction: None, wire_bytes, bytes });
+    (opened.found, opened.fragment)
 }
 
 fn udp(payload: &[u8]) -> Vec<u8> {
@@ -38,8 +45,8 @@ fn ipv6(next_header: u8, rest: &[u8]) -> Vec<u8> {
 }
 
 fn datagram(bytes: &[u8]) -> Datagram<'_> {
-    match parse(&packet(bytes)).0 {
-        IpContent::Datagram(datagram) => datagram,
+    match parse(bytes).0 {
+        Found::Datagram(datagram) => datagram,
         other => panic!("{other:?}"),
     }
 }
@@ -72,31 +79,31 @@ fn a_packet_cut_by_the_snap_length_keeps_its_lengths() {
     let bytes = ipv4(&[], [0, 0], 17, &udp(&[7; 100]));
     let found = datagram(&bytes[..40]);
     assert_eq!((found.payload.len(), found.payload_bytes, found.ip_bytes), (12, 100, 128));
-    assert_eq!(parse(&packet(&bytes[..27])), (IpContent::Malformed, false));
-    assert_eq!(parse(&packet(&bytes[..19])), (IpContent::Malformed, false));
+    assert_eq!(parse(&bytes[..27]), (Found::Unread(Unread::Cut), false));
+    assert_eq!(parse(&bytes[..19]), (Found::Unread(Unread::Malformed), false));
 }
 
 #[test]
 fn first_fragments_are_parsed_and_later_ones_are_not() {
     let mut first = ipv4(&[], [0x20, 0], 17, &udp(&[7; 16]));
     first[25] = 200; // UDP length: 192 B of payload
-    let (content, fragment) = parse(&packet(&first));
+    let (content, fragment) = parse(&first);
     assert!(fragment);
     match content {
-        IpContent::Datagram(found) => {
+        Found::Datagram(found) => {
             assert_eq!((found.payload_bytes, found.ip_bytes, found.payload.len()), (192, 44, 16));
         }
         other => panic!("{other:?}"),
     }
     let later = ipv4(&[], [0, 2], 17, &[7; 16]);
-    assert!(matches!(parse(&packet(&later)), (IpContent::LaterFragment(..), true)));
+    assert!(matches!(parse(&later), (Found::LaterFragment(..), true)));
     let later = ipv6(44, &[&[17, 0, 0, 8, 0, 0, 0, 1][..], &[7; 16]].concat());
-    assert!(matches!(parse(&packet(&later)), (IpContent::LaterFragment(..), true)));
+    assert!(matches!(parse(&later), (Found::LaterFragment(..), true)));
     let first = ipv6(44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &udp(b"media")].concat());
-    assert!(matches!(parse(&packet(&first)), (IpContent::Datagram(_), true)));
+    assert!(matches!(parse(&first), (Found::Datagram(_), true)));
     // An atomic fragment (RFC 6946) is a whole packet.
     let whole = ipv6(44, &[&[17, 0, 0, 0, 0, 0, 0, 1][..], &udp(b"media")].concat());
-    assert!(matches!(parse(&packet(&whole)), (IpContent::Datagram(_), false)));
+    assert!(matches!(parse(&whole), (Found::Datagram(_), false)));
 }
 
 #[test]
@@ -119,16 +126,19 @@ fn tcp_is_found_and_icmp_is_other() {
         (found.transport, found.payload, found.payload_bytes),
         (Transport::Tcp, &b"framed"[..], 6)
     );
-    assert_eq!(parse(&packet(&ipv4(&[], [0, 0], 1, &[0; 8]))), (IpContent::Other, false));
+    assert_eq!(
+        parse(&ipv4(&[], [0, 0], 1, &[0; 8])),
+        (Found::Unread(Unread::IpProtocol(1)), false)
+    );
 }
 
 #[test]
 fn endless_extension_headers_are_not_parsed() {
     // An extension header longer than the packet, and 17 in a row.
-    assert_eq!(parse(&packet(&ipv6(60, &[17, 9, 0, 0, 0, 0, 0, 0]))).0, IpContent::Malformed);
-    assert_eq!(parse(&packet(&ipv6(0, &[]))).0, IpContent::Malformed);
+    assert_eq!(parse(&ipv6(60, &[17, 9, 0, 0, 0, 0, 0, 0])).0, Found::Unread(Unread::Malformed));
+    assert_eq!(parse(&ipv6(0, &[])).0, Found::Unread(Unread::Malformed));
     let chain = [60, 0, 1, 4, 0, 0, 0, 0].repeat(17);
-    assert_eq!(parse(&packet(&ipv6(60, &chain))).0, IpContent::Other);
+    assert_eq!(parse(&ipv6(60, &chain)).0, Found::Unread(Unread::IpProtocol(60)));
 }
 
 proptest! {
@@ -167,7 +177,7 @@ proptest! {
     fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         for first in [0x45, 0x4F, 0x60] {
             let bytes = [&[first][..], &bytes].concat();
-            parse(&packet(&bytes));
+            parse(&bytes);
         }
     }
 }

@@ -1,17 +1,16 @@
 //! Parsers of the monitor, which watches the packets of others, and the whole monitor.
 
 use rtclab_core::monitor::compare::{Points, Side, compare as compare_captures};
+use rtclab_core::monitor::decapsulation::{Found, open};
 use rtclab_core::monitor::demux::demultiplex;
 use rtclab_core::monitor::framing::{Framing, Segment};
-use rtclab_core::monitor::ip::{self, IpContent};
-use rtclab_core::monitor::{
-    CaptureFaults, CaptureReader, Frame, Monitor, MonitorConfig, Sdp, link,
-};
+use rtclab_core::monitor::{CaptureFaults, CaptureReader, Frame, Monitor, MonitorConfig, Sdp};
 use rtclab_core::pcapng::link_type;
 use rtclab_core::record::Column;
 use rtclab_core::rtp::Protocol;
 
-const LINK_TYPES: [u16; 8] = [
+/// All that are read, and one that is not.
+pub(crate) const LINK_TYPES: [u16; 23] = [
     link_type::ETHERNET,
     link_type::RAW,
     link_type::NULL,
@@ -20,6 +19,21 @@ const LINK_TYPES: [u16; 8] = [
     link_type::LINUX_SLL2,
     link_type::IPV4,
     link_type::IPV6,
+    link_type::PPP,
+    link_type::PPP_HDLC,
+    link_type::PPP_ETHER,
+    link_type::PPP_WITH_DIRECTION,
+    link_type::C_HDLC,
+    link_type::MPLS,
+    link_type::IEEE802_11,
+    link_type::IEEE802_11_RADIOTAP,
+    link_type::IEEE802_11_PRISM,
+    link_type::IEEE802_11_AVS,
+    link_type::PPI,
+    link_type::PKTAP,
+    link_type::USER2,
+    link_type::NFLOG,
+    252,
 ];
 
 /// The longest UDP payload in a frame of Ethernet. In longer ones, text could state the length of a record.
@@ -34,14 +48,18 @@ fn frame(link_type: u16, at_ns: i64, bytes: &[u8]) -> Frame<'_> {
     Frame { at_ns, interface: 0, link_type, direction: None, wire_bytes, bytes }
 }
 
-/// Link and IP headers. The first byte selects the link type.
+/// Link headers, tunnels and IP headers. The lower five bits of the first byte select the link type, and the
+/// others say how much longer the frame was on the wire.
 pub(crate) fn link_ip(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else { return };
-    let frame = frame(LINK_TYPES[usize::from(first % 8)], 0, bytes);
-    let Some(packet) = link::ip_packet(&frame) else { return };
-    assert!(packet.ip.len() <= bytes.len());
-    if let (IpContent::Datagram(datagram), _) = ip::parse(&packet) {
+    let link_type = LINK_TYPES[usize::from(first % 32) % LINK_TYPES.len()];
+    let mut frame = frame(link_type, 0, bytes);
+    frame.wire_bytes += u32::from(first >> 5) * 100;
+    let opened = open(&frame);
+    if let Found::Datagram(datagram) = opened.found {
         assert!(datagram.payload.len() <= bytes.len());
+        assert!(datagram.payload.len() <= datagram.payload_bytes as usize);
+        assert!(datagram.payload_bytes < datagram.ip_bytes || opened.fragment);
     }
 }
 

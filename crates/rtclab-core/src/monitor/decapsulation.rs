@@ -1,0 +1,173 @@
+//! Finds the innermost UDP datagram or TCP segment in a captured frame.
+//!
+//! Header after header is stripped: the link's, those of tunnels, and IP, until UDP or TCP is reached that
+//! carries no tunnel. Lengths are taken from the headers, because a capture may hold only the beginning of
+//! a frame. What cannot be read has a name, so that it can be counted.
+
+use super::capture::Frame;
+use super::flow::Point;
+use super::ip::{self, Datagram, FragmentOf, protocol};
+
+mod ethertype;
+mod link;
+mod names;
+mod ppp;
+mod span;
+mod tunnels;
+mod unread;
+mod wlan;
+
+pub(crate) use span::{Span, be16, be32, be128};
+pub use tunnels::{Tunnel, Tunnels};
+pub use unread::Unread;
+
+/// Maximum number of headers before UDP or TCP. A tunnel in UDP with Ethernet inside has three: eight such
+/// tunnels in each other are read.
+const MAX_HEADERS: usize = 28;
+
+/// What the next bytes of a frame are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Header {
+    /// What frames of this link type begin with.
+    Link(u16),
+    /// The rest of a VLAN tag after its Ethertype.
+    Vlan,
+    /// Provider backbone bridges: the rest of the service tag, then Ethernet.
+    BackboneTag,
+    /// PPP, with or without the address and control bytes of HDLC.
+    Ppp,
+    /// 802.11. The header may be padded to a multiple of four bytes.
+    Wlan { padded: bool },
+    /// A tunnel.
+    Tunnel(Tunnel),
+    /// IPv4 or IPv6.
+    Ip,
+}
+
+/// A header, and the bytes from its beginning.
+type Inside<'a> = (Header, Span<'a>);
+
+/// What was found in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// A UDP datagram or TCP segment, or the first fragment of one.
+    Datagram(Datagram<'a>),
+    /// A fragment without a transport header, and its IP total length.
+    LaterFragment(FragmentOf, u32),
+    /// Something else.
+    Unread(Unread),
+}
+
+/// A frame whose headers were stripped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened<'a> {
+    /// What was found.
+    pub found: Found<'a>,
+    /// The tunnels that it was in.
+    pub tunnels: Tunnels,
+    /// Whether an IP packet of the frame is a fragment.
+    pub fragment: bool,
+    /// Whether the datagram may hold a tunnel, but the capture ends before that shows.
+    pub cut_inside: bool,
+    /// Where the frame was captured. Direction and device may be stated by its link header.
+    pub(crate) point: Point,
+}
+
+/// Strips the headers of a frame.
+#[inline]
+pub fn open<'a>(frame: &Frame<'a>) -> Opened<'a> {
+    let point = Point { interface: frame.interface, device: 0, direction: frame.direction };
+    let mut opening = Opening { point, tunnels: Tunnels::default(), fragment: false, outer: None };
+    let mut next = (Header::Link(frame.link_type), Span::new(frame.bytes, frame.wire_bytes));
+    for _ in 0..MAX_HEADERS {
+        match opening.strip(next) {
+            Ok(Step::Inside(inside)) => next = inside,
+            Ok(Step::End(found)) => return opening.opened(found),
+            Err(unread) => return opening.failed(unread),
+        }
+    }
+    opening.opened(Found::Unread(Unread::TooManyHeaders))
+}
+
+/// What follows a header that was stripped.
+enum Step<'a> {
+    Inside(Inside<'a>),
+    End(Found<'a>),
+}
+
+/// A frame of which some headers are stripped.
+struct Opening<'a> {
+    point: Point,
+    tunnels: Tunnels,
+    fragment: bool,
+    /// The datagram whose port belongs to a tunnel, and the tunnels it is in, until an IP packet is found
+    /// inside that fills it. Calls may use such ports, too.
+    outer: Option<(Datagram<'a>, Tunnels)>,
+}
+
+impl<'a> Opening<'a> {
+    #[inline]
+    fn strip(&mut self, (header, span): Inside<'a>) -> Result<Step<'a>, Unread> {
+        let inside = match header {
+            Header::Ip => return self.ip(span),
+            Header::Link(link_type) => link::strip(link_type, span, &mut self.point),
+            Header::Vlan => ethertype::vlan(span),
+            Header::BackboneTag => ethertype::backbone_tag(span),
+            Header::Ppp => ppp::strip(span),
+            Header::Wlan { padded } => wlan::strip(span, padded),
+            Header::Tunnel(tunnel) => {
+                self.tunnels.add(tunnel);
+                tunnel.strip(span)
+            }
+        };
+        Ok(Step::Inside(inside?))
+    }
+
+    #[inline]
+    fn ip(&mut self, span: Span<'a>) -> Result<Step<'a>, Unread> {
+        let header = ip::header(span)?;
+        if self.outer.is_some() && !header.fills(span) {
+            return Err(Unread::Malformed);
+        }
+        self.outer = None;
+        self.fragment |= header.fragment_offset.is_some();
+        if header.fragment_offset.is_some_and(|offset| offset > 0) {
+            let later = Found::LaterFragment(header.fragment_of(), header.total_bytes);
+            return Ok(Step::End(later));
+        }
+        let datagram = match header.protocol {
+            protocol::UDP => header.udp()?,
+            protocol::TCP => return Ok(Step::End(Found::Datagram(header.tcp()?))),
+            other => {
+                let tunnel = Tunnel::of_protocol(other).ok_or(Unread::IpProtocol(other))?;
+                return Ok(Step::Inside((Header::Tunnel(tunnel), header.payload)));
+            }
+        };
+        let Some(tunnel) = Tunnel::of_port(datagram.destination.port()) else {
+            return Ok(Step::End(Found::Datagram(datagram)));
+        };
+        self.outer = Some((datagram, self.tunnels));
+        let payload = Span::new(datagram.payload, datagram.payload_bytes);
+        Ok(Step::Inside((Header::Tunnel(tunnel), payload)))
+    }
+
+    #[inline]
+    fn opened(self, found: Found<'a>) -> Opened<'a> {
+        let Opening { point, tunnels, fragment, .. } = self;
+        Opened { found, tunnels, fragment, cut_inside: false, point }
+    }
+
+    /// What cannot be read inside a datagram leaves the datagram.
+    fn failed(mut self, unread: Unread) -> Opened<'a> {
+        match self.outer.take() {
+            Some((datagram, tunnels)) => {
+                let opened = Opening { tunnels, ..self }.opened(Found::Datagram(datagram));
+                Opened { cut_inside: unread == Unread::Cut, ..opened }
+            }
+            None => self.opened(Found::Unread(unread)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
