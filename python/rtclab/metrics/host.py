@@ -60,8 +60,8 @@ def cpu_limited(trace: Trace, flow: str, window: Window | None = None) -> float:
     if reasons is None:
         return nan
     inside = reasons.filter(pl.col("at_ns").is_between(begin_ns, end_ns, closed="left"))
-    share = (inside["qualityLimitationReason"] == "cpu").mean()
-    return nan if share is None else 100 * float(share)
+    limited = inside.filter(pl.col("qualityLimitationReason") == "cpu")
+    return 100 * limited.height / inside.height if inside.height else nan
 
 
 def _limitations(trace: Trace) -> dict[str, pl.DataFrame]:
