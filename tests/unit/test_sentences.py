@@ -23,6 +23,7 @@ import rtclab
 from rtclab import lab
 from rtclab.cli import main
 from rtclab.experiment import Result, Store, metrics_of, summary_of_run
+from rtclab.metrics.media import is_watched
 from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario

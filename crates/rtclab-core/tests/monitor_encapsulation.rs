@@ -134,6 +134,17 @@ fn a_frame_cut_anywhere_is_in_its_flow_with_its_length_or_in_a_note() {
 }
 
 #[test]
+fn a_call_seen_inside_and_outside_of_its_tunnel_has_two_legs_and_no_duplicates() {
+    let vxlan = WRAPPINGS.iter().find(|wrapping| wrapping.name == "VXLAN").expect("it is there");
+    let ways = [WRAPPINGS.iter().find(|it| it.name == "Ethernet").expect("it is there"), vxlan];
+    let frames = (0..60).flat_map(|index| ways.map(|way| (way.wrap)(&ip_packet(false, 0, index))));
+    let found = watch_frames(1, WHOLE, &frames.collect::<Vec<_>>());
+    assert_eq!(found.int("flows", "packets"), [60, 60]);
+    assert_eq!(found.int("streams", "duplicates"), [0, 0]);
+    assert_eq!(found.int("streams", "leg_of"), [-1, 0]);
+}
+
+#[test]
 fn a_call_on_the_port_of_a_tunnel_is_a_call() {
     for port in [4789, 8472, 4790, 6081, 2152, 4754, 6635] {
         let frames: Vec<_> = (0..60).map(|index| outer_udp(port, &packet(0, index))).collect();

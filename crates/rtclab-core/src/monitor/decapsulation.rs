@@ -63,21 +63,21 @@ pub enum Found<'a> {
 pub struct Opened<'a> {
     /// What was found.
     pub found: Found<'a>,
-    /// The tunnels that it was in.
-    pub tunnels: Tunnels,
     /// Whether an IP packet of the frame is a fragment.
     pub fragment: bool,
     /// Whether the datagram may hold a tunnel, but the capture ends before that shows.
     pub cut_inside: bool,
-    /// Where the frame was captured. Direction and device may be stated by its link header.
+    /// Where the frame was captured, and in which tunnels. Its link header may state direction and device.
     pub(crate) point: Point,
 }
 
 /// Strips the headers of a frame.
 #[inline]
 pub fn open<'a>(frame: &Frame<'a>) -> Opened<'a> {
-    let point = Point { interface: frame.interface, device: 0, direction: frame.direction };
-    let mut opening = Opening { point, tunnels: Tunnels::default(), fragment: false, outer: None };
+    let tunnels = Tunnels::default();
+    let point =
+        Point { interface: frame.interface, device: 0, direction: frame.direction, tunnels };
+    let mut opening = Opening { point, tunnels, fragment: false, outer: None };
     let mut next = (Header::Link(frame.link_type), Span::new(frame.bytes, frame.wire_bytes));
     for _ in 0..MAX_HEADERS {
         match opening.strip(next) {
@@ -154,7 +154,7 @@ impl<'a> Opening<'a> {
     #[inline]
     fn opened(self, found: Found<'a>) -> Opened<'a> {
         let Opening { point, tunnels, fragment, .. } = self;
-        Opened { found, tunnels, fragment, cut_inside: false, point }
+        Opened { found, fragment, cut_inside: false, point: Point { tunnels, ..point } }
     }
 
     /// What cannot be read inside a datagram leaves the datagram.

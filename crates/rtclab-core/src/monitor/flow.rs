@@ -26,6 +26,8 @@ pub(crate) struct Point {
     /// Device number in a cooked capture of all devices, else 0.
     pub(crate) device: u32,
     pub(crate) direction: Option<Direction>,
+    /// The tunnels that the packet was in. Seen inside and outside, as on all devices of a host, it is another leg.
+    pub(crate) tunnels: super::decapsulation::Tunnels,
 }
 
 impl Point {

@@ -48,8 +48,8 @@ impl FrameCounts {
         let has_all = datagram.payload.len() >= datagram.payload_bytes as usize || opened.fragment;
         self.cut_payloads += u64::from(!has_all);
         self.cut_inside += u64::from(opened.cut_inside);
-        if !opened.tunnels.is_empty() {
-            self.add_inside(opened.tunnels);
+        if !opened.point.tunnels.is_empty() {
+            self.add_inside(opened.point.tunnels);
         }
     }
 

@@ -244,7 +244,7 @@ impl ChromiumEncoder {
             Advice::Shrink if self.ladder.shrink() => self.steps[reason as usize] = step + 1,
             Advice::Grow if step > 0 && self.steps[reason as usize] == step => {
                 self.steps[reason as usize] = step - 1;
-                if self.steps.iter().any(|&other| other == step) {
+                if self.steps.contains(&step) {
                     return false;
                 }
                 self.ladder.grow();

@@ -120,7 +120,7 @@ impl Tunnel {
 }
 
 /// A set of tunnels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tunnels(u16);
 
 impl Tunnels {
