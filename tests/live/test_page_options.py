@@ -70,8 +70,8 @@ def test_without_transport_wide_feedback_the_receivers_estimate_and_send_remb(tm
     estimates = (
         trace.table("controller").filter(name="available_outgoing_bitrate_bps").group_by("flow").last()
     )
-    # The path has 1 Mbit/s; without an estimate the target would stay at the start of 300 kbit/s. REMB rises slowly
-    # after what it takes for over-use on a busy machine.
+    # The path has 1 Mbit/s; without an estimate the target would stay at the start of 300 kbit/s. On a busy
+    # machine it rises slowly.
     assert estimates["value"].is_between(310e3, 1.2e6).all()
 
 
