@@ -360,7 +360,8 @@ def test_of_a_captured_meeting_each_uplink_is_the_participants_own(tmp_path: Pat
         made = estimate(read_call([server], names=addresses, flow=f"{name}->sfu"))
         found = numbers(made, name)
         assert found["capacity"].value == pytest.approx(kbps, rel=0.05), name
-        assert found["delay"].value == pytest.approx(half_ms, abs=3), name
+        # The SFU makes no checks of its own, so there the answers of the participants come at once.
+        assert found["delay"].grade == "unknown", name
         assert numbers(made, "sfu")["capacity"].grade == "unknown", name
         at_home = tmp_path / f"{name}.pcapng"
         at_home.write_bytes(of_interface(whole, name))

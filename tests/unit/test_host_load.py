@@ -67,15 +67,14 @@ def test_who_only_watches_decodes_and_who_is_only_watched_encodes(tmp_path: Path
     assert cpu(trace, "bob->alice", (2, 10)) == pytest.approx(DECODING, abs=0.3)
 
 
-@pytest.mark.parametrize(("people", "expected"), [("", 94.66), ("[participants.carol]", 100)])
+@pytest.mark.parametrize("people", ["", "[participants.carol]"])
 def test_an_overloaded_processor_is_never_busy_for_more_than_the_whole_second(
-    tmp_path: Path, people: str, expected: float
+    tmp_path: Path, people: str
 ) -> None:
-    # A picture takes 61.44 ms, so one camera skips every second one: 15 are encoded and 15 decoded. Two
-    # cameras keep the processor busy all the time.
+    # A picture takes 61.44 ms to encode, and the next one waits already.
     trace = simulate(tmp_path, people + HOST, "host.encoder_capacity=5 Mpixel/s")
     loads = trace.table("host").filter(participant="alice")["cpu_percent"][2:].to_list()
-    assert loads == [pytest.approx(expected, abs=0.01)] * 8
+    assert loads == [pytest.approx(100, abs=0.01)] * 8
 
 
 def test_without_a_model_of_the_processor_its_load_is_unknown(tmp_path: Path) -> None:

@@ -578,7 +578,7 @@ def test_times_to_a_second_give_no_times_of_the_set_up(tmp_path: Path) -> None:
 
 def test_a_dump_in_the_format_before_2020_is_refused_and_beside_others_noted(tmp_path: Path) -> None:
     old = {"ssrc_1_send-googRtt": series("ssrc", [20] * 10, 0)}
-    with pytest.raises(BadInput, match="pre-2020 format"):
+    with pytest.raises(BadInput, match="format of Chrome before 2020"):
         opened(tmp_path, dump(old))
     notes = opened(tmp_path, dump(old, video_sent())).notes
     assert "connection 10-1: left out 1 series in the pre-2020 format (`googRtt` and the like)" in notes

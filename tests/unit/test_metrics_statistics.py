@@ -226,6 +226,7 @@ def test_every_metric_has_bounds_that_fit_its_unit() -> None:
         "residual_loss",
         "unseen_loss",
         "audio_concealed",
+        "cpu_limited",
         "utilisation",
         "call_failures",
         "tcp_retransmissions",

@@ -108,6 +108,7 @@ OWN = {
     ("validate", "--again"): "another comparison",
     ("validate", "--recorded"): "another comparison",
     ("validate", "--meetings"): "another comparison",
+    ("validate", "--kinds"): "another comparison",
     ("validate", "--marks"): "another comparison",
     ("validate", "--l4s"): "another comparison",
     ("validate", "--arena"): "another comparison",

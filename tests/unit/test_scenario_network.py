@@ -607,6 +607,7 @@ def test_an_encoding_machine_and_a_wandering_clock_reach_the_simulator() -> None
     native = scenario.native(seed=1)
     assert native["participants"][0]["host"] == {
         "encoder_capacity_pixels_per_second": 20_000_000,
+        "encoder_output_bps": None,
         "decoder_capacity_pixels_per_second": 40_000_000,
         "variation": {"deviation": 0.08, "correlation_ns": 400_000_000},
     }

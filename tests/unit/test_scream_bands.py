@@ -21,7 +21,7 @@ from rtclab.trace import NS_PER_S
 
 DUALPI2 = {"aqm": "dualpi2", "target": "10 ms", "step_min": "20 ms", "step_max": "20 ms"}
 DROP_TAIL = "300 ms"
-OUTSIDE = {("1500, 30 ms", "alice"): {7}, ("2000, 50 ms", "bob"): {15, 16}}
+OUTSIDE: dict[tuple[str, str], set[int]] = {}
 """Seconds of dips below the band, by call and participant. All others are in it."""
 LONG = 10**9
 Band = tuple[float, float, int, int]

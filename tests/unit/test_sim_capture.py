@@ -198,6 +198,7 @@ RTCP = {
     "TWCC": ("205", "15"),
     "PLI": ("206", "1"),
     "REMB": ("206", "15"),
+    "XR": ("207", None),
 }
 """Packet type and format."""
 

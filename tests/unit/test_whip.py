@@ -96,7 +96,7 @@ def test_simulated_calls_ignore_how_pages_reach_the_server(tmp_path: Path) -> No
         trace = SimBackend().run(loaded, seed=1, repeat=0, out=tmp_path / name)
         return trace.table("packets")
 
-    plain = packets("[servers.sfu]", "plain")
+    plain = packets("[servers.sfu]\nkind = 'str0m'", "plain")
     assert packets(OTHER, "other").equals(plain)
     assert packets(OURS, "ours").equals(plain)
 

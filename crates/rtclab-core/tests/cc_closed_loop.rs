@@ -190,7 +190,7 @@ fn scream_rfc8298_converges_on_every_link_but_for_some_seconds() {
             let case = format!("{kbps} kbit/s, {delay_ms} ms: {figures:?}");
             let (least, most) = if kbps == 5_000 { (0.35, 0.41) } else { (0.7, 1.0) };
             assert!((least..most).contains(&figures.share) && figures.dropped == 0, "{case}");
-            assert!((0.0..120.0).contains(&figures.queue_ms), "{case}");
+            assert!((0.0..140.0).contains(&figures.queue_ms), "{case}");
         }
     }
 }

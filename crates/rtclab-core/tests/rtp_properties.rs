@@ -157,7 +157,7 @@ fn congestion_feedback() -> impl Strategy<Value = RtcpPacket> {
 }
 
 fn rtcp_packet() -> impl Strategy<Value = RtcpPacket> {
-    let unknown_types = prop_oneof![192u8..200, Just(204u8), 207u8..224];
+    let unknown_types = prop_oneof![192u8..200, Just(204u8), 208u8..224];
     let unknown = (unknown_types, 0u8..32, vec(any::<u8>(), 0..200))
         .prop_map(|(packet_type, count, body)| RtcpPacket::Unknown { packet_type, count, body });
     prop_oneof![
@@ -447,8 +447,8 @@ fn a_packet_that_cannot_be_written_has_no_length_and_makes_no_datagram() {
             RtcpPacket::SenderReport(SenderReport { blocks: many(32), ..SenderReport::default() }),
             false,
         ),
-        (RtcpPacket::Unknown { packet_type: 207, count: 0, body: vec![0; 4 * 65_535] }, true),
-        (RtcpPacket::Unknown { packet_type: 207, count: 0, body: vec![0; 4 * 65_536] }, false),
+        (RtcpPacket::Unknown { packet_type: 208, count: 0, body: vec![0; 4 * 65_535] }, true),
+        (RtcpPacket::Unknown { packet_type: 208, count: 0, body: vec![0; 4 * 65_536] }, false),
         // One request item of 4 bytes for every 17th number.
         (
             RtcpPacket::Nack(Nack {

@@ -4,11 +4,11 @@
 //! carries no tunnel. Lengths are taken from the headers, because a capture may hold only the beginning of
 //! a frame. What cannot be read has a name, so that it can be counted.
 
-use super::capture::Frame;
-use super::flow::Point;
-use super::ip::{self, Datagram, FragmentOf, protocol};
+use super::capture::{Direction, Frame, Interface};
+use ip::{Datagram, FragmentOf, protocol};
 
 mod ethertype;
+pub mod ip;
 mod link;
 mod names;
 mod ppp;
@@ -17,13 +17,40 @@ mod tunnels;
 mod unread;
 mod wlan;
 
-pub(crate) use span::{Span, be16, be32, be128};
+pub(crate) use span::Span;
 pub use tunnels::{Tunnel, Tunnels};
 pub use unread::Unread;
 
 /// Maximum number of headers before UDP or TCP. A tunnel in UDP with Ethernet inside has three: eight such
 /// tunnels in each other are read.
 const MAX_HEADERS: usize = 28;
+
+/// Where a packet was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Point {
+    pub(crate) interface: u32,
+    /// Device number in a cooked capture of all devices, else 0.
+    pub(crate) device: u32,
+    pub(crate) direction: Option<Direction>,
+    /// The tunnels that the packet was in. Seen inside and outside, as on all devices of a host, it is another leg.
+    pub(crate) tunnels: Tunnels,
+}
+
+impl Point {
+    /// Name or number of the interface, with the device number in a cooked capture.
+    pub(crate) fn interface_name(&self, interfaces: &[Interface]) -> String {
+        let name = interfaces.get(self.interface as usize).and_then(|i| i.name.clone());
+        let name = name.unwrap_or_else(|| format!("interface {}", self.interface));
+        if self.device == 0 { name } else { format!("{name} device {}", self.device) }
+    }
+
+    pub(crate) fn direction_name(&self) -> Option<String> {
+        self.direction.map(|direction| match direction {
+            Direction::Inbound => "inbound".to_owned(),
+            Direction::Outbound => "outbound".to_owned(),
+        })
+    }
+}
 
 /// What the next bytes of a frame are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

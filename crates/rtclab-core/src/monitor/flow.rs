@@ -1,8 +1,8 @@
 //! Flows: packets from one address and port to another, past one interface.
 
-use super::capture::{Direction, Interface};
+use super::decapsulation::Point;
+use super::decapsulation::ip::{Datagram, Transport};
 use super::framing::Framing;
-use super::ip::{Datagram, Transport};
 use super::repair::Recent;
 use super::sdp::Sdp;
 use super::stream::RtpSeen;
@@ -18,33 +18,6 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) const MAX_FLOWS: usize = 10_000;
 /// Size of the cache of recent flows: a power of two.
 const RECENT_FLOWS: usize = 64;
-
-/// Where a packet was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Point {
-    pub(crate) interface: u32,
-    /// Device number in a cooked capture of all devices, else 0.
-    pub(crate) device: u32,
-    pub(crate) direction: Option<Direction>,
-    /// The tunnels that the packet was in. Seen inside and outside, as on all devices of a host, it is another leg.
-    pub(crate) tunnels: super::decapsulation::Tunnels,
-}
-
-impl Point {
-    /// Name or number of the interface, with the device number in a cooked capture.
-    pub(crate) fn interface_name(&self, interfaces: &[Interface]) -> String {
-        let name = interfaces.get(self.interface as usize).and_then(|i| i.name.clone());
-        let name = name.unwrap_or_else(|| format!("interface {}", self.interface));
-        if self.device == 0 { name } else { format!("{name} device {}", self.device) }
-    }
-
-    pub(crate) fn direction_name(&self) -> Option<String> {
-        self.direction.map(|direction| match direction {
-            Direction::Inbound => "inbound".to_owned(),
-            Direction::Outbound => "outbound".to_owned(),
-        })
-    }
-}
 
 /// Addresses and ports as numbers, which are fast to hash. IPv4 is mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

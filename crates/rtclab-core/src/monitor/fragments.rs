@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 791, section 3.2; RFC 8200, section 4.5 (addresses and identification identify the packet).
 
-use super::ip::FragmentOf;
+use super::decapsulation::ip::FragmentOf;
 use std::collections::{HashMap, VecDeque};
 
 /// Maximum number of fragmented packets remembered.

@@ -17,7 +17,6 @@ pub mod compare;
 pub mod decapsulation;
 pub mod demux;
 pub mod framing;
-pub mod ip;
 pub mod sdp;
 
 mod config;

@@ -2,8 +2,8 @@
 
 use super::capture::CaptureFaults;
 use super::decapsulation::Tunnel;
+use super::decapsulation::ip::Transport;
 use super::flow::MAX_FLOWS;
-use super::ip::Transport;
 use super::texts::{Columns, Texts};
 use super::watcher::Monitor;
 use crate::table::Table;

@@ -1,9 +1,9 @@
 //! The tables `streams` and `flows`. Times are nanoseconds on the capture's clock.
 
 use super::capture::{CaptureFaults, Interface};
+use super::decapsulation::ip::Transport;
 use super::demux::Relay;
 use super::flow::Flow;
-use super::ip::Transport;
 use super::kinds::Contains;
 use super::legs::first_legs;
 use super::stream::Stream;

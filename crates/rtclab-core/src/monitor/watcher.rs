@@ -2,12 +2,12 @@
 
 use super::capture::{CaptureError, CaptureReader, FRAMES_PER_PROGRESS, Frame};
 use super::config::MonitorConfig;
-use super::decapsulation::{self, Found, Opened, Tunnel, Tunnels, Unread};
+use super::decapsulation::ip::{Datagram, FragmentOf, Transport};
+use super::decapsulation::{self, Found, Opened, Point, Tunnel, Tunnels, Unread};
 use super::demux::{Content, demultiplex};
-use super::flow::{Flow, Flows, Point};
+use super::flow::{Flow, Flows};
 use super::fragments::{Counted, Fragments};
 use super::framing::Segment;
-use super::ip::{Datagram, FragmentOf, Transport};
 use super::paths::Trials;
 use super::probation::Probation;
 use super::repair::{Likeness, Payload, protected_streams};

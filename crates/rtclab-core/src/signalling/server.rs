@@ -83,9 +83,12 @@ impl SignallingServer {
         }
     }
 
-    /// Passes on what an end of a call at the server itself has to say.
+    /// Passes on what an end of a call at the server itself has to say, which is no work.
     pub fn send(&mut self, now: Time, signal: Signal) {
-        self.pass(now, signal);
+        match self.config.page_of.get(signal.to as usize) {
+            Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal), Time::ZERO),
+            _ => self.pass(now, signal),
+        }
     }
 
     /// The next segment to send.
@@ -109,13 +112,13 @@ impl SignallingServer {
         }
         let before = self.present.iter().map(|page| self.config.pages[*page].port).collect();
         self.present.push(page);
-        self.enqueue(now, page, Message::Accepted);
-        self.enqueue(now, page, Message::Present(before));
+        self.enqueue(now, page, Message::Accepted, WORK);
+        self.enqueue(now, page, Message::Present(before), WORK);
     }
 
     fn pass(&mut self, now: Time, signal: Signal) {
         match self.config.page_of.get(signal.to as usize) {
-            Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal)),
+            Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal), WORK),
             Some(None) => self.events.push_back(SignallingEvent::Signal(signal)),
             None => {}
         }
@@ -127,11 +130,11 @@ impl SignallingServer {
         self.queue.back().map_or(Time::ZERO, |(at, ..)| *at)
     }
 
-    fn enqueue(&mut self, now: Time, page: usize, message: Message) {
+    fn enqueue(&mut self, now: Time, page: usize, message: Message, work: Time) {
         if self.queue.len() >= MAX_WAITING {
             return;
         }
         let free = self.queue.back().map_or(now, |(at, ..)| now.max(*at));
-        self.queue.push_back((free + WORK, page, message));
+        self.queue.push_back((free + work, page, message));
     }
 }

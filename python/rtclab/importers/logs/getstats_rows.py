@@ -198,8 +198,8 @@ class LoggedConnection:
     def _tracks(self, of_type: Mapping[str, Mapping[str, Report]]) -> dict[str, Report]:
         """By id of a stream's report, the report on its track (Safari, Chromium until 2023).
 
-        If several streams send one track, as in simulcast, its counters are of all of them together, and so
-        are left out.
+        If several streams send one track, as in simulcast, its counters are of all of them together, not
+        of one of them.
         """
         tracks, users = of_type.get("track", {}), dict[str, list[str]]()
         for kind in ("outbound-rtp", "inbound-rtp") if tracks else ():

@@ -15,10 +15,6 @@ const MOST_RESENT: usize = 64;
 /// For how long a server without a congestion control ignores requests for a packet that it has sent again (Janus,
 /// `ice.c`, MAX_NACK_IGNORE).
 const RESEND_PAUSE: Time = Time::from_millis(200);
-/// For how long such a server keeps packets beyond the round trip, and the least and the most of both (Janus, `ice.c`,
-/// `nack_queue_ms`, which follows over some eight reports).
-const KEPT_BEYOND_RTT: Time = Time::from_millis(100);
-const KEPT: (Time, Time) = (Time::from_millis(200), Time::from_secs(1));
 
 /// A stream of another sender, as one receiver gets it.
 pub(in crate::endpoint) struct ForwardedStream {
@@ -126,10 +122,7 @@ impl ForwardedStream {
                 now >= resent.unwrap_or(stored.at) + repair.resend_pause(rtt, resent.is_some())
             }
             (Some(payload), _) => payload.allows_more(now),
-            (None, resent) => {
-                let kept = (rtt + KEPT_BEYOND_RTT).clamp(KEPT.0, KEPT.1);
-                now <= stored.at + kept && resent.is_none_or(|at| now >= at + RESEND_PAUSE)
-            }
+            (None, resent) => resent.is_none_or(|at| now >= at + RESEND_PAUSE),
         };
         if !answers {
             return None;

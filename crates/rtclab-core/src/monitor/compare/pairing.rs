@@ -1,8 +1,8 @@
 //! Pairs the streams of two points, finds their direction, and estimates roughly how the clocks differ.
 
 use super::points::Side;
+use crate::monitor::decapsulation::ip::Transport;
 use crate::monitor::flow::Flow;
-use crate::monitor::ip::Transport;
 use crate::monitor::stream::Stream;
 use crate::monitor::stream::sketch::PacketName;
 use crate::monitor::watcher::Monitor;

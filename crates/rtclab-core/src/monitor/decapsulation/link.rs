@@ -4,7 +4,7 @@
 
 use super::span::{be16, be32, le16, le32};
 use super::{Header, Inside, Span, Tunnel, Unread, ethertype, wlan};
-use crate::monitor::flow::Point;
+use crate::monitor::decapsulation::Point;
 use crate::pcapng::{Direction, link_type};
 
 /// Values that `DLT_RAW` has on some systems, which wrote them into files.

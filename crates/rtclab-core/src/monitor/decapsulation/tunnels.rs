@@ -7,7 +7,7 @@
 
 use super::span::be16;
 use super::{Header, Inside, Span, Unread, ethertype, ppp};
-use crate::monitor::ip::{self, protocol};
+use crate::monitor::decapsulation::ip::{self, protocol};
 use crate::pcapng::link_type;
 
 const ETHERNET: Header = Header::Link(link_type::ETHERNET);

@@ -4,7 +4,8 @@
 //!
 //! Source: RFC 791, section 3.1; RFC 8200, section 4; RFC 3168, section 5; RFC 768; RFC 9293, section 3.1.
 
-use super::decapsulation::{Span, Unread, be16, be32, be128};
+use super::span::{Span, be16, be32, be128};
+use super::unread::Unread;
 use crate::ecn::Ecn;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
