@@ -27,11 +27,13 @@ down = { capacity = "1 Mbit/s", delay = "75 ms", queue = "500 ms" }
 up = { capacity = "10 Mbit/s", delay = "15 ms", queue = "300 ms" }
 down = { capacity = "20 Mbit/s", delay = "15 ms", queue = "300 ms" }
 [servers.sfu]
+kind = "str0m"
 [[calls]]
 kind = "sfu"
 server = "sfu"
 """
-"""Erin receives two videos of 1.7 Mbit/s over 1 Mbit/s: her queue is always full."""
+"""Erin receives two videos of 1.7 Mbit/s over 1 Mbit/s: her queue is always full. Both begin at one time, so
+the first packets of each find it empty; over Janus one begins later."""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +83,8 @@ def test_a_full_queue_that_several_flows_share_is_no_random_loss(trace: Trace) -
     found = {(one.of, one.name): one for one in made.findings}
     lost = METRICS["packet_loss"].function(trace, "anna->erin")
     assert lost > 50
-    assert found["anna->erin", "loss"].value == pytest.approx(0, abs=2)
+    # At most a tenth of it is taken for random loss.
+    assert found["anna->erin", "loss"].value == pytest.approx(0, abs=5)
     assert found["anna->erin", "queue"].grade == "measured"
     assert found["anna->erin", "queue"].value == pytest.approx(500, rel=0.05)
     assert found["anna->erin", "capacity"].value == pytest.approx(1000, rel=0.03)
