@@ -37,6 +37,7 @@ mod stream;
 mod stun_log;
 mod tables;
 mod texts;
+mod trials;
 mod watcher;
 
 pub use capture::{CaptureError, CaptureFaults, CaptureReader, Direction, Frame, Interface};
