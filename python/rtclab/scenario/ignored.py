@@ -18,7 +18,7 @@ IGNORED: Mapping[str, Mapping[type[Table], tuple[str, ...]]] = {
         Browser: ("name", "field_trials", "encryption", "args"),
         Video: ("file",),
         Audio: ("file",),
-        Server: ("kind", "signalling", "whip", "whep", "token", "command", "port", "directory"),
+        Server: ("signalling", "whip", "whep", "token", "command", "port", "directory"),
     },
     LIVE: {Video: ("camera",)},
 }
@@ -41,7 +41,7 @@ def ignored_in_words(model: type, field: str) -> str:
 
 
 def is_ignored(path: str, backend: str) -> bool:
-    """Whether a backend ignores the field with this path, such as ``servers.sfu.kind``."""
+    """Whether a backend ignores the field with this path, such as ``servers.sfu.token``."""
     return path in dict(_defaults(path, backend))
 
 
