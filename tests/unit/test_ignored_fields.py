@@ -114,6 +114,7 @@ def test_a_field_that_the_simulator_ignores_changes_no_result(
     # Servers of WHIP are simulated like rtclab's own.
     server = changes.get("servers.box")
     base = {"servers.box.kind": "str0m"} if isinstance(server, dict) and "kind" in server else {}
+    # Texts of megabytes are compared here, because pytest would take minutes to show how they differ.
     is_same = results(tmp_path, "sfu", changes) == results(tmp_path, "sfu", base)
     assert is_same
     changed = Scenario.load(tmp_path / "call.toml", changes).model_dump(mode="json")

@@ -77,7 +77,7 @@ impl SignallingServer {
         while let Some(message) = self.streams[page].read() {
             match message {
                 Message::Request => self.admit(now, page),
-                Message::Signal(signal) => self.pass(now, signal),
+                Message::Signal(signal) => self.pass(now, signal, WORK),
                 Message::Accepted | Message::Present(_) => {}
             }
         }
@@ -85,10 +85,7 @@ impl SignallingServer {
 
     /// Passes on what an end of a call at the server itself has to say, which is no work.
     pub fn send(&mut self, now: Time, signal: Signal) {
-        match self.config.page_of.get(signal.to as usize) {
-            Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal), Time::ZERO),
-            _ => self.pass(now, signal),
-        }
+        self.pass(now, signal, Time::ZERO);
     }
 
     /// The next segment to send.
@@ -116,9 +113,9 @@ impl SignallingServer {
         self.enqueue(now, page, Message::Present(before), WORK);
     }
 
-    fn pass(&mut self, now: Time, signal: Signal) {
+    fn pass(&mut self, now: Time, signal: Signal, work: Time) {
         match self.config.page_of.get(signal.to as usize) {
-            Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal), WORK),
+            Some(Some(page)) => self.enqueue(now, *page, Message::Signal(signal), work),
             Some(None) => self.events.push_back(SignallingEvent::Signal(signal)),
             None => {}
         }

@@ -6,8 +6,6 @@
 
 /// Fewest pixels that a step may aim at.
 const MIN_PIXELS: u32 = 320 * 180;
-/// Steps from 16383x16383 to the smallest size, and one more.
-const MOST_STEPS: usize = 16;
 
 /// Where a stream is between its full and its smallest size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +57,7 @@ impl Ladder {
 
     /// Makes the picture smaller; returns whether it could.
     pub(super) fn shrink(&mut self) -> bool {
-        let may = self.step < MOST_STEPS && self.pixels() * 3 / 5 >= MIN_PIXELS;
+        let may = self.pixels() * 3 / 5 >= MIN_PIXELS;
         self.step += usize::from(may);
         may
     }
