@@ -78,9 +78,10 @@ def test_a_script_in_chromium_and_steps_in_firefox_join_a_call(tmp_path: Path) -
     # What the pages counted is what the emulator carried. Retransmissions have SSRCs of their own.
     counted = trace.table("inbound_rtp").sort("at_ns").group_by("flow", "ssrc").last()
     for row in counted.iter_rows(named=True):
-        carried = packets.filter(pl.col("delivered_ns") < row["at_ns"], flow=row["flow"], ssrc=row["ssrc"])
+        delivered = packets.filter(flow=row["flow"], ssrc=row["ssrc"])["delivered_ns"] - row["at_ns"]
         received = row["packetsReceived"] - (row["retransmittedPacketsReceived"] or 0)
-        assert received == pytest.approx(carried.height, abs=5)
+        # On a busy machine a page counts some packets late, and a report some that came after its time.
+        assert (delivered < -300e6).sum() <= received <= (delivered < 300e6).sum()
     assert set(trace.table("frames")["flow"]) == set(about.flows)
     assert set(trace.table("host")["participant"]) == {"alice", "bob", "app"}
 

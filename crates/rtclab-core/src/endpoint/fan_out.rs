@@ -94,12 +94,9 @@ impl FanOut {
         FanOut { streams: streams.iter().map(shared).collect() }
     }
 
-    /// Takes a packet that has arrived; returns what is to be forwarded: neither padding nor streams that nobody has
-    /// described.
+    /// Takes a packet that has arrived; returns what is to be forwarded: neither padding on a retransmission stream nor
+    /// streams that nobody has described. Padding on a stream of sound has a number between the packets of sound.
     pub fn take(&mut self, now: Time, packet: &Rtp) -> Option<Forwarded> {
-        if packet.kind == Kind::Padding {
-            return None;
-        }
         let ssrc = packet.header.ssrc;
         let of = |stream: &SharedStream| {
             let StreamConfig { ssrc: media, repair_ssrc, .. } = stream.config;
@@ -107,6 +104,9 @@ impl FanOut {
         };
         let index = self.streams.iter().position(of)?;
         let SharedStream { config, store } = &mut self.streams[index];
+        if packet.kind == Kind::Padding && config.is_video() {
+            return None;
+        }
         let repairs = matches!(packet.payload, RtpPayload::Rtx { .. });
         let packet = original(config, packet);
         let known = store.find(packet.header.seq).map(|stored| stored.at);

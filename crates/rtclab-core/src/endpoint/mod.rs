@@ -155,7 +155,7 @@ impl Peer {
     /// Creates one side of a connection. The controller is for what it sends, the estimator for what it
     /// receives.
     pub fn new(config: PeerConfig, (controller, estimator): Halves) -> Self {
-        let PeerConfig { addresses, session, ssrc, plays, .. } = config;
+        let PeerConfig { addresses, session, .. } = config;
         Peer {
             setup: Setup::new(&session, addresses.relay.is_some()),
             announced: Step::New,
@@ -164,7 +164,7 @@ impl Peer {
             left: false,
             has_shown: false,
             sender: SendingHalf::new(&config, controller),
-            receiver: ReceivingHalf::new(&config.receives, ssrc, plays, estimator, config.seed),
+            receiver: ReceivingHalf::new(&config, estimator),
             timers: Timers {
                 setup: session.start,
                 sender: Time::MAX,
@@ -175,7 +175,7 @@ impl Peer {
             rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x7274_6370),
             audio_rng: Pcg64Mcg::seed_from_u64(config.seed ^ 0x0061_7564_696f),
             counters: stats::Counters::default(),
-            outbox: Outbox::new(addresses),
+            outbox: Outbox::new(addresses, session.negotiation.server()),
             events: VecDeque::new(),
             config,
         }

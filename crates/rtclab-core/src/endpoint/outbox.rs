@@ -1,6 +1,6 @@
 //! Queue of datagrams that an endpoint wants to send.
 
-use super::config::Addresses;
+use super::config::{Addresses, ServerSetup};
 use crate::packet::{
     Address, Allocation, Content, Datagram, Dtls13, DtlsFlight, Ecn, Past, Rtcp, Rtp, Signal,
     SignalKind, Signalling, Stun, Transmit, Via,
@@ -14,6 +14,8 @@ pub(super) struct Outbox {
     pub(super) addresses: Addresses,
     /// Where the far end is, as far as this end knows.
     destination: Address,
+    /// The SFU in the connection, which decides on header extensions and on the protection of packets.
+    server: Option<ServerSetup>,
     /// Codepoint of RTCP.
     rtcp_ecn: Ecn,
     queue: VecDeque<Transmit>,
@@ -21,10 +23,10 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(addresses: Addresses) -> Self {
+    pub(super) fn new(addresses: Addresses, server: Option<ServerSetup>) -> Self {
         let destination = addresses.remote;
         let (rtcp_ecn, queue, signals) = (Ecn::NotCapable, VecDeque::new(), VecDeque::new());
-        Outbox { addresses, destination, rtcp_ecn, queue, signals }
+        Outbox { addresses, destination, server, rtcp_ecn, queue, signals }
     }
 
     /// Sends everything to the address that a check of the far end came from: behind a NAT the far end may have
@@ -46,7 +48,7 @@ impl Outbox {
         self.signals.pop_front()
     }
 
-    /// Sends RTP; returns its IP total length.
+    /// Sends RTP; returns its IP total length, but for what an SFU changes.
     pub(super) fn send_rtp(&mut self, past: Past, ecn: Ecn, packet: Rtp) -> Bytes {
         let size = packet.ip_bytes();
         self.forward(past, Datagram { size, ecn, content: Content::Rtp(packet) });
@@ -91,7 +93,10 @@ impl Outbox {
     }
 
     /// Sends a datagram whose content another node may have sent first.
-    pub(super) fn forward(&mut self, past: Past, datagram: Datagram) {
+    pub(super) fn forward(&mut self, past: Past, mut datagram: Datagram) {
+        if let Some(server) = self.server {
+            datagram.size = server.size(datagram.size, &datagram.content);
+        }
         let via = self.addresses.relay.map_or(Via::Direct, Via::Relay);
         self.queue.push_back(Transmit { to: self.destination, via, past, datagram });
     }

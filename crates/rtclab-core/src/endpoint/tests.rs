@@ -19,7 +19,7 @@ use crate::network::NodeId;
 use crate::packet::{Described, Ecn, Kind, Past, Rtp};
 use crate::rtp::RtcpPacket;
 use crate::stack::StackProfile;
-use crate::units::Bitrate;
+use crate::units::{Bitrate, Bytes};
 use std::sync::{Arc, Mutex};
 
 /// One-way delay between the two ends, unless a test says otherwise.

@@ -27,7 +27,7 @@ impl Translator {
             session,
             next_setup: None,
             begun: false,
-            outbox: Outbox::new(addresses),
+            outbox: Outbox::new(addresses, None),
         }
     }
 

@@ -129,6 +129,9 @@ impl Rtp {
         let rest = &bytes[len..];
         let payload_bytes = udp_bytes.checked_sub(SRTP_BYTES + len as u64)?;
         let (kind, payload) = match header.payload_type {
+            payload_type::AUDIO | payload_type::RTX if header.padding => {
+                (Kind::Padding, RtpPayload::Padding(payload_bytes as u16))
+            }
             payload_type::AUDIO => {
                 (Kind::Audio, RtpPayload::Audio { bytes: payload_bytes as u16, has_fec: false })
             }
@@ -140,9 +143,6 @@ impl Rtp {
                 let bytes = payload_bytes.checked_sub(red::HEADER_BYTES as u64)?;
                 let video = (block == payload_type::VIDEO).then(|| VideoPart::read(part, bytes))?;
                 (Kind::Video, RtpPayload::Video(video?))
-            }
-            payload_type::RTX if header.padding => {
-                (Kind::Padding, RtpPayload::Padding(payload_bytes as u16))
             }
             payload_type::RTX => {
                 let (original_seq, part) = rtx::parse(rest).ok()?;

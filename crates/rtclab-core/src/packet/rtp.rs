@@ -36,7 +36,7 @@ pub enum Kind {
     Audio,
     /// A retransmission, on a stream of its own (RFC 4588) or on the original stream.
     Rtx,
-    /// Padding, sent on the retransmission stream.
+    /// Padding, sent on the retransmission stream of video, or on the stream of sound in calls without video.
     Padding,
     /// Forward error correction of video (RFC 5109), on the stream that it protects.
     Fec,

@@ -39,10 +39,10 @@ impl InboundAudio {
     pub(super) fn on_packet(&mut self, now: Time, packet: &Rtp) {
         let (seq, _) = self.reception.identify(now, &packet.header, AUDIO_CLOCK);
         self.reception.count(now, packet, seq, AUDIO_CLOCK);
+        let RtpPayload::Audio { has_fec, .. } = packet.payload else { return };
         if let Some(playout) = &mut self.playout {
             let timestamp = self.timestamps.unwrap(packet.header.timestamp);
             self.transit.note(now, timestamp, AUDIO_CLOCK);
-            let has_fec = matches!(packet.payload, RtpPayload::Audio { has_fec: true, .. });
             playout.on_packet(now, timestamp, has_fec);
         }
     }

@@ -8,7 +8,8 @@ mod sync;
 mod transit;
 mod video;
 
-use super::config::{Direction, StreamConfig};
+use super::PeerConfig;
+use super::config::{Negotiation, StreamConfig};
 use super::event::EndpointEvent;
 use super::or_never;
 use super::outbox::Outbox;
@@ -66,26 +67,28 @@ pub(super) struct ReceivingHalf {
 }
 
 impl ReceivingHalf {
-    pub(super) fn new(
-        direction: &Direction,
-        local_ssrc: u32,
-        plays: bool,
-        estimator: Option<Box<dyn Estimator>>,
-        seed: u64,
-    ) -> Self {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6772_6964);
+    pub(super) fn new(config: &PeerConfig, estimator: Option<Box<dyn Estimator>>) -> Self {
+        let PeerConfig { receives: direction, plays, .. } = config;
+        let plays = *plays;
+        let mut rng = Pcg64Mcg::seed_from_u64(config.seed ^ 0x6772_6964);
         let mut within = |period: Time| Time(rng.random_range(0..period.0));
         let timers = Timers { grid: Grid::through(within(PERIOD)), start: within(SECOND) };
         let phases = [within(SECOND), within(SECOND)];
+        let interval = match config.session.negotiation {
+            Negotiation::Page { browser: false, server: Some(server), .. } => {
+                Some(server.kind.feedback_interval())
+            }
+            _ => None,
+        };
         let since_2024 = direction.stack.retransmission == Retransmission::Since2024;
         let (videos, audios): (Vec<StreamConfig>, Vec<StreamConfig>) =
             direction.streams.iter().partition(|stream| stream.is_video());
         let plays_audio = plays && direction.stack.plays_audio;
         let audio = |config| InboundAudio::new(config, plays_audio);
         ReceivingHalf {
-            local_ssrc,
+            local_ssrc: config.ssrc,
             feedback: direction.stack.feedback,
-            arrivals: ArrivalLog::new(plays.then_some(timers.grid)),
+            arrivals: ArrivalLog::new(plays.then_some(timers.grid), interval),
             congestion: CongestionLog::new(plays.then_some(timers.grid)),
             estimator,
             calls: CallsAtOnce::default(),

@@ -1,6 +1,6 @@
 //! Reception counters of one stream, for reports and statistics.
 
-use crate::packet::{Ecn, Rtp};
+use crate::packet::{Ecn, Kind, Rtp};
 use crate::rtp::rtcp::ReportBlock;
 use crate::rtp::{RtpHeader, SeqUnwrapper};
 use crate::units::Time;
@@ -132,7 +132,9 @@ impl Reception {
         }
         self.first.get_or_insert(seq);
         self.packets += 1;
-        self.payload_bytes += packet.payload_bytes();
+        if packet.kind != Kind::Padding {
+            self.payload_bytes += packet.payload_bytes();
+        }
         self.header_bytes += packet.header_bytes();
     }
 

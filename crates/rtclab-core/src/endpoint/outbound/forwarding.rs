@@ -31,6 +31,8 @@ impl SendingHalf {
         let kind = match packet.kind {
             // Repaired before it came here, and new to the receiver.
             Kind::Rtx if !is_known => Kind::Video,
+            // It came on a stream of sound.
+            Kind::Padding => Kind::Audio,
             kind => kind,
         };
         if kind != Kind::Rtx {

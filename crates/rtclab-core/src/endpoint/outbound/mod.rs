@@ -22,7 +22,7 @@ use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{CallsAtOnce, ControlError, Controller, Decision, PacketReport, SenderState};
 use crate::media::microphone::Threads;
-use crate::media::pacer::{MediaPacket, Pacer};
+use crate::media::pacer::{MediaPacket, Padding, Pacer};
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
 use crate::stack::StackProfile;
@@ -101,8 +101,11 @@ fn threads(config: &PeerConfig) -> Option<Threads> {
 impl SendingHalf {
     pub(super) fn new(config: &PeerConfig, controller: Box<dyn Controller>) -> Self {
         let direction = config.sends.clone();
-        let StackProfile { pacing, feedback, .. } = *direction.stack;
-        let padding = packet_size(feedback, Repair::None, Kind::Padding, pacing.padding().0);
+        let feedback = direction.stack.feedback;
+        let padding = Padding {
+            overhead: packet_size(feedback, Repair::None, Kind::Padding, 0),
+            follows_audio: config.forwards.is_none() && !config.sends.has_video(),
+        };
         let decision = controller.decision();
         let streams = &direction.streams;
         let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
@@ -347,11 +350,12 @@ impl SendingHalf {
             if self.pause.is_some_and(|pause| pause.covers(now)) {
                 continue;
             }
-            let (seq, payload) = (stream.take_seq(), config.payload());
+            let payload = config.payload();
             let packet = MediaPacket {
                 stream: index as u8,
                 kind: Kind::Audio,
-                seq,
+                // It gets its number when it leaves.
+                seq: 0,
                 timestamp: self.rtp_timestamp(at, AUDIO_CLOCK),
                 marker: false,
                 part: VideoPart { bytes: payload.0 as u16, ..VideoPart::default() },

@@ -133,8 +133,14 @@ impl SendingHalf {
         }
         let on_repair_stream = match packet.kind {
             Kind::Rtx => !repair.on_original_ssrc(),
-            Kind::Padding => true,
+            Kind::Padding => stream.config.is_video(),
             Kind::Video | Kind::Audio | Kind::Fec => false,
+        };
+        let (seq, timestamp) = match packet.kind {
+            _ if on_repair_stream => (stream.take_repair_seq(), packet.timestamp),
+            // Padding on the stream of sound has the timestamp of the packet before it.
+            Kind::Audio | Kind::Padding => stream.number_audio(packet),
+            Kind::Video | Kind::Rtx | Kind::Fec => (packet.seq, packet.timestamp),
         };
         let payload = match packet.kind {
             Kind::Audio => RtpPayload::Audio {
@@ -149,8 +155,8 @@ impl SendingHalf {
             Kind::Fec => RtpPayload::Fec(Arc::new(stream.video_mut()?.fec.queue.pop_front()?)),
         };
         let (ssrc, payload_type) = match packet.kind {
-            Kind::Audio => (ssrc, payload_type::AUDIO),
-            Kind::Padding => (repair_ssrc, payload_type::RTX),
+            Kind::Padding if on_repair_stream => (repair_ssrc, payload_type::RTX),
+            Kind::Audio | Kind::Padding => (ssrc, payload_type::AUDIO),
             _ if on_repair_stream => (repair_ssrc, repair.rtx_payload_type()),
             _ => (ssrc, repair.video_payload_type()),
         };
@@ -158,8 +164,8 @@ impl SendingHalf {
             marker: packet.marker,
             padding: packet.kind == Kind::Padding,
             payload_type,
-            seq: if on_repair_stream { stream.take_repair_seq() } else { packet.seq },
-            timestamp: packet.timestamp,
+            seq,
+            timestamp,
             ssrc,
             extensions: stamp(now, transport_seq),
         };

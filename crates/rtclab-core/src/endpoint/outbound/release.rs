@@ -100,21 +100,18 @@ impl SendingHalf {
             Release::Repeat => {
                 let stream = self.streams.get(self.padding_stream)?;
                 if let MediaSource::Forwarded(_) = stream.source {
-                    return self.released(now, Release::Padding);
+                    return self.released(now, Release::Padding(self.stack.pacing.padding().0 as u16));
                 }
                 let video = stream.video()?;
                 video.store.for_padding().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
             }
-            Release::Padding => Some(MediaPacket {
+            Release::Padding(bytes) => Some(MediaPacket {
                 stream: self.padding_stream as u8,
                 kind: Kind::Padding,
                 seq: 0,
                 timestamp: self.rtp_timestamp(now, VIDEO_CLOCK),
                 marker: false,
-                part: VideoPart {
-                    bytes: self.stack.pacing.padding().0 as u16,
-                    ..VideoPart::default()
-                },
+                part: VideoPart { bytes, ..VideoPart::default() },
             }),
         }
     }

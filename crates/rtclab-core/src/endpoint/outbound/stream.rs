@@ -4,6 +4,7 @@ use super::forwarded::ForwardedStream;
 use super::opus::InBandFec;
 use super::video::VideoStream;
 use crate::endpoint::config::{AudioConfig, Forwarding, Media, StreamConfig};
+use crate::media::pacer::MediaPacket;
 use crate::media::microphone::{Microphone, Threads};
 use crate::packet::{Kind, Rtp, RtpPayload};
 use crate::rtp::AbsSendTime;
@@ -38,7 +39,13 @@ pub(in crate::endpoint) struct OutboundStream {
 /// Where a stream's media comes from.
 pub(in crate::endpoint) enum MediaSource {
     Video(Box<VideoStream>),
-    Audio { config: AudioConfig, microphone: Microphone, fec: InBandFec },
+    Audio {
+        config: AudioConfig,
+        microphone: Microphone,
+        fec: InBandFec,
+        /// RTP timestamp of the last packet.
+        timestamp: u32,
+    },
     Forwarded(ForwardedStream),
 }
 
@@ -71,7 +78,7 @@ impl OutboundStream {
                 (None, Media::Audio(config)) => {
                     let microphone =
                         Microphone::new(start, config.frame_ns, threads.map(|of| (!seed, of)));
-                    MediaSource::Audio { config, microphone, fec: InBandFec::default() }
+                    MediaSource::Audio { config, microphone, fec: InBandFec::default(), timestamp: 0 }
                 }
             },
         }
@@ -118,6 +125,19 @@ impl OutboundStream {
         let seq = self.next_seq;
         self.next_seq = seq.wrapping_add(1);
         seq
+    }
+
+    /// Sequence number and RTP timestamp of a packet of sound, or of padding after it, that leaves now (libwebrtc,
+    /// `packet_sequencer.cc`).
+    pub(super) fn number_audio(&mut self, packet: &MediaPacket) -> (u16, u32) {
+        let seq = self.take_seq();
+        let MediaSource::Audio { timestamp, .. } = &mut self.source else {
+            return (seq, packet.timestamp);
+        };
+        if packet.kind == Kind::Audio {
+            *timestamp = packet.timestamp;
+        }
+        (seq, *timestamp)
     }
 
     pub(super) fn take_repair_seq(&mut self) -> u16 {

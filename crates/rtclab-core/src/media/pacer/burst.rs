@@ -5,7 +5,7 @@
 
 use super::prober::Prober;
 use super::queue::PacketQueue;
-use super::{MediaPacket, Pacing, Release};
+use super::{MediaPacket, Padding, Pacing, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::rtp::rtx;
@@ -45,6 +45,8 @@ const SENDING_TIME: Time = Time::from_micros(1);
 const MAX_PADDING_FACTOR: u64 = 3;
 /// Padding below this size is pure padding (kMinPayloadPaddingBytes).
 const MIN_REPEAT: u64 = 50;
+/// Padding on a stream of sound has at least this many bytes (`rtp_sender.cc`, kMinAudioPaddingLength).
+const MIN_AUDIO_PADDING: u64 = 50;
 
 /// Packets that leave one after another without waiting.
 #[derive(Clone, Copy)]
@@ -91,13 +93,13 @@ pub(super) struct BurstPacer {
     /// The video packet that padding repeats, and its IP total length; with several streams one of the stream
     /// that sent last, perhaps not its large one.
     repeated: Option<(MediaPacket, Bytes)>,
-    padding_size: Bytes,
+    padding: Padding,
     /// RTP timestamps of the last key frame, by stream.
     key_frames: Vec<Option<u32>>,
 }
 
 impl BurstPacer {
-    pub(super) fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
+    pub(super) fn new(pacing: Pacing, target: Bitrate, padding: Padding) -> Self {
         BurstPacer {
             burst: pacing.burst(),
             pacing_rate: pacing.rate(target),
@@ -119,7 +121,7 @@ impl BurstPacer {
             wake: Time::MAX,
             mean_size: 0.0,
             repeated: None,
-            padding_size,
+            padding,
             key_frames: Vec::new(),
         }
     }
@@ -278,9 +280,9 @@ impl BurstPacer {
             return None;
         }
         self.last_sent = now;
-        self.repeated?;
-        self.account(now, &Release::Padding, self.padding_size);
-        Some(Release::Padding)
+        let (release, _, size) = self.pure_padding(1)?;
+        self.account(now, &release, size);
+        Some(release)
     }
 
     /// Begins a batch with a packet that is due.
@@ -297,9 +299,11 @@ impl BurstPacer {
     /// The next packet of a batch.
     fn take(&mut self, now: Time, batch: &Batch) -> Option<(Release, Bytes)> {
         let probes = batch.probe.is_some();
-        if probes && batch.probe_bytes == Bytes::ZERO && self.repeated.is_some() {
+        if probes && batch.probe_bytes == Bytes::ZERO {
             // A small packet first, because its size does not count in the probe's rate.
-            return Some((Release::Padding, self.padding_size));
+            if let Some((release, _, size)) = self.pure_padding(1) {
+                return Some((release, size));
+            }
         }
         if !self.queue.has_audio() && !probes {
             let early = self.burst == Time::ZERO && now + self.drain_time() > batch.due;
@@ -366,25 +370,40 @@ impl BurstPacer {
         if wanted == 0 {
             return false;
         }
-        let Some((packet, size)) = self.repeated else {
-            self.owe_padding(Bytes(wanted));
-            return false;
-        };
-        let payload = u64::from(packet.part.bytes);
         let mut left = wanted;
-        let repeats = |left: u64| {
-            let limit = (MAX_PADDING_FACTOR - 1) * wanted + left;
-            left >= MIN_REPEAT && payload + rtx::OSN_BYTES as u64 <= limit
-        };
         while left > 0 {
-            let (release, payload, size) = match repeats(left) {
-                true => (Release::Repeat, payload, Bytes(size.0 + rtx::OSN_BYTES as u64)),
-                false => (Release::Padding, self.pacing.padding().0, self.padding_size),
+            let limit = (MAX_PADDING_FACTOR - 1) * wanted + left;
+            let repeat = self.repeat(limit).filter(|_| left >= MIN_REPEAT);
+            let Some((release, payload, size)) = repeat.or_else(|| self.pure_padding(left)) else {
+                self.owe_padding(Bytes(wanted));
+                return false;
             };
             self.enqueue(now, release, size, payload);
             left = left.saturating_sub(payload);
         }
         true
+    }
+
+    /// A packet of video once more, with its payload and its size, if it is no larger than `limit`.
+    fn repeat(&self, limit: u64) -> Option<(Release, u64, Bytes)> {
+        let (packet, size) = self.repeated?;
+        let (payload, number) = (u64::from(packet.part.bytes), rtx::OSN_BYTES as u64);
+        let repeat = (Release::Repeat, payload, Bytes(size.0 + number));
+        (payload + number <= limit).then_some(repeat)
+    }
+
+    /// A packet of pure padding for `wanted` bytes, with its payload and its size; `None` if no packet that it can follow
+    /// has been sent. On the retransmission stream of video all of them have the same size (`rtp_sender.cc`,
+    /// GeneratePadding).
+    fn pure_padding(&self, wanted: u64) -> Option<(Release, u64, Bytes)> {
+        let most = self.pacing.padding().0;
+        let payload = match self.padding.follows_audio {
+            true => wanted.clamp(MIN_AUDIO_PADDING, most),
+            false => most,
+        };
+        let follows = self.repeated.is_some() || self.padding.follows_audio && self.started;
+        let size = Bytes(self.padding.overhead.0 + payload);
+        follows.then_some((Release::Padding(payload as u16), payload, size))
     }
 
     /// When the next packet may leave.

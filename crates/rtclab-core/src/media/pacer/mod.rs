@@ -114,8 +114,17 @@ pub enum Release {
     Media(MediaPacket),
     /// A video packet once more, as padding: until 2024 the last one, since then the last large one.
     Repeat,
-    /// A packet of pure padding.
-    Padding,
+    /// A packet of pure padding with this many bytes.
+    Padding(u16),
+}
+
+/// How a sender pads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Padding {
+    /// IP total length of pure padding without its payload.
+    pub overhead: Bytes,
+    /// Whether packets of sound can be followed by padding. Otherwise only packets of video can.
+    pub follows_audio: bool,
 }
 
 enum Inner {
@@ -127,13 +136,13 @@ enum Inner {
 pub struct Pacer(Inner);
 
 impl Pacer {
-    /// An empty pacer for a first target. `padding_size` is the IP total length of pure padding.
-    pub fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
+    /// An empty pacer for a first target.
+    pub fn new(pacing: Pacing, target: Bitrate, padding: Padding) -> Self {
         Pacer(match pacing {
             Pacing::Burst { .. } => {
-                Inner::Burst(Box::new(BurstPacer::new(pacing, target, padding_size)))
+                Inner::Burst(Box::new(BurstPacer::new(pacing, target, padding)))
             }
-            _ => Inner::Ticks(Box::new(TickPacer::new(pacing, target, padding_size))),
+            _ => Inner::Ticks(Box::new(TickPacer::new(pacing, target, padding))),
         })
     }
 

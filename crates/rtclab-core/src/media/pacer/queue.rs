@@ -110,7 +110,7 @@ impl PacketQueue {
                 };
                 (level, usize::from(packet.stream))
             }
-            Release::Repeat | Release::Padding => (PADDING, 0),
+            Release::Repeat | Release::Padding(_) => (PADDING, 0),
         };
         self.packets += 1;
         self.bytes += size.0;

@@ -3,7 +3,7 @@
 //! Based on libwebrtc 524ecc29dd (2016), `modules/pacing/paced_sender.cc`.
 
 use super::tick_prober::TickProber;
-use super::{MediaPacket, Pacing, Release};
+use super::{MediaPacket, Padding, Pacing, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::units::{Bitrate, Bytes, Time};
@@ -41,12 +41,12 @@ pub(super) struct TickPacer {
     prober: TickProber,
     /// IP total length of the last video packet, zero before the first.
     last_video: Bytes,
-    padding_size: Bytes,
+    padding: Padding,
 }
 
 impl TickPacer {
-    /// An empty pacer for a first target. `padding_size` is the IP total length of pure padding.
-    pub(super) fn new(pacing: Pacing, target: Bitrate, padding_size: Bytes) -> Self {
+    /// An empty pacer for a first target. Until 2016 only packets of video could be followed by padding.
+    pub(super) fn new(pacing: Pacing, target: Bitrate, padding: Padding) -> Self {
         TickPacer {
             pacing,
             rate: pacing.rate(target),
@@ -54,7 +54,7 @@ impl TickPacer {
             tick: pacing.tick(),
             next_tick: Time::ZERO,
             congested: false,
-            padding_size,
+            padding,
             padding_rate: Bitrate::ZERO,
             queues: Default::default(),
             queued: 0,
@@ -197,7 +197,8 @@ impl TickPacer {
         if self.last_video.0 <= MAX_PADDING_FACTOR * wanted.0 {
             (Release::Repeat, self.last_video)
         } else {
-            (Release::Padding, self.padding_size)
+            let payload = self.pacing.padding();
+            (Release::Padding(payload.0 as u16), Bytes(self.padding.overhead.0 + payload.0))
         }
     }
 
@@ -251,9 +252,11 @@ mod tests {
         }
     }
 
+    const PADDING: Padding = Padding { overhead: Bytes(1), follows_audio: false };
+
     fn paced(rate: Bitrate) -> TickPacer {
         let pacing = Pacing::Ticks { factor: 1.0, tick: Time::from_millis(5) };
-        TickPacer::new(pacing, rate, Bytes(225))
+        TickPacer::new(pacing, rate, PADDING)
     }
 
     fn run(pacer: &mut TickPacer, until: Time) -> Vec<(Time, Release, Option<u32>)> {
@@ -282,7 +285,7 @@ mod tests {
     fn with_ticks_of_5_ms_as_many_packets_leave_together_as_the_budget_of_a_tick_allows() {
         // 2 Mbit/s = 1250 B a tick, 1000 B each; left after each: 250, -750; -500; -250; 0; 250.
         let pacing = Pacing::Ticks { factor: 1.0, tick: Time::from_millis(5) };
-        let mut pacer = TickPacer::new(pacing, Bitrate::from_mbps(2), Bytes(225));
+        let mut pacer = TickPacer::new(pacing, Bitrate::from_mbps(2), PADDING);
         for seq in 0..6 {
             pacer.push(Time::from_millis(1), video(seq), Bytes(1000));
         }
@@ -358,7 +361,7 @@ mod tests {
         let at: Vec<_> = out.iter().map(|s| s.0.as_millis()).collect();
         assert_eq!(at, [0, 10, 12, 14, 16]);
         assert!(out.iter().all(|s| s.2 == Some(3)));
-        assert_eq!(out.iter().filter(|s| s.1 == Release::Padding).count(), 4);
+        assert_eq!(out.iter().filter(|s| matches!(s.1, Release::Padding(_))).count(), 4);
     }
 
     #[test]

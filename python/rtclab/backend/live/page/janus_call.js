@@ -18,7 +18,9 @@ export class JanusCall {
     for (const about of this.abouts.filter(({ forwards }) => forwards === null)) await this.publish(about);
   }
 
+  // Nothing is done for somebody who sends nothing.
   async publish(about) {
+    if (!about.sends.audio && !about.sends.video) return;
     const connection = this.connectionTo(about);
     connection.send = async ({ description, candidate }) => {
       if (candidate) await this.room.trickle(this.room.publisher, candidate);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::packet::VideoPart;
 
+/// IP total length of pure padding.
 const PADDING: Bytes = Bytes(317);
 
 fn part(bytes: u16, key: bool) -> VideoPart {
@@ -20,7 +21,7 @@ fn video(seq: u16) -> MediaPacket {
 
 fn pacer(rate: Bitrate, burst_ms: u64) -> BurstPacer {
     let pacing = Pacing::Burst { factor: 1.0, burst: Time::from_millis(burst_ms) };
-    BurstPacer::new(pacing, rate, PADDING)
+    BurstPacer::new(pacing, rate, Padding { overhead: Bytes(62), follows_audio: false })
 }
 
 /// Queues video packets of this size.
@@ -53,7 +54,7 @@ fn millis(out: &[(Time, Release, Option<u32>)]) -> Vec<u64> {
 fn sequence(out: &[(Time, Release, Option<u32>)]) -> Vec<u16> {
     let seq = |release| match release {
         Release::Media(packet) => packet.seq,
-        Release::Repeat | Release::Padding => u16::MAX,
+        Release::Repeat | Release::Padding(_) => u16::MAX,
     };
     out.iter().map(|sent| seq(sent.1)).collect()
 }
@@ -218,7 +219,7 @@ fn a_first_probe_starts_with_media_and_is_filled_with_padding() {
     let out = run(&mut pacer, Time::from_secs(1));
     assert_eq!(millis(&out), [5, 14, 17, 20, 23]);
     assert!(out.iter().all(|sent| sent.2 == Some(3)));
-    assert_eq!(out.iter().filter(|sent| sent.1 == Release::Padding).count(), 4);
+    assert_eq!(out.iter().filter(|sent| matches!(sent.1, Release::Padding(_))).count(), 4);
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn a_later_probe_starts_with_a_small_packet_of_padding() {
     fill(&mut pacer, at, 1..10, 1_125);
     let out = run(&mut pacer, Time::from_millis(60));
     let probe: Vec<_> = out.iter().filter(|sent| sent.2.is_some()).collect();
-    assert_eq!(probe[0].1, Release::Padding);
+    assert_eq!(probe[0].1, Release::Padding(255));
     // A burst of 2 ms at 3.6 Mbit/s is 900 B, so 317 + 1125 B leave at once; then one packet a burst.
     assert_eq!(probe.iter().filter(|sent| sent.0 <= at + SOCKET_TIME).count(), 2);
     // 15 ms are 6750 B: the padding and six packets of media.
@@ -277,14 +278,14 @@ fn padding_fills_the_padding_rate_when_nothing_waits() {
     run(&mut pacer, Time::ZERO);
     pacer.set_rates(Time::ZERO, Bitrate::from_kbps(800), Bitrate::from_kbps(400));
     let out = run(&mut pacer, Time::from_secs(2));
-    assert!(out.iter().all(|sent| sent.1 == Release::Padding));
+    assert!(out.iter().all(|sent| matches!(sent.1, Release::Padding(_))));
     let bits = out.len() as u64 * PADDING.bits() / 2;
     assert!((380_000..=400_100).contains(&bits), "{bits}");
     // A small packet, which would fit, does not replace a large one.
     let small = MediaPacket { part: part(500, false), ..video(1) };
     pacer.push(Time::from_secs(2), small, Bytes(500));
     let out = run(&mut pacer, Time::from_millis(2_500));
-    assert!(out.iter().skip(1).all(|sent| sent.1 == Release::Padding));
+    assert!(out.iter().skip(1).all(|sent| matches!(sent.1, Release::Padding(_))));
     // Above 2.8 times 1000 bits per ms, packets are repeated.
     pacer.set_rates(Time::from_millis(2_500), Bitrate::from_mbps(2), Bitrate::from_mbps(2));
     let out = run(&mut pacer, Time::from_secs(3));
@@ -322,4 +323,57 @@ fn the_queue_is_expected_to_last_as_long_as_its_bytes_take() {
     assert_eq!(pacer.expected_queue(), Time::ZERO);
     fill(&mut pacer, Time::ZERO, 0..10, 1_250);
     assert_eq!(pacer.expected_queue(), Time::from_secs(1));
+}
+
+/// Bursts of 32 B are one packet each, and 240 B are wanted. The probe begins with a packet of sound, before which 50 B of
+/// padding leave. At 128 kbit/s a packet of padding takes 7 ms and one of sound 8.875 ms, so the last burst is due after
+/// 29.875 ms, and leaves up to 1 ms early.
+#[test]
+fn a_probe_of_a_call_without_video_is_filled_with_small_padding() {
+    let pacing = Pacing::Burst { factor: 1.0, burst: Time::from_millis(40) };
+    for follows_audio in [true, false] {
+        let padding = Padding { overhead: Bytes(62), follows_audio };
+        let mut pacer = BurstPacer::new(pacing, Bitrate::from_kbps(300), padding);
+        let sound = MediaPacket { part: part(80, false), ..packet(Kind::Audio, 0, 0) };
+        pacer.push(Time::ZERO, sound, Bytes(142));
+        pacer.add_probe(Time::ZERO, probe_at(128));
+        assert_eq!(run(&mut pacer, Time::from_millis(10)).len(), 1);
+        let at = Time::from_millis(20);
+        pacer.push(at, sound, Bytes(142));
+        let out = run(&mut pacer, Time::from_secs(1));
+        let expected = [Release::Padding(50), Release::Media(sound)];
+        match follows_audio {
+            true => {
+                assert_eq!([out[0].1, out[1].1], expected);
+                assert!(out[2..].iter().all(|sent| sent.1 == expected[0]));
+                assert_eq!(out.len(), 5);
+                assert!((48..=50).contains(&millis(&out)[4]), "{:?}", millis(&out));
+            }
+            false => assert_eq!((out.len(), out[0].1), (1, expected[1])),
+        }
+    }
+}
+
+/// 600 kbit/s are 150 B in 2 ms, and 3 Mbit/s are 750 B.
+#[test]
+fn padding_after_sound_is_what_a_burst_lacks() {
+    let pacing = Pacing::Burst { factor: 1.0, burst: Time::from_millis(40) };
+    let sizes = |kbps| {
+        let padding = Padding { overhead: Bytes(62), follows_audio: true };
+        let mut pacer = BurstPacer::new(pacing, Bitrate::from_mbps(3), padding);
+        let sound = MediaPacket { part: part(200, false), ..packet(Kind::Audio, 0, 0) };
+        pacer.push(Time::ZERO, sound, Bytes(262));
+        run(&mut pacer, Time::from_millis(10));
+        pacer.add_probe(Time::from_millis(20), probe_at(kbps));
+        pacer.push(Time::from_millis(20), sound, Bytes(262));
+        let out = run(&mut pacer, Time::from_secs(1));
+        let bytes = out.iter().filter_map(|sent| match sent.1 {
+            Release::Padding(bytes) => Some(bytes),
+            _ => None,
+        });
+        bytes.skip(1).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(600), [150; 4]);
+    // The first burst has 112 + 262 B already.
+    assert_eq!(sizes(3_000)[..5], [255, 121, 255, 255, 240]);
 }
