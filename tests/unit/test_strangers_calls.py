@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 import rtclab
 
 FAST = '{ capacity = "50 Mbit/s", delay = "10 ms", queue = "100 ms" }'
@@ -37,6 +39,14 @@ audio = {{}}
 video = {{ width = 1280, height = 720, max_bitrate = "2000 kbit/s" }}
 servers.janus = {{}}
 calls = [{{ kind = "sfu", server = "janus" }}]
+"""
+SOUND_ALONE = f"""
+name = "sound-alone"
+duration = "32 s"
+repeats = 2
+participants = {{ a = {{}}, b = {{}} }}
+link = {{ up = {FAST}, down = {FAST} }}
+audio.bitrate = "32 kbit/s"
 """
 
 
@@ -87,3 +97,18 @@ def test_retransmissions_of_a_server_are_measured_bounded_and_named(tmp_path: Pa
     assert all(20 < value < 75 for value in shares)
     assert all(value < 1 for value in _means(results, "retransmission_share", "shaped->other"))
     assert "of the bytes sent to shaped were retransmissions" in _sentence(results)
+
+
+def test_sound_alone_is_padded_by_probes_every_five_seconds(tmp_path: Path) -> None:
+    """As in live calls of Chromium 156: three packets of 112 B, with the timestamp of the sound before them."""
+    results = _run(tmp_path, SOUND_ALONE)
+    for trace in results.traces:
+        packets = trace.table("packets").filter(flow="a->b", protocol="rtp").sort("sent_ns")
+        assert packets["ssrc"].n_unique() == 1
+        assert packets["seq"].diff().drop_nulls().unique().to_list() == [1]
+        padded = packets.filter(pl.col("rtp_timestamp").diff() == 0)
+        assert padded["kind"].unique().to_list() == ["padding"]
+        later = padded.filter(pl.col("sent_ns") > 2e9)
+        assert later["size_bytes"].to_list() == [112] * len(later)
+        seconds = (later["sent_ns"] / 5e9).round().cast(pl.Int64).value_counts(sort=True)
+        assert sorted(seconds.rows()) == [(at, 3) for at in range(1, 7)]
