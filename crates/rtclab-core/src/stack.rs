@@ -36,6 +36,8 @@ pub struct StackProfile {
     pub encoder_model: EncoderModel,
     /// How calls are set up.
     pub setup: SetupProfile,
+    /// Whether packets of sound carry its level (RFC 6464). The published measurements are reproduced without.
+    pub audio_level: bool,
     /// Whether the receiver of its audio has a jitter buffer, and statistics of it.
     pub plays_audio: bool,
     /// Time between the socket and libwebrtc's network thread, which is in another process. A round trip that a
@@ -146,6 +148,7 @@ const CHROME_27: StackProfile = StackProfile {
     encoder_control: EncoderControl::AsksForAll,
     encoder_model: EncoderModel::Rfc8593,
     setup: SetupProfile::Bursts,
+    audio_level: false,
     plays_audio: false,
     socket_way: Time::ZERO,
 };
@@ -173,6 +176,7 @@ const CHROME_156: StackProfile = StackProfile {
     encoder_control: EncoderControl::LeavesRoom,
     encoder_model: EncoderModel::Libvpx,
     setup: SetupProfile::Page,
+    audio_level: true,
     plays_audio: true,
     socket_way: SOCKET_WAY,
 };

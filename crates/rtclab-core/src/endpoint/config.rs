@@ -1,13 +1,13 @@
 //! What an endpoint sends and receives.
 
-use super::format::packet_size;
+use super::format::audio_size;
 use crate::cc::RateBounds;
 use crate::limits::{self, Checked};
 use crate::media::encoder::VideoConfig;
 use crate::media::repair::Repair;
 use crate::network::NodeId;
-use crate::packet::{Address, Content, Described, Kind, Rtp, payload_type};
-use crate::stack::{FeedbackKind, StackProfile};
+use crate::packet::{Address, Content, Described, SRTP_BYTES, payload_type};
+use crate::stack::StackProfile;
 use crate::units::{Bitrate, Bytes, Time};
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +48,8 @@ impl AudioConfig {
     }
 
     /// Rate on the wire, headers included.
-    pub(super) fn wire_rate(&self, feedback: FeedbackKind) -> Bitrate {
-        let size = packet_size(feedback, Repair::None, Kind::Audio, self.payload().0);
+    pub(super) fn wire_rate(&self, stack: &StackProfile) -> Bitrate {
+        let size = audio_size(stack, self.payload());
         let bits = u128::from(size.bits()) * 1_000_000_000;
         Bitrate((bits / u128::from(self.frame_ns.0.max(1))) as u64)
     }
@@ -110,7 +110,7 @@ impl Direction {
         let mut audio = 0;
         for stream in &self.streams {
             match stream.media {
-                Media::Audio(config) => audio += config.wire_rate(self.stack.feedback).0,
+                Media::Audio(config) => audio += config.wire_rate(self.stack).0,
                 Media::Video(VideoConfig { start_bps, min_bps, max_bps, .. }) => {
                     has_video = true;
                     for (sum, rate) in video.iter_mut().zip([start_bps, min_bps, max_bps]) {
@@ -203,7 +203,6 @@ impl ServerKind {
             ServerKind::Str0m => Time::from_millis(50),
         }
     }
-
 }
 
 /// How an SFU and the page of a participant set up a connection.
@@ -216,25 +215,32 @@ pub struct ServerSetup {
 }
 
 impl ServerSetup {
-    /// The size of a packet with the tag and the header extensions that Chromium 156 negotiates with the server. `size`
-    /// has a tag of 10 bytes and, for RTP, a header of 24 bytes.
+    /// The size of a packet with the tag and the header extensions that Chromium 156 negotiates with the server. `size` is
+    /// the one that the packet would have between two browsers.
     ///
     /// Who makes the offer decides between this tag and the one of AEAD_AES_128_GCM, which has 16 bytes (RFC 7714,
     /// section 5.1). Measured in live meetings: the mean header per stream is in `getStats`, and the tag is what the
     /// size on the wire has beside header and payload. Headers have 20 bytes towards Janus, without `abs-send-time`; behind
     /// it 28 for video, with what the server adds. With str0m they have 28 bytes, but for video towards it 24.
     pub(super) fn size(self, size: Bytes, content: &Content) -> Bytes {
-        let is_audio = |rtp: &Rtp| rtp.header.payload_type == payload_type::AUDIO;
-        let (header, tag) = match (content, self.kind, self.subscribes) {
-            (Content::Rtp(_), ServerKind::Janus, false) => (20, 10),
-            (Content::Rtp(rtp), ServerKind::Janus, true) if is_audio(rtp) => (20, 16),
-            (Content::Rtp(rtp), ServerKind::Str0m, false) if !is_audio(rtp) => (24, 16),
-            (Content::Rtp(_), ..) => (28, 16),
-            (Content::Rtcp(_), ServerKind::Janus, false) => (24, 10),
-            (Content::Rtcp(_), ..) => (24, 16),
-            _ => (24, 10),
+        let tag = match (self.kind, self.subscribes) {
+            (ServerKind::Janus, false) => SRTP_BYTES,
+            (ServerKind::Janus, true) | (ServerKind::Str0m, _) => 16,
         };
-        Bytes((size.0 + header + tag).saturating_sub(34))
+        let (before, after) = match content {
+            Content::Rtp(rtp) => {
+                let is_audio = rtp.header.payload_type == payload_type::AUDIO;
+                let header = match (self.kind, self.subscribes, is_audio) {
+                    (ServerKind::Janus, false, _) | (ServerKind::Janus, true, true) => 20,
+                    (ServerKind::Str0m, false, false) => 24,
+                    (ServerKind::Janus, true, false) | (ServerKind::Str0m, ..) => 28,
+                };
+                (rtp.header_bytes() + SRTP_BYTES, header + tag)
+            }
+            Content::Rtcp(_) => (SRTP_BYTES, tag),
+            _ => (0, 0),
+        };
+        Bytes((size.0 + after).saturating_sub(before))
     }
 }
 

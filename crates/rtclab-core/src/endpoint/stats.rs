@@ -211,7 +211,7 @@ fn outbound_rtp(
         header_bytes_sent: sum(|totals| totals.header_bytes),
         retransmitted_packets_sent: retransmitted.packets,
         retransmitted_bytes_sent: retransmitted.payload_bytes,
-        target_bitrate: video.map(|video| video.encoder.target().0 as f64),
+        target_bitrate: stream.target().map(|rate| rate.0 as f64),
         frames_encoded: encoder.map(|encoder| encoder.frames).or(frames),
         key_frames_encoded: video
             .map(|video| encoder.map_or(video.key_frames, |encoder| encoder.key_frames)),

@@ -5,7 +5,7 @@ use super::{SendingHalf, packets};
 use crate::cc::{self, ControlError, Decision, DecisionRequest};
 use crate::endpoint::config::{Media, StreamConfig};
 use crate::media::repair::Retransmission;
-use crate::stack::{FeedbackKind, RateAccounting, RtcpSchedule};
+use crate::stack::{RateAccounting, RtcpSchedule, StackProfile};
 use crate::units::{Bitrate, Time};
 
 impl SendingHalf {
@@ -83,8 +83,8 @@ impl SendingHalf {
 
     /// Splits the target evenly among the video streams; what a stream cannot use goes to the others.
     fn allocate(&mut self, decision: &Decision, repair_share: f64) {
-        let feedback = self.stack.feedback;
-        let audio = |stream: &StreamConfig| audio_rate(stream, feedback);
+        let (stack, feedback) = (self.stack, self.stack.feedback);
+        let audio = |stream: &StreamConfig| audio_rate(stream, stack);
         let audio: u64 = self.direction.streams.iter().filter_map(audio).sum();
         let (mut left, accounting) = (decision.target.0, self.stack.rate_accounting);
         if accounting == RateAccounting::Packets {
@@ -131,9 +131,9 @@ impl SendingHalf {
     }
 }
 
-fn audio_rate(stream: &StreamConfig, feedback: FeedbackKind) -> Option<u64> {
+fn audio_rate(stream: &StreamConfig, stack: &StackProfile) -> Option<u64> {
     match stream.media {
-        Media::Audio(config) => Some(config.wire_rate(feedback).0),
+        Media::Audio(config) => Some(config.wire_rate(stack).0),
         Media::Video(_) => None,
     }
 }

@@ -17,12 +17,12 @@ mod video;
 
 use super::config::{Direction, Forwarding, Pause, StreamConfig};
 use super::event::EndpointEvent;
-use super::format::{AUDIO_CLOCK, packet_size};
+use super::format::{AUDIO_CLOCK, audio_size, packet_size};
 use super::outbox::Outbox;
 use super::{Negotiation, PeerConfig, or_never};
 use crate::cc::{CallsAtOnce, ControlError, Controller, Decision, PacketReport, SenderState};
 use crate::media::microphone::Threads;
-use crate::media::pacer::{MediaPacket, Padding, Pacer};
+use crate::media::pacer::{MediaPacket, Pacer, Padding};
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
 use crate::stack::StackProfile;
@@ -360,7 +360,7 @@ impl SendingHalf {
                 marker: false,
                 part: VideoPart { bytes: payload.0 as u16, ..VideoPart::default() },
             };
-            let size = packet_size(self.stack.feedback, Repair::None, Kind::Audio, payload.0);
+            let size = audio_size(self.stack, payload);
             self.pacer.push(now, packet, size);
         }
     }

@@ -11,7 +11,7 @@ use crate::packet::{
 };
 use crate::rtp::header::FIXED_BYTES;
 use crate::rtp::vp8::DESCRIPTOR_BYTES;
-use crate::rtp::{AbsSendTime, Extensions, RtpHeader, red, rtx, ulpfec};
+use crate::rtp::{AbsSendTime, AudioLevel, Extensions, RtpHeader, red, rtx, ulpfec};
 use crate::stack::FeedbackKind;
 use crate::units::{Bitrate, Bytes, Time};
 use std::sync::Arc;
@@ -160,6 +160,8 @@ impl SendingHalf {
             _ if on_repair_stream => (repair_ssrc, repair.rtx_payload_type()),
             _ => (ssrc, repair.video_payload_type()),
         };
+        let has_level = packet.kind == Kind::Audio && self.stack.audio_level;
+        let audio_level = has_level.then(AudioLevel::default);
         let header = RtpHeader {
             marker: packet.marker,
             padding: packet.kind == Kind::Padding,
@@ -167,7 +169,7 @@ impl SendingHalf {
             seq,
             timestamp,
             ssrc,
-            extensions: stamp(now, transport_seq),
+            extensions: Extensions { audio_level, ..stamp(now, transport_seq) },
         };
         Some((Past::new(now), Rtp { header, payload, kind: packet.kind }))
     }

@@ -4,7 +4,7 @@ use super::history::{Departure, VideoPacket};
 use super::stream::MediaSource;
 use super::{RESOLUTION, SendingHalf};
 use crate::cc::ControlError;
-use crate::endpoint::format::{VIDEO_CLOCK, rtp_header_bytes};
+use crate::endpoint::format::{VIDEO_CLOCK, audio_header_bytes, rtp_header_bytes};
 use crate::endpoint::outbox::Outbox;
 use crate::media::pacer::{MediaPacket, Release};
 use crate::media::repair::Retransmission;
@@ -100,7 +100,8 @@ impl SendingHalf {
             Release::Repeat => {
                 let stream = self.streams.get(self.padding_stream)?;
                 if let MediaSource::Forwarded(_) = stream.source {
-                    return self.released(now, Release::Padding(self.stack.pacing.padding().0 as u16));
+                    return self
+                        .released(now, Release::Padding(self.stack.pacing.padding().0 as u16));
                 }
                 let video = stream.video()?;
                 video.store.for_padding().map(|packet| MediaPacket { kind: Kind::Rtx, ..packet })
@@ -120,7 +121,10 @@ impl SendingHalf {
     pub(super) fn count(&mut self, stream: usize, kind: Kind, payload_bytes: u64) {
         let totals = &mut self.streams[stream].totals[kind as usize];
         totals.packets += 1;
-        totals.header_bytes += rtp_header_bytes(self.stack.feedback);
+        totals.header_bytes += match kind {
+            Kind::Audio => audio_header_bytes(self.stack),
+            _ => rtp_header_bytes(self.stack.feedback),
+        };
         totals.payload_bytes += payload_bytes;
     }
 

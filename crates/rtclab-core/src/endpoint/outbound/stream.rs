@@ -4,12 +4,12 @@ use super::forwarded::ForwardedStream;
 use super::opus::InBandFec;
 use super::video::VideoStream;
 use crate::endpoint::config::{AudioConfig, Forwarding, Media, StreamConfig};
-use crate::media::pacer::MediaPacket;
 use crate::media::microphone::{Microphone, Threads};
+use crate::media::pacer::MediaPacket;
 use crate::packet::{Kind, Rtp, RtpPayload};
 use crate::rtp::AbsSendTime;
 use crate::stack::StackProfile;
-use crate::units::Time;
+use crate::units::{Bitrate, Time};
 
 /// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,7 +78,12 @@ impl OutboundStream {
                 (None, Media::Audio(config)) => {
                     let microphone =
                         Microphone::new(start, config.frame_ns, threads.map(|of| (!seed, of)));
-                    MediaSource::Audio { config, microphone, fec: InBandFec::default(), timestamp: 0 }
+                    MediaSource::Audio {
+                        config,
+                        microphone,
+                        fec: InBandFec::default(),
+                        timestamp: 0,
+                    }
                 }
             },
         }
@@ -103,6 +108,15 @@ impl OutboundStream {
             MediaSource::Video(video) => video.poll_timeout(),
             MediaSource::Audio { microphone, .. } => microphone.poll_timeout(),
             MediaSource::Forwarded(_) => Time::MAX,
+        }
+    }
+
+    /// The rate that its encoder is asked for; `None` if it is forwarded.
+    pub(in crate::endpoint) fn target(&self) -> Option<Bitrate> {
+        match &self.source {
+            MediaSource::Video(video) => Some(video.encoder.target()),
+            MediaSource::Audio { config, .. } => Some(config.bitrate_bps),
+            MediaSource::Forwarded(_) => None,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::prober::Prober;
 use super::queue::PacketQueue;
-use super::{MediaPacket, Padding, Pacing, Release};
+use super::{MediaPacket, Pacing, Padding, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::rtp::rtx;

@@ -3,7 +3,7 @@
 //! Based on libwebrtc 524ecc29dd (2016), `modules/pacing/paced_sender.cc`.
 
 use super::tick_prober::TickProber;
-use super::{MediaPacket, Padding, Pacing, Release};
+use super::{MediaPacket, Pacing, Padding, Release};
 use crate::cc::Probe;
 use crate::packet::Kind;
 use crate::units::{Bitrate, Bytes, Time};

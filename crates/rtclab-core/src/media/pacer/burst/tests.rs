@@ -326,8 +326,8 @@ fn the_queue_is_expected_to_last_as_long_as_its_bytes_take() {
 }
 
 /// Bursts of 32 B are one packet each, and 240 B are wanted. The probe begins with a packet of sound, before which 50 B of
-/// padding leave. At 128 kbit/s a packet of padding takes 7 ms and one of sound 8.875 ms, so the last burst is due after
-/// 29.875 ms, and leaves up to 1 ms early.
+/// padding leave. At 128 kbit/s a packet of padding takes 7 ms and one of sound 9.125 ms, so the last burst is due after
+/// 30.125 ms, and leaves up to 1 ms early.
 #[test]
 fn a_probe_of_a_call_without_video_is_filled_with_small_padding() {
     let pacing = Pacing::Burst { factor: 1.0, burst: Time::from_millis(40) };
@@ -335,11 +335,11 @@ fn a_probe_of_a_call_without_video_is_filled_with_small_padding() {
         let padding = Padding { overhead: Bytes(62), follows_audio };
         let mut pacer = BurstPacer::new(pacing, Bitrate::from_kbps(300), padding);
         let sound = MediaPacket { part: part(80, false), ..packet(Kind::Audio, 0, 0) };
-        pacer.push(Time::ZERO, sound, Bytes(142));
+        pacer.push(Time::ZERO, sound, Bytes(146));
         pacer.add_probe(Time::ZERO, probe_at(128));
         assert_eq!(run(&mut pacer, Time::from_millis(10)).len(), 1);
         let at = Time::from_millis(20);
-        pacer.push(at, sound, Bytes(142));
+        pacer.push(at, sound, Bytes(146));
         let out = run(&mut pacer, Time::from_secs(1));
         let expected = [Release::Padding(50), Release::Media(sound)];
         match follows_audio {
