@@ -425,7 +425,7 @@ impl Peer {
             }
             if step == Step::DtlsConnected {
                 self.counters.begin(now);
-                self.sender.start(now, now + self.first_picture())?;
+                self.sender.start(now, now + self.setup.encoder_start())?;
                 self.timers.sender = self.sender.poll_timeout();
                 self.start_reports(now);
                 if self.config.forwards.is_some() {
@@ -438,15 +438,6 @@ impl Peer {
             }
         }
         Ok(())
-    }
-
-    /// How long after the handshake the encoder gets its first picture.
-    fn first_picture(&self) -> Time {
-        let rate = self.config.sends.streams.iter().find_map(|stream| match stream.media {
-            Media::Video(video) => Some(video.frame_rate),
-            Media::Audio(_) => None,
-        });
-        rate.map_or(Time::ZERO, |rate| self.setup.first_picture(Time::from_secs_f64(1.0 / rate)))
     }
 
     fn show_frames(&mut self, now: Time) {

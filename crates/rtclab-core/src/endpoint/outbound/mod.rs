@@ -145,8 +145,8 @@ impl SendingHalf {
         }
     }
 
-    /// Starts media when the connection is established; the first picture is taken at `first_picture`.
-    pub(super) fn start(&mut self, now: Time, first_picture: Time) -> Result<(), ControlError> {
+    /// Starts media when the connection is established; the encoders take pictures and sound from `from` on.
+    pub(super) fn start(&mut self, now: Time, from: Time) -> Result<(), ControlError> {
         self.started = true;
         // What the encoders can use in their first resolution may differ from the bounds.
         self.has_encoded = true;
@@ -158,7 +158,7 @@ impl SendingHalf {
                 OutboundStream::new(
                     config,
                     self.stack,
-                    first_picture,
+                    from,
                     seed(index),
                     self.threads,
                     self.forwarding,

@@ -92,12 +92,11 @@ impl Setup {
         matches!(self.kind, Kind::Bursts(_)) || self.step == Step::DtlsConnected
     }
 
-    /// How long after the handshake the encoder gets its first picture, if the camera has one every
-    /// `interval`.
-    pub(super) fn first_picture(&self, interval: Time) -> Time {
+    /// How long after the handshake the encoder takes pictures.
+    pub(super) fn encoder_start(&self) -> Time {
         match &self.kind {
             Kind::Bursts(_) => Time::ZERO,
-            Kind::Page(page) => page.first_picture(interval),
+            Kind::Page(page) => page.encoder_start(),
         }
     }
 

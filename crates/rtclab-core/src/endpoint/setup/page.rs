@@ -98,8 +98,6 @@ enum Task {
 
 pub(super) struct PageSetup {
     work: Work,
-    /// Which part of a picture interval passes until the camera's next picture, 0 to 1.
-    camera_phase: f64,
     described: Described,
     /// Whether the connection has started.
     begun: bool,
@@ -147,10 +145,9 @@ impl PageSetup {
     ) -> Self {
         let seed = seed ^ 0x7365_7475;
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let (grid, camera_phase) = (rng.random(), rng.random());
+        let grid = rng.random();
         PageSetup {
             work: if browser { Work::of_browser(!seed, pace) } else { Work::default() },
-            camera_phase,
             described,
             browser,
             begun: false,
@@ -233,9 +230,9 @@ impl PageSetup {
         self.checks.rtt
     }
 
-    /// A camera that was opened before the call has its pictures at its own times.
-    pub(super) fn first_picture(&self, interval: Time) -> Time {
-        self.work.start + Time::from_secs_f64(interval.as_secs_f64() * self.camera_phase)
+    /// How long after the handshake the encoder takes pictures.
+    pub(super) fn encoder_start(&self) -> Time {
+        self.work.start
     }
 
     /// How long after it was decoded the page hears of the first picture.
