@@ -100,7 +100,7 @@ def test_retransmissions_of_a_server_are_measured_bounded_and_named(tmp_path: Pa
 
 
 def test_sound_alone_is_padded_by_probes_every_five_seconds(tmp_path: Path) -> None:
-    """As in live calls of Chromium 156: three packets of 112 B, with the timestamp of the sound before them."""
+    """As in live calls of Chromium 156: three packets of 112 B with the timestamp of the sound before."""
     results = _run(tmp_path, SOUND_ALONE)
     for trace in results.traces:
         packets = trace.table("packets").filter(flow="a->b", protocol="rtp").sort("sent_ns")
