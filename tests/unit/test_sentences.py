@@ -78,7 +78,7 @@ SCENARIOS = {
     + LINK,
 }
 IMPORTS = ("event log", "two event logs", "dump", "rtcstats", "capture")
-WINDOWS: tuple[Window | None, ...] = (None, (0.0, 3.0), (3.0, 6.0), (4.5, 5.0))
+WINDOWS: tuple[Window | None, ...] = (None, (0.0, 4.0), (3.0, 6.0), (4.5, 5.0))
 
 
 @dataclass
