@@ -112,3 +112,16 @@ def test_sound_alone_is_padded_by_probes_every_five_seconds(tmp_path: Path) -> N
         assert later["size_bytes"].to_list() == [112] * len(later)
         seconds = (later["sent_ns"] / 5e9).round().cast(pl.Int64).value_counts(sort=True)
         assert sorted(seconds.rows()) == [(at, 3) for at in range(1, 7)]
+
+
+def test_the_first_picture_leaves_within_one_interval_of_the_camera(tmp_path: Path) -> None:
+    """With 5 pictures a second: 4 to 20 ms of work, at most 200 ms for the camera, and some ms to encode."""
+    text = SIXTY.replace("repeats = 2", "repeats = 8").replace("frame_rate = 60", "frame_rate = 5")
+    results = _run(tmp_path, text, "duration=3 s")
+    waits_ms = []
+    for trace in results.traces:
+        packets = trace.table("packets").filter(flow="sender->viewer", kind="video")
+        connected = trace.table("events").filter(participant="sender", event="dtls_connected")["at_ns"].item()
+        waits_ms.append((packets["sent_ns"].min() - connected) / 1e6)
+    assert all(4 < wait < 250 for wait in waits_ms), waits_ms
+    assert max(waits_ms) - min(waits_ms) > 50, waits_ms
