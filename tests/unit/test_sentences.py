@@ -79,6 +79,7 @@ SCENARIOS = {
 }
 IMPORTS = ("event log", "two event logs", "dump", "rtcstats", "capture")
 WINDOWS: tuple[Window | None, ...] = (None, (0.0, 4.0), (3.0, 6.0), (4.5, 5.0))
+"""All repeats or none know a round trip in each. A comparison's means are of pairs that both know a value."""
 
 
 @dataclass

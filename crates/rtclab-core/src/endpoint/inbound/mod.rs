@@ -68,8 +68,7 @@ pub(super) struct ReceivingHalf {
 
 impl ReceivingHalf {
     pub(super) fn new(config: &PeerConfig, estimator: Option<Box<dyn Estimator>>) -> Self {
-        let PeerConfig { receives: direction, plays, .. } = config;
-        let plays = *plays;
+        let (direction, plays) = (&config.receives, config.plays);
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed ^ 0x6772_6964);
         let mut within = |period: Time| Time(rng.random_range(0..period.0));
         let timers = Timers { grid: Grid::through(within(PERIOD)), start: within(SECOND) };
