@@ -31,6 +31,8 @@ CLOCKS_DIFFER_MS = 20
 MOST_TRIES = 3
 MOST_APART = 2
 """Largest ratio of rates of two calls on two cores. It was up to 1.52 in seven pairs of 16 streams each."""
+FEWEST_SECONDS = 6
+"""Of a stream whose bytes/s are compared. In the 3 s of the drawing the encoder still looks for its rate."""
 COUNTED = ("framesEncoded", "framesDecoded", "messagesReceived", "packetsSent", "packetsReceived")
 """Counters of getStats. The first one that a report has is its pace."""
 
@@ -179,10 +181,10 @@ def summary(events: list[tuple[int, str]]) -> set[str]:
     return {event for _, event in events}
 
 
-def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, float]]:
-    """What the page's own getStats says of each stream: usual frames, messages or packets/s, and bytes/s.
+def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, ...]]:
+    """What the page's own getStats says of each stream: usual frames, messages or packets/s.
 
-    Only seconds with frames, messages or packets count.
+    Streams that last have their bytes/s, too. Only seconds with frames, messages or packets count.
     """
     rows: dict[tuple[str, ...], list[tuple[int, int, int]]] = {}
     for at, row in reports(log):
@@ -194,5 +196,8 @@ def streams_of(log: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, float]
     for stream, counted in rows.items():
         steps = [[b - a for a, b in zip(*pair, strict=True)] for pair in pairwise(counted)]
         rates = [(1000 * count / ms, 1000 * size / ms) for ms, count, size in steps if count]
-        found[stream] = median(rate for rate, _ in rates), median(rate for _, rate in rates)
+        numbers, sizes = zip(*rates, strict=True)
+        found[stream] = (median(numbers),)
+        if len(rates) >= FEWEST_SECONDS:
+            found[stream] += (median(sizes),)
     return found
