@@ -163,14 +163,19 @@ fn scream_converges_on_every_link() {
 
 /// In equilibrium the queue is 10 ms times RMAX over the capacity, beside up to 1.2 kB on the link; frames of varying size
 /// wait for each other. RMAX is the encoders' maximum, headers included, so a call on the fastest link stays below it.
+/// The share of one call varies by up to 0.02 with its seed, so it is a mean of four.
 #[test]
 fn nada_converges_on_every_link() {
     for kbps in CAPACITIES_KBPS {
         for delay_ms in DELAYS_MS {
-            let figures = run("nada", &[], kbps, delay_ms);
-            let case = format!("{kbps} kbit/s, {delay_ms} ms: {figures:?}");
-            let (least, most) = if kbps == 5_000 { (0.35, 0.41) } else { (0.86, 1.0) };
-            assert!((least..most).contains(&figures.share), "{case}");
+            let config = call_over("nada", &[], kbps, delay_ms);
+            let shares = (1..=4)
+                .map(|seed| figures(&SimConfig { seed, ..config.clone() }, kbps, delay_ms).share);
+            let share = shares.sum::<f64>() / 4.0;
+            let figures = figures(&config, kbps, delay_ms);
+            let case = format!("{kbps} kbit/s, {delay_ms} ms: {share}, {figures:?}");
+            let (least, most) = if kbps == 5_000 { (0.35, 0.41) } else { (0.88, 1.0) };
+            assert!((least..most).contains(&share), "{case}");
             assert!(figures.worst_share > least / 2.0 && figures.dropped == 0, "{case}");
             let level = (10.0 * ENCODER_KBPS as f64 + 1_200.0 * 8.0) / kbps as f64;
             if kbps < 5_000 {

@@ -48,7 +48,7 @@ impl Outbox {
         self.signals.pop_front()
     }
 
-    /// Sends RTP; returns its IP total length, but for what an SFU changes.
+    /// Sends RTP; returns the IP total length that it has between two browsers, which is what congestion control counts.
     pub(super) fn send_rtp(&mut self, past: Past, ecn: Ecn, packet: Rtp) -> Bytes {
         let size = packet.ip_bytes();
         self.forward(past, Datagram { size, ecn, content: Content::Rtp(packet) });

@@ -31,7 +31,7 @@ impl SendingHalf {
         let kind = match packet.kind {
             // Repaired before it came here, and new to the receiver.
             Kind::Rtx if !is_known => Kind::Video,
-            // It came on a stream of sound.
+            // Padding comes here on streams of sound alone, whose numbers it shares.
             Kind::Padding => Kind::Audio,
             kind => kind,
         };

@@ -440,14 +440,16 @@ fn over_a_bottleneck(name: &str, kbps: u64) -> (f64, f64) {
 }
 
 /// The same information comes every 33 ms or so in place of every 62.5 ms, without the rounding to milliseconds, and packets
-/// are 4 B smaller. What goog-cc makes of it differs little: by less than 10 % in each call, and by less than 5 % on average.
+/// are 4 B smaller. What goog-cc makes of it differs little. Ratios of two calls vary by 2.4 %, so one of them may be 10 %
+/// off, and the mean of twelve 3 %.
 #[test]
 fn goog_cc_sends_as_fast_with_either_feedback() {
-    let ratios = [400, 800, 1_500].map(|kbps| {
+    let capacities = [400, 450, 500, 550, 600, 700, 800, 900, 1_000, 1_200, 1_400, 1_500];
+    let ratios = capacities.map(|kbps| {
         let [(numbered, _), (by_stream, _)] =
             ["chrome-156", CCFB].map(|name| over_a_bottleneck(name, kbps));
         by_stream / numbered
     });
     assert!(ratios.iter().all(|ratio| (0.9..1.1).contains(ratio)), "{ratios:?}");
-    assert!((0.95..1.05).contains(&(ratios.iter().sum::<f64>() / 3.0)), "{ratios:?}");
+    assert!((0.97..1.03).contains(&(ratios.iter().sum::<f64>() / 12.0)), "{ratios:?}");
 }

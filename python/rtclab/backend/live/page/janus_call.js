@@ -18,7 +18,7 @@ export class JanusCall {
     for (const about of this.abouts.filter(({ forwards }) => forwards === null)) await this.publish(about);
   }
 
-  // Nothing is done for somebody who sends nothing.
+  // Janus refuses an offer without media, which has no BUNDLE group.
   async publish(about) {
     if (!about.sends.audio && !about.sends.video) return;
     const connection = this.connectionTo(about);
