@@ -54,7 +54,7 @@ start_bitrate = "{mbps} Mbit/s"
     file = tmp_path / f"{size}-{mbps}.toml"
     file.write_text(CALL + HOST + video)
     run = rtclab.run(file, seed=1, out=tmp_path, progress=False, jobs=1)
-    rows = run.summary(begin="10 s", metrics=METRICS, flows="sender->viewer")
+    rows = run.between(begin="10 s").summary(metrics=METRICS, flows="sender->viewer")
     return dict(rows.select("metric", "mean").rows())
 
 

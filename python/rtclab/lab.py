@@ -40,18 +40,16 @@ from rtclab.experiment import (
     open_store,
     resumed,
     stores,
-    window,
 )
 from rtclab.experiment.comparison import Differences
 from rtclab.experiment.flows import Flows
 from rtclab.experiment.results import as_html, as_text
 from rtclab.metrics import METRICS
-from rtclab.metrics.series import Window
 from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import Changes, as_changes, as_time
 from rtclab.scenario.rate_traces import doubts
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import MANIFEST, NS_PER_S, Run, Trace
+from rtclab.trace import MANIFEST, NS_PER_S, OpenWindow, Run, Trace, window_in_names, window_in_words
 
 if TYPE_CHECKING:
     from rtclab.estimate import Estimate
@@ -72,7 +70,6 @@ class Comparison:
     Attributes:
         runs: the runs; the first is the baseline.
         labels: a name for each run.
-        window: the compared time in s, None for the whole runs.
         paired: whether simulated repeats with the same seeds are compared in pairs.
         metrics: the metrics that are compared; None for all.
         flows: the flows that are compared; None for all that do not carry feedback alone.
@@ -82,16 +79,20 @@ class Comparison:
         self,
         runs: Sequence[Results],
         labels: Sequence[str] | None = None,
-        window: Window | None = None,
         *,
         paired: bool = True,
         metrics: str | Sequence[str] | None = None,
         flows: Flows = None,
     ) -> None:
-        self.runs = items("runs", runs, Results, "two results or more")
+        self.runs: list[Results] = items("runs", runs, Results, "two results or more")
         self.labels = _labels(self.runs, labels)
-        self.window, self.paired = window, paired
+        self.paired = paired
         self.metrics, self.flows = chosen_metrics(metrics), flows
+
+    @property
+    def window(self) -> OpenWindow | None:
+        """Begin and end in s of the compared part of each repeat; None for all of it."""
+        return self.runs[0].window
 
     def __str__(self) -> str:
         """A sentence on each run, and the most important differences from the first run."""
@@ -117,7 +118,7 @@ class Comparison:
 
     @cached_property
     def _compared(self) -> Differences:
-        return Differences.of(self._by_label(), self.window, pair_repeats=self.paired)
+        return Differences.of(self._by_label(), pair_repeats=self.paired)
 
     def verdicts(self) -> list[str]:
         """A sentence that sums up each run, whatever metrics and flows are compared.
@@ -129,7 +130,7 @@ class Comparison:
         """
         from rtclab.report import comparison_verdicts
 
-        return comparison_verdicts(self._by_label(), self._compared.table(), self.window)
+        return comparison_verdicts(self._by_label(), self._compared.table())
 
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
@@ -164,7 +165,6 @@ class Comparison:
         return write_comparison(
             self._by_label(),
             page,
-            self.window,
             pair_repeats=self.paired,
             metrics=self.metrics,
             wanted=self.flows,
@@ -190,7 +190,7 @@ class Comparison:
         from rtclab.report import comparison_plot
 
         wanted = next((given for given in (flow, flows) if given is not None), self.flows)
-        return comparison_plot(self._by_label(), name, wanted, self.window)
+        return comparison_plot(self._by_label(), name, wanted)
 
     def _by_label(self) -> dict[str, Run]:
         return {label: one.run for label, one in zip(self.labels, self.runs, strict=True)}
@@ -198,7 +198,7 @@ class Comparison:
     def _page_name(self) -> str:
         """The names of two runs; of more, the first name and a digest, because file names are short."""
         first, second, *more = (run.name for run in self.runs)
-        part = "" if self.window is None else "-from-{:g}s-to-{:g}s".format(*self.window)
+        part = window_in_names(self.window)
         if not more:
             return f"{first}-and-{second}{part}.html"
         digest = sha256("\n".join([second, *more]).encode()).hexdigest()[:8]
@@ -538,7 +538,7 @@ def compare(
         more: further runs.
         labels: a name for each run, in tables and plots; by default the names of the runs.
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
-        end: compare up to this time; by default, if ``begin`` is given, to the end of the shortest run.
+        end: compare up to this time; by default to the end of each repeat.
         paired: compare simulated repeats with the same seeds in pairs.
         metrics: only these metrics; by default all.
         flows: only these flows, such as ``"*->erin"``; by default all that do not carry feedback alone, and
@@ -547,8 +547,9 @@ def compare(
 
     Raises:
         TraceError: there is no such run.
-        BadInput: a time cannot be read, ``end`` is not after ``begin``, there is not a label for each run,
-            two labels are equal, there is no such metric, or the repeats of a run left no traces.
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, the runs are about different parts of
+            their time, there is not a label for each run, two labels are equal, there is no such metric, or
+            the repeats of a run left no traces.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -559,9 +560,20 @@ def compare(
     for one in runs:
         if not one.run.traced:
             raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
-    shortest_s = min(Duration.parse(one.scenario["duration"]).s for one in runs)
-    limits = window(begin, end, run_end_s=shortest_s)
-    return Comparison(runs, labels, limits, paired=paired, metrics=metrics, flows=flows)
+    if begin is not None or end is not None:
+        runs = [one.between(begin, end) for one in runs]
+    for one in runs[1:]:
+        if one.window != runs[0].window:
+            times = [f"{of.name} is {_time_in_words(of.window)}" for of in (runs[0], one)]
+            raise BadInput(
+                f"{' and '.join(times)}; expected the same part of the time",
+                hint="choose one for all: --from and --to, in Python `begin` and `end`",
+            )
+    return Comparison(runs, labels, paired=paired, metrics=metrics, flows=flows)
+
+
+def _time_in_words(window: OpenWindow | None) -> str:
+    return "about all of the time" if window is None else window_in_words(window)
 
 
 def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:

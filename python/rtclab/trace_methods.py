@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rtclab.experiment import Moment, metrics_of, summary_of_run, window
+from rtclab.experiment import Moment, metrics_of, summary_of_run
 from rtclab.experiment.flows import Flows
+from rtclab.experiment.window import check_reached, open_window
 from rtclab.importers import Names
 from rtclab.importers.captures import read_captures
-from rtclab.metrics.series import Window
-from rtclab.trace import NS_PER_S, Repeat, Run, Trace
+from rtclab.renamed import BETWEEN, renamed
+from rtclab.trace import Repeat, Run, Trace, closed
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
@@ -68,39 +69,61 @@ def from_pcap(
     return made
 
 
-def metrics(trace: Trace, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
+def between(trace: Trace, begin: Moment | None = None, end: Moment | None = None) -> Trace:
+    """The trace over a part of its time: its tables, metrics, plots and report are of that time.
+
+    Times count from the begin of the repeat, whatever part the trace is about. Without arguments, it is about
+    all of the time.
+
+    Args:
+        begin: the begin, such as ``"10 s"`` or 10 (seconds); by default the begin of the repeat.
+        end: the end, which is excluded; by default the end of the repeat.
+
+    Raises:
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, or the repeat ends before ``begin``.
+
+    Example:
+        >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
+        >>> trace.between("5 s").table("packets")["sent_ns"].min() >= 5e9
+        True
+    """
+    window = open_window(begin, end)
+    check_reached(window, [trace.end_s])
+    return trace.within(window and closed(window, trace.end_s))
+
+
+@renamed(begin=BETWEEN, end=BETWEEN)
+def metrics(trace: Trace) -> pl.DataFrame:
     """The value of every metric for every flow, with the columns of :meth:`rtclab.Results.metrics`.
 
     A metric that could not be measured has no row.
 
-    Args:
-        begin: measure from this time on, such as ``"10 s"`` or 10; by default from the beginning.
-        end: measure up to this time; by default to the end.
-
     Raises:
-        BadInput: a time cannot be read, or ``end`` is not after ``begin``.
         TraceError: a table cannot be read.
 
     Example:
         >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
-        >>> trace.metrics(begin="5 s").filter(metric="packet_loss")["value"].max() <= 100
+        >>> trace.between("5 s").metrics().filter(metric="packet_loss")["value"].max() <= 100
         True
     """
-    return metrics_of(run_of(trace), _window(trace, begin, end))
+    return metrics_of(run_of(trace))
 
 
-def summary(trace: Trace, *, begin: Moment | None = None, end: Moment | None = None) -> pl.DataFrame:
+@renamed(begin=BETWEEN, end=BETWEEN)
+def summary(trace: Trace) -> pl.DataFrame:
     """As :meth:`rtclab.Results.summary`, for one repeat: ``mean`` is the value, and there are no intervals.
 
-    ``within_run_sd`` is the standard deviation of one-second samples. Arguments and errors are the same as
-    for :meth:`metrics`.
+    ``within_run_sd`` is the standard deviation of one-second samples.
+
+    Raises:
+        TraceError: a table cannot be read.
 
     Example:
         >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
         >>> trace.summary().filter(metric="receiving_rate")["repeats"].to_list()
         [1, 1]
     """
-    return summary_of_run(run_of(trace), _window(trace, begin, end))
+    return summary_of_run(run_of(trace))
 
 
 def plot(trace: Trace, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
@@ -154,7 +177,8 @@ def run_of(trace: Trace) -> Run:
         about.versions,
         about.machine,
         None,
-        {about.repeat or 0: trace},
+        trace.window,
+        {about.repeat or 0: trace.whole},
     )
 
 
@@ -162,11 +186,8 @@ def _outcome(trace: Trace) -> Repeat:
     return Repeat(trace.manifest.repeat or 0, trace.manifest.seed or 0, "finished")
 
 
-def _window(trace: Trace, begin: Moment | None, end: Moment | None) -> Window | None:
-    return window(begin, end, run_end_s=trace.manifest.duration_ns / NS_PER_S)
-
-
 Trace.from_pcap = staticmethod(from_pcap)
+Trace.between = between
 Trace.metrics = metrics
 Trace.summary = summary
 Trace.plot = plot

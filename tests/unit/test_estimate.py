@@ -537,7 +537,9 @@ def test_a_part_of_a_call_is_estimated_and_compared_alone(changed: Trace, tmp_pa
     for flow, rows in compared(made.call, made.simulated(4)).items():
         rates[flow] = next(row for row in rows if row.metric.name == "receiving_rate")
         frozen = next(row for row in rows if row.metric.name == "freeze_count")
-        whole, part = (METRICS["freeze_count"].function(changed, flow, span) for span in (None, (35, 60)))
+        whole, part = (
+            METRICS["freeze_count"].function(changed.within(span), flow) for span in (None, (35, 60))
+        )
         assert frozen.call == part <= whole
     # The simulation begins as a new call, and the part does not.
     assert 900 < rates["alice->bob"].call < 1500

@@ -365,9 +365,9 @@ def test_conditions_have_their_own_values_traces_and_outcomes(tmp_path: Path) ->
     b = results["b"]
     assert (b.finished, b.planned, b.unfinished) == (2, 3, 0)
     assert b.outcomes()["condition"].to_list() == ["b"] * 3
-    assert b.metrics(begin="2 s", metrics=["sending_rate"])["value"].to_list() == [800.0] * 4
+    assert b.between(begin="2 s").metrics(metrics=["sending_rate"])["value"].to_list() == [800.0] * 4
     with pytest.raises(BadInput, match=r"nothing to measure from 2 s on: the run ends at 2 s"):
-        results.metrics(begin="2 s")
+        results.between(begin="2 s").metrics()
     with pytest.raises(BadInput, match=r"^two-1 has 2 conditions; expected one"):
         _ = results.run
     with pytest.raises(BadInput, match=r"^no condition `c` in two-1"):

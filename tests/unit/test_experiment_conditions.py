@@ -68,7 +68,7 @@ def test_each_condition_has_its_own_repeats_measures_and_traces(tmp_path: Path) 
     with pytest.raises(BadInput, match=r"no metric `rates`\n  hint: did you mean `rate`\?"):
         results.metrics(metrics=["rates"])
     with pytest.raises(BadInput, match=r"was measured by .*of_flows, which has a time of its own"):
-        results.metrics(begin=1)
+        results.between(begin=1).metrics()
     assert [len(run.traces) for run in results.runs] == [0, 1]
     assert results.runs[1].traces[0].manifest.seed == fast.seed_of(0)
 

@@ -272,15 +272,17 @@ def test_a_trace_is_measured_as_the_run_with_the_same_capture(tmp_path: Path) ->
     run = rtclab.import_files(capture, names=NAMES, out=tmp_path)
     trace = Trace.from_pcap(capture, names=NAMES)
     for window in ({}, {"begin": "1 s", "end": 3}):
-        mine, its = trace.metrics(**window), run.metrics(**window)
+        trace, run = trace.between(**window), run.between(**window)
+        mine, its = trace.metrics(), run.metrics()
         assert mine.columns == its.columns
         assert mine.drop("condition").equals(its.drop("condition"))
-        assert trace.summary(**window).drop("condition").equals(run.summary(**window).drop("condition"))
+        assert trace.summary().drop("condition").equals(run.summary().drop("condition"))
+    trace, run = trace.between(), run.between()
     assert trace.plot("rate", FORTH).title == run.plot("rate", FORTH).title
     page = trace.report(tmp_path / "pages" / "trace.html").read_text(encoding="utf-8")
     assert "Both directions received 80 kbit/s." in page
     with pytest.raises(BadInput, match=r"nothing to measure from 9 s on: the run ends at 4\.0"):
-        trace.metrics(begin=9)
+        trace.between(begin=9).metrics()
     with pytest.raises(BadInput, match="no plot `rates`"):
         trace.plot("rates")
 

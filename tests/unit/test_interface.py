@@ -116,11 +116,11 @@ def test_a_table_of_all_repeats_has_a_column_with_the_repeat(run: rtclab.Results
 
 
 def test_times_are_strings_with_a_unit_or_numbers_of_seconds(run: rtclab.Results) -> None:
-    assert run.summary(begin="1 s", end=3).equals(run.summary(begin=1, end="3 s"))
+    assert run.between(begin="1 s", end=3).summary().equals(run.between(begin=1, end="3 s").summary())
     with pytest.raises(BadInput, match="begin: no unit in `3`"):
-        run.summary(begin="3")
+        run.between(begin="3").summary()
     with pytest.raises(BadInput, match="nothing to measure from 4 s on: the run ends at 4 s"):
-        run.summary(begin=4)
+        run.between(begin=4).summary()
 
 
 @pytest.mark.parametrize(("duration", "written"), [(2, "2 s"), (1.5, "1.5 s"), ("2 s", "2 s")])
@@ -236,7 +236,7 @@ def test_a_metric_that_fails_costs_no_repeat(tmp_path: Path, monkeypatch: pytest
     assert [repeat.status for repeat in made.repeats] == ["finished"] * 3
     assert made.outcomes()["note"].to_list() == ["not measured: ZeroDivisionError: "] * 3
     with pytest.raises(ZeroDivisionError):
-        made.summary(begin="1 s")
+        made.between(begin="1 s").summary()
 
 
 def test_a_resumed_run_captures_as_it_began(tmp_path: Path) -> None:

@@ -282,8 +282,8 @@ def test_goodput_is_unknown_once_a_stream_does_not_tell_its_fec(tmp_path: Path) 
     late = received("IV", "video", 2002, 60, 20, bytesReceived=growing(125_000, 20))
     made = trace_of(opened(tmp_path, dump(received("IA", "audio", 2001), late)))
     assert isnan(rate.goodput(made, BACK))
-    assert isnan(rate.goodput(made, BACK, (50.0, 70.0)))
-    assert rate.goodput(made, BACK, (0.0, 50.0)) == pytest.approx(32)
+    assert isnan(rate.goodput(made.within((50.0, 70.0)), BACK))
+    assert rate.goodput(made.within((0.0, 50.0)), BACK) == pytest.approx(32)
     # 79 x 5,000 B, and 19 x 126,000 B, in 79 s.
     assert wire.stats_receiving_rate(made, BACK) == pytest.approx(8e-3 * (5000 + 19 * 126_000 / 79))
 
@@ -323,7 +323,7 @@ def test_a_video_that_ended_does_not_lower_the_frame_rate_of_the_others(tmp_path
     leaves = received("IV1", "video", 3002, 0, 40, framesDecoded=growing(30, 40))
     made = trace_of(opened(tmp_path, dump(stays, leaves)))
     assert media.frame_rate(made, BACK) == pytest.approx(30)
-    assert media.frame_rate(made, BACK, (45.0, 75.0)) == pytest.approx(30)
+    assert media.frame_rate(made.within((45.0, 75.0)), BACK) == pytest.approx(30)
 
 
 @pytest.mark.parametrize("table", ["inbound_rtp", "outbound_rtp"])

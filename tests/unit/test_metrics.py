@@ -33,8 +33,8 @@ def test_the_time_before_the_first_packet_does_not_lower_the_rate() -> None:
 
 def test_a_window_takes_the_seconds_that_begin_in_it() -> None:
     rows = [second(at, packets=125 if at < 30 else 250) for at in range(60)]
-    assert rate.receiving_rate(trace(flow_seconds=rows), FLOW, (30, 60)) == pytest.approx(2000)
-    assert rate.receiving_rate(trace(flow_seconds=rows), FLOW, (29, 31)) == pytest.approx(1500)
+    assert rate.receiving_rate(trace(flow_seconds=rows).within((30, 60)), FLOW) == pytest.approx(2000)
+    assert rate.receiving_rate(trace(flow_seconds=rows).within((29, 31)), FLOW) == pytest.approx(1500)
 
 
 NO_FEC = [second(0, packets=1, fec_sent_packets=0)]
@@ -91,7 +91,7 @@ def test_utilisation_weighs_a_capacity_step_by_its_time() -> None:
     steps = paths((0, "alice.up", 1_000_000), (4, "alice.up", 500_000), (0, "bob.down", 2_000_000))
     stepped = trace(flow_seconds=[second(at, packets=62, size_bytes=1000) for at in range(10)], paths=steps)
     assert rate.utilisation(stepped, FLOW) == pytest.approx(100 * 496 * 10 / 7000)
-    assert rate.utilisation(stepped, FLOW, (4, 10)) == pytest.approx(100 * 496 / 500)
+    assert rate.utilisation(stepped.within((4, 10)), FLOW) == pytest.approx(100 * 496 / 500)
 
 
 def test_utilisation_takes_the_narrowest_path_at_each_time() -> None:
@@ -112,7 +112,7 @@ def test_utilisation_of_an_unlimited_route_is_not_a_number() -> None:
     assert isnan(rate.utilisation(trace(flow_seconds=rows), FLOW))
     opened = paths((0, "alice.up", 1_000_000), (5, "alice.up", None))
     assert isnan(rate.utilisation(trace(flow_seconds=rows, paths=opened), FLOW))
-    assert rate.utilisation(trace(flow_seconds=rows, paths=opened), FLOW, (0, 5)) == pytest.approx(80)
+    assert rate.utilisation(trace(flow_seconds=rows, paths=opened).within((0, 5)), FLOW) == pytest.approx(80)
 
 
 def test_rtt_is_the_mean_of_the_reports_that_carry_one() -> None:
@@ -125,7 +125,7 @@ def test_the_95th_percentile_of_the_rtt_is_interpolated_between_reports() -> Non
     reports = [report(at, roundTripTime=at / 100) for at in range(1, 22)]
     assert delay.rtt_p95(trace(remote_inbound_rtp=reports), FLOW) == pytest.approx(200)
     assert delay.rtt_p95(trace(remote_inbound_rtp=reports[:2]), FLOW) == pytest.approx(19.5)
-    assert delay.rtt_p95(trace(remote_inbound_rtp=reports), FLOW, (3, 4)) == pytest.approx(30)
+    assert delay.rtt_p95(trace(remote_inbound_rtp=reports).within((3, 4)), FLOW) == pytest.approx(30)
     assert isnan(delay.rtt_p95(trace(remote_inbound_rtp=[report(1, roundTripTime=None)]), FLOW))
 
 
@@ -167,11 +167,11 @@ def test_delays_in_a_window_are_those_of_the_packets_sent_in_it() -> None:
     ]
     packets.append({"sent_ns": 2 * NS_PER_S, "delivered_ns": None})
     made = trace(spans_s={FLOW: (0, 6)}, packets=packets)
-    assert delay.delay_variation_p50(made, FLOW, (1, 6)) == pytest.approx(12)
-    assert delay.queuing_delay_p50(made, FLOW, (1, 6)) == pytest.approx(12)
-    assert delay.queuing_delay_p95(made, FLOW, (0, 1)) == 0
-    assert isnan(delay.queuing_delay_p50(made, FLOW, (7, 9)))
-    assert isnan(delay.delay_variation_p50(made, FLOW, (7, 9)))
+    assert delay.delay_variation_p50(made.within((1, 6)), FLOW) == pytest.approx(12)
+    assert delay.queuing_delay_p50(made.within((1, 6)), FLOW) == pytest.approx(12)
+    assert delay.queuing_delay_p95(made.within((0, 1)), FLOW) == 0
+    assert isnan(delay.queuing_delay_p50(made.within((7, 9)), FLOW))
+    assert isnan(delay.delay_variation_p50(made.within((7, 9)), FLOW))
 
 
 def test_packet_loss_is_the_share_of_sent_packets_that_were_dropped() -> None:
@@ -222,7 +222,7 @@ def test_unseen_loss_in_a_window_counts_the_packets_lost_in_it() -> None:
         report(at, packetsReceived=at * 90, packetsLost=0 if at <= 30 else (at - 30) * 10)
         for at in range(1, 61)
     ]
-    assert loss.unseen_loss(trace(inbound_rtp=rows), FLOW, (30, 60)) == pytest.approx(10)
+    assert loss.unseen_loss(trace(inbound_rtp=rows).within((30, 60)), FLOW) == pytest.approx(10)
 
 
 def test_frame_rate_is_decoded_frames_over_the_time_between_reports() -> None:
@@ -244,7 +244,7 @@ def test_freezes_are_counted_from_the_begin_of_the_stream() -> None:
     frozen = trace(inbound_rtp=rows)
     assert media.freeze_count(frozen, FLOW) == 4
     assert media.freeze_duration(frozen, FLOW) == 2.0
-    assert media.freeze_count(frozen, FLOW, (30, 60)) == 2
+    assert media.freeze_count(frozen.within((30, 60)), FLOW) == 2
 
 
 def test_the_delay_of_the_jitter_buffer_is_a_mean_over_video_frames() -> None:
@@ -256,8 +256,8 @@ def test_the_delay_of_the_jitter_buffer_is_a_mean_over_video_frames() -> None:
     audio = report(3, 2, "audio", jitterBufferDelay=9e6, jitterBufferEmittedCount=48_000)
     waited = trace(inbound_rtp=[*rows, audio])
     assert media.jitter_buffer_delay(waited, FLOW) == pytest.approx(70)
-    assert media.jitter_buffer_delay(waited, FLOW, (0, 2)) == pytest.approx(40)
-    assert isnan(media.jitter_buffer_delay(waited, FLOW, (1.5, 2.5)))
+    assert media.jitter_buffer_delay(waited.within((0, 2)), FLOW) == pytest.approx(40)
+    assert isnan(media.jitter_buffer_delay(waited.within((1.5, 2.5)), FLOW))
 
 
 def test_the_parts_of_the_set_up_time_add_up_to_it() -> None:

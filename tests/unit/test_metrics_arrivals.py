@@ -33,7 +33,7 @@ def packet(at_ms: float, **more: Any) -> dict[str, Any]:
 
 
 def measured(name: str, rows: list[dict[str, Any]], window: tuple[float, float] | None = None) -> float:
-    return METRICS[name].function(trace(spans_s=SPAN, packets=rows), FLOW, window)
+    return METRICS[name].function(trace(spans_s=SPAN, packets=rows).within(window), FLOW)
 
 
 ARRIVALS = [packet(at) for at in (0, 10, 30, 70)]
@@ -100,7 +100,7 @@ def test_the_share_of_fec_is_that_of_the_bytes_sent_in_the_window() -> None:
 
     def share(sent: int | None, packets: list[dict[str, Any]], window: Any = None) -> float:
         of = trace(spans_s=SPAN, packets=packets, flow_seconds=[second(0, fec_sent_packets=sent)])
-        return METRICS["fec_share"].function(of, FLOW, window)
+        return METRICS["fec_share"].function(of.within(window), FLOW)
 
     assert share(1, rows) == pytest.approx(12.5)
     # From 1 ms on there are 1000 bytes.
@@ -119,7 +119,7 @@ def test_the_share_of_retransmissions_is_that_of_the_payload_sent() -> None:
     ]
     of = trace(spans_s=SPAN, outbound_rtp=reports)
     assert METRICS["retransmission_share"].function(of, FLOW, None) == pytest.approx(3)
-    assert METRICS["retransmission_share"].function(of, FLOW, (2, 3)) == pytest.approx(5)
+    assert METRICS["retransmission_share"].function(of.within((2, 3)), FLOW) == pytest.approx(5)
     unknown = trace(spans_s=SPAN, outbound_rtp=[report(1, bytesSent=1000)], packets=ARRIVALS)
     assert isnan(METRICS["retransmission_share"].function(unknown, FLOW, None))
 
@@ -137,7 +137,7 @@ def test_requests_are_counted_in_the_receivers_reports() -> None:
     ]
     of = trace(spans_s=SPAN, inbound_rtp=reports)
     assert METRICS["nacks"].function(of, FLOW, None) == 9
-    assert METRICS["key_frame_requests"].function(of, FLOW, (1.0, 3.0)) == 2
+    assert METRICS["key_frame_requests"].function(of.within((1.0, 3.0)), FLOW) == 2
     assert isnan(METRICS["nacks"].function(trace(spans_s=SPAN, packets=ARRIVALS), FLOW, None))
 
 
@@ -202,7 +202,7 @@ def test_a_capture_does_not_know_fec_inside_red(both: tuple[Trace, Trace]) -> No
 def test_a_simulated_call_with_losses_has_requests_and_jitter(both: tuple[Trace, Trace]) -> None:
     call, captured = both
     assert METRICS["nacks"].function(call, FLOW, None) >= 10
-    assert 0.1 < METRICS["jitter"].function(call, FLOW, (5.0, 15.0)) < 50
-    assert 0.1 < METRICS["jitter"].function(captured, FLOW, (5.0, 15.0)) < 50
+    assert 0.1 < METRICS["jitter"].function(call.within((5.0, 15.0)), FLOW) < 50
+    assert 0.1 < METRICS["jitter"].function(captured.within((5.0, 15.0)), FLOW) < 50
     assert isnan(METRICS["nacks"].function(captured, FLOW, None))
     assert 1 < METRICS["time_to_full_rate"].function(call, FLOW, None) < 20

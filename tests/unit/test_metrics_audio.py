@@ -39,14 +39,14 @@ def heard() -> Trace:
 
 def test_concealment_is_a_share_of_the_sound_and_a_number_per_minute() -> None:
     assert audio.audio_concealed(heard(), FLOW) == pytest.approx(100 * 480 * 5 / 480_000)
-    assert audio.audio_concealed(heard(), FLOW, (5, 10)) == pytest.approx(1)
-    assert audio.concealment_events(heard(), FLOW, (5, 10)) == pytest.approx(60)
-    assert audio.concealment_events(heard(), FLOW, (1, 5)) == 0
+    assert audio.audio_concealed(heard().within((5, 10)), FLOW) == pytest.approx(1)
+    assert audio.concealment_events(heard().within((5, 10)), FLOW) == pytest.approx(60)
+    assert audio.concealment_events(heard().within((1, 5)), FLOW) == 0
 
 
 def test_delays_are_means_over_samples_of_audio() -> None:
     assert audio.audio_delay(heard(), FLOW) == pytest.approx(50)
-    assert audio.audio_target_delay(heard(), FLOW, (2, 4)) == pytest.approx(40)
+    assert audio.audio_target_delay(heard().within((2, 4)), FLOW) == pytest.approx(40)
 
 
 def test_without_audio_nothing_is_known() -> None:

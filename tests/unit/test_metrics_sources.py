@@ -185,7 +185,7 @@ def test_an_idle_link_has_no_queuing_delay_but_a_variation_of_the_delay(tmp_path
     quiet = scenario(tmp_path, text, "duration=5 s", base=TWO_PEOPLE.replace("[video]", ""))
     made = SimBackend().simulate(quiet, seed=1, repeat=0)
     for window in (None, (2.0, 4.0)):
-        assert METRICS["queuing_delay_p50"].function(made, "alice->bob", window) == 0
+        assert METRICS["queuing_delay_p50"].function(made.within(window), "alice->bob") == 0
         # Now and then sound waits for a message of RTCP or STUN, which is no longer than sound.
-        assert METRICS["queuing_delay_p95"].function(made, "alice->bob", window) < 1.2
-        assert METRICS["delay_variation_p50"].function(made, "alice->bob", window) > 0.2
+        assert METRICS["queuing_delay_p95"].function(made.within(window), "alice->bob") < 1.2
+        assert METRICS["delay_variation_p50"].function(made.within(window), "alice->bob") > 0.2

@@ -53,13 +53,13 @@ def test_a_window_counts_the_parts_of_seconds_in_it() -> None:
     # 0, 1000 and 2000 kbit/s; from 0.5 to 2.25 s: 0.5 s, 1 s and 0.25 s of them.
     rows = [second(0, 0, sent_packets=1), second(1, 125), second(2, 250)]
     three = trace(spans_s={FLOW: (0, 3)}, flow_seconds=rows)
-    assert rate.receiving_rate(three, FLOW, (0.5, 2.25)) == pytest.approx((1000 + 0.25 * 2000) / 1.75)
+    assert rate.receiving_rate(three.within((0.5, 2.25)), FLOW) == pytest.approx((1000 + 0.25 * 2000) / 1.75)
 
 
 def test_a_window_beyond_the_flow_is_cut_to_the_flow() -> None:
     cut = trace(spans_s={FLOW: (0, 2.4)}, flow_seconds=steady(1, 1, 0.4, 0))
-    assert rate.receiving_rate(cut, FLOW, (2, 4)) == pytest.approx(1000)
-    assert isnan(rate.receiving_rate(cut, FLOW, (3, 4)))
+    assert rate.receiving_rate(cut.within((2, 4)), FLOW) == pytest.approx(1000)
+    assert isnan(rate.receiving_rate(cut.within((3, 4)), FLOW))
 
 
 @pytest.mark.parametrize("duration", ["5 s", "5.1 s", "5.5 s", "5.9 s"])
@@ -97,7 +97,7 @@ def test_leaving_at_half_time_does_not_change_fairness() -> None:
     gone = trace(TWO, {FLOW: (0, 2), "bob->alice": (0, 4)}, flow_seconds=rows, outbound_rtp=sent)
     assert fairness.fairness(gone) == pytest.approx(1)
     # While only one of the two is active, there is nothing to share.
-    assert isnan(fairness.fairness(gone, (2, 4)))
+    assert isnan(fairness.fairness(gone.within((2, 4))))
 
 
 def test_a_participant_who_leaves_a_simulated_call_has_the_metrics_of_a_call_of_that_length() -> None:
@@ -136,8 +136,8 @@ def test_a_tcp_flow_that_starts_late_is_measured_from_its_first_packet_on() -> N
     simulated, live = (trace(spans_s={FLOW: (6, 10)}, tcp=given) for given in (rows, rows[6:]))
     for made in (simulated, live):
         assert tcp.tcp_throughput(made, FLOW) == pytest.approx(1000)
-        assert tcp.tcp_throughput(made, FLOW, (0, 8)) == pytest.approx(1000)
-    assert isnan(tcp.tcp_throughput(simulated, FLOW, (0, 6)))
+        assert tcp.tcp_throughput(made.within((0, 8)), FLOW) == pytest.approx(1000)
+    assert isnan(tcp.tcp_throughput(simulated.within((0, 6)), FLOW))
 
 
 def test_a_tcp_flow_that_stops_does_not_continue_at_zero() -> None:
@@ -156,8 +156,8 @@ def test_packets_that_arrive_after_the_end_of_their_flow_do_not_count() -> None:
     ]
     gone = trace(spans_s={FLOW: (0, 2.6)}, packets=packets, flow_seconds=steady(1, 1, 1))
     assert wire.wire_received_kbps(gone, FLOW).values.tolist() == pytest.approx([80, 80, 5 * 8 / 0.6])
-    assert delay.queuing_delay_p95(gone, FLOW, (0, 3)) == 0
-    assert delay.delay_variation_p95(gone, FLOW, (0, 3)) == 0
+    assert delay.queuing_delay_p95(gone.within((0, 3)), FLOW) == 0
+    assert delay.delay_variation_p95(gone.within((0, 3)), FLOW) == 0
 
 
 # --- silence -----------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_a_stream_that_falls_silent_counts_until_the_end_of_its_flow() -> None:
     silent = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=inbound, flow_seconds=sent)
     assert media.frame_rate(silent, FLOW) == pytest.approx(12)
     assert rate.goodput(silent, FLOW) == pytest.approx(400)
-    assert media.frame_rate(silent, FLOW, (5, 10)) == 0
+    assert media.frame_rate(silent.within((5, 10)), FLOW) == 0
 
 
 def test_a_last_report_just_before_the_end_is_not_silence() -> None:
@@ -201,9 +201,9 @@ def test_a_picture_that_is_frozen_when_the_flow_ends_is_a_freeze_until_then() ->
 
 def test_a_window_counts_the_part_of_an_open_freeze_in_it() -> None:
     frozen = still(12.0, shown(*THIRTY))
-    assert media.freeze_duration_w3c(frozen, FLOW, (6, 10)) == pytest.approx(4)
-    assert media.freeze_count_w3c(frozen, FLOW, (6, 10)) == 1
-    assert media.freeze_count_w3c(frozen, FLOW, (0, 1.5)) == 0
+    assert media.freeze_duration_w3c(frozen.within((6, 10)), FLOW) == pytest.approx(4)
+    assert media.freeze_count_w3c(frozen.within((6, 10)), FLOW) == 1
+    assert media.freeze_count_w3c(frozen.within((0, 1.5)), FLOW) == 0
 
 
 def test_a_window_counts_the_part_of_a_freeze_in_it_before_the_freeze_ends() -> None:
@@ -212,16 +212,16 @@ def test_a_window_counts_the_part_of_a_freeze_in_it_before_the_freeze_ends() -> 
     moving = still(14.0, frames, counted=1)
     assert media.freeze_count_w3c(moving, FLOW) == 1
     spans = ((0.0, 1.0), (1.0, 6.0), (6.0, 10.0), (10.0, 14.0))
-    assert [media.freeze_count_w3c(moving, FLOW, span) for span in spans] == [0, 1, 1, 1]
+    assert [media.freeze_count_w3c(moving.within(span), FLOW) for span in spans] == [0, 1, 1, 1]
     expected = [0, 6 - 59 / 30, 4, 2]
-    assert [media.freeze_duration_w3c(moving, FLOW, span) for span in spans] == pytest.approx(expected)
+    assert [media.freeze_duration_w3c(moving.within(span), FLOW) for span in spans] == pytest.approx(expected)
 
 
 def test_without_frames_a_window_counts_the_freezes_that_ended_in_it() -> None:
     rows = [report(at, freezeCount=int(at > 5), totalFreezesDuration=3.0 * (at > 5)) for at in range(1, 10)]
     dump = trace(spans_s={FLOW: (0, 10)}, inbound_rtp=rows)
-    assert [media.freeze_count_w3c(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 1]
-    assert [media.freeze_duration_w3c(dump, FLOW, span) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 3]
+    assert [media.freeze_count_w3c(dump.within(span), FLOW) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 1]
+    assert [media.freeze_duration_w3c(dump.within(span), FLOW) for span in ((0.0, 5.0), (5.0, 9.0))] == [0, 3]
 
 
 def test_the_freezes_of_shown_frames_are_those_that_the_receiver_counted() -> None:
@@ -230,10 +230,10 @@ def test_the_freezes_of_shown_frames_are_those_that_the_receiver_counted() -> No
     for flow in made.flows:
         whole = media.freeze_count_w3c(made, flow), media.freeze_duration_w3c(made, flow)
         spans = [(at, at + 3.0) for at in range(0, 30, 3)]
-        parts = [media.freeze_duration_w3c(made, flow, span) for span in spans]
+        parts = [media.freeze_duration_w3c(made.within(span), flow) for span in spans]
         assert whole[0] >= 2
         # Decoded pictures are counted in whole ms, and shown a little later.
-        assert media.freeze_count_w3c(made, flow, (0, 30)) == pytest.approx(whole[0], abs=1)
+        assert media.freeze_count_w3c(made.within((0, 30)), flow) == pytest.approx(whole[0], abs=1)
         assert sum(parts) == pytest.approx(whole[1], rel=0.1, abs=0.3)
 
 
@@ -271,8 +271,8 @@ def test_packets_stuck_when_a_flow_dies_are_lost_except_in_the_last_second() -> 
     # 3 x 40 are dropped, and 60 of each second from 3 to 5 s are stuck. Later ones may be in flight.
     dead = trace(flow_seconds=died())
     assert loss.packet_loss(dead, FLOW) == pytest.approx(100 * (120 + 120) / 600)
-    assert loss.packet_loss(dead, FLOW, (3, 5)) == pytest.approx(100)
-    assert loss.packet_loss(dead, FLOW, (0, 3)) == 0
+    assert loss.packet_loss(dead.within((3, 5)), FLOW) == pytest.approx(100)
+    assert loss.packet_loss(dead.within((0, 3)), FLOW) == 0
 
 
 def test_packets_that_may_be_in_flight_when_a_flow_ends_are_not_lost() -> None:
@@ -287,7 +287,7 @@ def test_lost_media_that_leave_no_gap_are_lost() -> None:
     told = [report(at, packetsReceived=80 * min(at, 3), packetsLost=0) for at in range(1, 7)]
     dead = trace(flow_seconds=died(media_sent_packets=80, media_dropped_packets=32), inbound_rtp=told)
     assert loss.unseen_loss(dead, FLOW) == pytest.approx(100 * 160 / 400)
-    assert loss.unseen_loss(dead, FLOW, (3, 5)) == pytest.approx(100)
+    assert loss.unseen_loss(dead.within((3, 5)), FLOW) == pytest.approx(100)
     # With repairs known: dropped 3 x 32, stuck 2 x 48, of 480 sent.
     repaired = [row | {"packetsRepaired": 0} for row in told]
     dead = trace(flow_seconds=died(media_sent_packets=80, media_dropped_packets=32), inbound_rtp=repaired)
@@ -316,7 +316,7 @@ def test_a_simulated_call_whose_uplinks_die_shows_it() -> None:
         assert media.freeze_count(made, flow) == 1
         assert 6.5 < media.freeze_duration(made, flow) < 7.0
         assert media.frame_rate(made, flow) < 12
-        assert rate.receiving_rate(made, flow, (6, 12)) == 0
+        assert rate.receiving_rate(made.within((6, 12)), flow) == 0
 
 
 # --- samples -----------------------------------------------------------------------------------------

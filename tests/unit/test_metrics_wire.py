@@ -104,4 +104,4 @@ def test_the_report_shows_both_rates_of_a_stream_and_their_difference(tmp_path: 
 def test_the_target_of_a_flow_is_the_sum_over_its_streams() -> None:
     rows = [report(at, ssrc, targetBitrate=bps) for at in (1, 2) for ssrc, bps in ((1, 600e3), (2, 40e3))]
     assert rate.target_kbps(trace(outbound_rtp=rows), "alice->bob").values.tolist() == [640, 640]
-    assert rate.target_kbps(trace(outbound_rtp=rows), "alice->bob", (2, 3)).at_s.tolist() == [2]
+    assert rate.target_kbps(trace(outbound_rtp=rows).within((2, 3)), "alice->bob").at_s.tolist() == [2]

@@ -97,13 +97,15 @@ def test_everybody_receives_one_stream_from_a_mixing_mcu_and_all_others_from_an_
 def test_a_mixing_mcu_has_its_own_congestion_control_and_each_receiver_its_own_rate(tmp_path: Path) -> None:
     narrow = "[participants.carol.link]\ndown = { capacity = '500 kbit/s', queue = '300 ms' }\n"
     trace = simulate(tmp_path, "[servers.box]\n" + narrow + MIXING, "duration=60 s")
-    rates = {name: receiving_rate(trace, f"box->{name}", (20, 60)) for name in ("alice", "bob", "carol")}
+    rates = {
+        name: receiving_rate(trace.within((20, 60)), f"box->{name}") for name in ("alice", "bob", "carol")
+    }
     # 1.7 Mbit/s of media and 3 to 6 % of headers, and what 500 kbit/s carry.
     assert 1700 < rates["alice"] < 1850
     assert 1700 < rates["bob"] < 1850
     assert 350 < rates["carol"] < 500
     # Nobody else is slowed down: alice and bob send at full rate too, unlike over a switching MCU.
-    assert receiving_rate(trace, "alice->box", (20, 60)) > 1700
+    assert receiving_rate(trace.within((20, 60)), "alice->box") > 1700
     values = trace.table("controller").filter(flow="box->carol")
     assert values["participant"].unique().to_list() == ["box"]
 
@@ -138,9 +140,9 @@ def test_a_composed_picture_is_as_old_as_ways_decoder_clock_and_encoder_make_it(
     trace = simulate(
         tmp_path, EXACT + MIXING, VIDEO, f"servers.box.host={host}", "participants.bob.video=false"
     )
-    assert picture_delay(trace, "alice->box", (5, 15)) == pytest.approx(WAY_MS, abs=0.1)
+    assert picture_delay(trace.within((5, 15)), "alice->box") == pytest.approx(WAY_MS, abs=0.1)
     expected = WAY_MS + until_composed_ms + encode_ms + BACK_MS
-    assert picture_delay(trace, "box->bob", (5, 15)) == pytest.approx(expected, abs=0.1)
+    assert picture_delay(trace.within((5, 15)), "box->bob") == pytest.approx(expected, abs=0.1)
     assert frame_rate(trace, "box->bob", (5, 15)) == pytest.approx(30, abs=0.1)
     # Packets are measured on each leg alone.
     assert one_way_delay(trace, "alice->box", (5, 15)) == pytest.approx(10, abs=0.1)
@@ -160,7 +162,7 @@ def test_pictures_are_composed_at_the_size_and_rate_of_the_server_and_shown_at_s
         assert frames.select("width", "height").unique().rows() == [(320, 240)]
         assert frame_rate(trace, f"box->{name}", (5, 15)) == pytest.approx(10, abs=0.1)
         # Behind a composition clock of 100 ms at most.
-        delay_ms = picture_delay(trace, f"box->{name}", (5, 15))
+        delay_ms = picture_delay(trace.within((5, 15)), f"box->{name}")
         assert WAY_MS + BACK_MS <= delay_ms <= WAY_MS + BACK_MS + 100
         # The first picture at the server, a wait for the clock, and the way back.
         longer_ms = setup_time(trace, f"box->{name}") - setup_time(trace, f"{name}->box")
@@ -263,7 +265,7 @@ def test_cascaded_mixing_mcus_exchange_one_composition_each_way(tmp_path: Path) 
     # Each leg has one stream of audio, and one of video: 500 kbit/s in 60 packets/s with 64 B of headers.
     assert rates == {leg: pytest.approx(587.5, abs=20) for leg in legs}
     # Carol is seen by dave over three servers. Each waits for a clock, and so do alice and bob over two.
-    seen_ms = picture_delay(trace, "west->dave", (5, 15))
+    seen_ms = picture_delay(trace.within((5, 15)), "west->dave")
     carol_ms = WAY_MS + 4 + 2 * (HOP_MS + 10) + 3 + BACK_MS
     near_ms = WAY_MS + 4 + (HOP_MS + 10) + 3 + BACK_MS
     least_ms = (carol_ms + 2 * near_ms) / 3

@@ -28,10 +28,9 @@ from rtclab.metrics.media import (
     saw_nothing,
 )
 from rtclab.metrics.promises import never_connected
-from rtclab.metrics.series import Window
 from rtclab.report.runs import run_verdict
 from rtclab.scenario import Scenario
-from rtclab.trace import Trace
+from rtclab.trace import Trace, Window
 
 FLOW = "alice->bob"
 NS_PER_S = 1_000_000_000
@@ -75,7 +74,8 @@ def fluent(begin_s: float, end_s: float) -> list[float]:
 
 
 def frozen(made: Trace, window: Window | None = None) -> tuple[float, float]:
-    return freeze_count(made, FLOW, window), freeze_duration(made, FLOW, window)
+    made = made.within(window)
+    return freeze_count(made, FLOW), freeze_duration(made, FLOW)
 
 
 def test_a_black_screen_is_frozen_from_the_end_of_set_up_on() -> None:
@@ -121,7 +121,7 @@ def test_a_pause_is_not_frozen_in_any_window() -> None:
     windows: list[Window | None] = [None, (0, 5), (5, 15), (4, 16), (15, 18), (15, END_S)]
     for window in windows:
         assert frozen(muted, window) == (0, 0), window
-        assert freeze_duration_w3c(muted, FLOW, window or (0, END_S)) == 0, window
+        assert freeze_duration_w3c(muted.within(window or (0, END_S)), FLOW) == 0, window
     assert not saw_nothing(muted, FLOW, (5, 15))
     black_afterwards = call(fluent(READY_S, 5.1), pauses)
     assert frozen(black_afterwards) == (1, 6)
@@ -151,7 +151,7 @@ def test_parts_add_up_to_the_whole_and_stay_within_the_promised_time(
     if isnan(whole):
         return
     edges = [0.0, *sorted(cuts), END_S]
-    parts = [freeze_duration(made, FLOW, window) for window in pairwise(edges)]
+    parts = [freeze_duration(made.within(window), FLOW) for window in pairwise(edges)]
     assert sum(parts) == pytest.approx(whole, abs=1e-6)
     assert 0 <= whole <= promised_s + 1e-6
     assert not freeze_duration_w3c(made, FLOW, (0, END_S)) > whole + 1e-6
@@ -304,9 +304,9 @@ def test_the_sound_of_a_muted_speaker_is_not_missing(tmp_path: Path) -> None:
     made = SimBackend().simulate(scenario(tmp_path, text), seed=1, repeat=0)
     flow = "speaker->listener"
     windows: list[Window | None] = [None, (10, 20), (8, 22), (20, 24)]
-    assert [freeze_duration(made, flow, window) for window in windows] == [0, 0, 0, 0]
+    assert [freeze_duration(made.within(window), flow) for window in windows] == [0, 0, 0, 0]
     # The first packets take 10 ms and wait for some 100 ms. In the pause 10 s are made up.
-    assert all(audio_concealed(made, flow, window) < 4 for window in (None, (8.0, 22.0), (20.0, 24.0)))
+    assert all(audio_concealed(made.within(window), flow) < 4 for window in (None, (8.0, 22.0), (20.0, 24.0)))
     assert isnan(audio_concealed(made, flow, (11, 19)))
 
 

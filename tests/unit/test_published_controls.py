@@ -20,7 +20,7 @@ FLOW = "alice->bob"
 
 def of_flow(trace: Trace, metric: str, window: tuple[float, float]) -> float:
     """A metric of the call's media in a time."""
-    return METRICS[metric].function(trace, FLOW, window)
+    return METRICS[metric].function(trace.within(window), FLOW)
 
 
 def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -> None:
@@ -57,7 +57,7 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
         seconds = range(1, 40)
         rates = {s: rate.receiving_rate(trace, "sender-1->receiver-1", (s, s + 1)) for s in seconds}
         first_s.append(next((s for s, kbps in rates.items() if kbps >= 3600), 40))
-        shares = [rate.receiving_rate(trace, f"{a}->{b}", (220, 270)) for a, b in pairs]
+        shares = [rate.receiving_rate(trace.within((220, 270)), f"{a}->{b}") for a, b in pairs]
         spread.append(max(shares) / min(shares))
     assert 3 <= mean(first_s) <= 8
     assert 1 <= mean(spread) < 2

@@ -66,7 +66,8 @@ def test_all_metrics_of_a_meeting_read_every_table_once(
     tmp_path: Path, reads: Counter[str], people: int, window: tuple[float, float] | None
 ) -> None:
     SimBackend().run(meeting(tmp_path, people), seed=1, repeat=0, out=tmp_path)
-    values = measured(Repeat(0, 1, "finished"), Trace(tmp_path), METRICS.values(), window)
+    trace, in_window = Trace(tmp_path).within(window), window is not None
+    values = measured(Repeat(0, 1, "finished"), trace, METRICS.values(), in_window=in_window)
     assert len(values) > 50 * people
     assert reads["packets"] == 1
     assert set(reads.values()) == {1}, reads

@@ -31,8 +31,8 @@ def test_the_registry_says_which_metrics_need_packets(window: tuple[float, float
     found: dict[str, set[str]] = {}
     for record in ("packets", "seconds"):
         trace = lab.simulate(Scenario.load("first-call", LOSSY | {"record": record}))
-        found[record] = set(metrics_of(run_of(trace), window)["metric"])
-    needing = {name for name, metric in METRICS.items() if metric.needs_packets(window)}
+        found[record] = set(metrics_of(run_of(trace.within(window)))["metric"])
+    needing = {name for name, metric in METRICS.items() if metric.needs_packets(in_window=window is not None)}
     assert found["packets"] - found["seconds"] == needing
 
 

@@ -308,7 +308,7 @@ def test_the_wi_fi_of_rfc_8869_has_20_mbit_per_second(
     monkeypatch.chdir(tmp_path)
     Path("radio.toml").write_text(RADIO)
     trace = rtclab.run("radio.toml", repeats=1).traces[0]
-    assert 18_000 < rate.receiving_rate(trace, "udp", (8, 18)) < 22_000
+    assert 18_000 < rate.receiving_rate(trace.within((8, 18)), "udp") < 22_000
 
 
 RADIO = """

@@ -10,7 +10,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -24,10 +24,9 @@ from rtclab import lab
 from rtclab.cli import main
 from rtclab.experiment import Result, Store, metrics_of, summary_of_run
 from rtclab.metrics.media import is_watched
-from rtclab.metrics.series import Window
 from rtclab.report.runs import write_comparison, write_report
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, Run
+from rtclab.trace import Repeat, Run, Window
 
 NS_PER_S = 1_000_000_000
 EVENT_LOGS = [
@@ -93,10 +92,13 @@ class Said:
     unseen: set[str] = field(default_factory=set)
     """The flows of which it has told that nobody sees their pictures."""
 
+    def __post_init__(self) -> None:
+        self.run = replace(self.run, window=self.window)
+
     @cached_property
     def means(self) -> dict[tuple[str, str], float]:
         """By metric and flow."""
-        rows = summary_of_run(self.run, self.window).drop_nulls("mean").select("metric", "flow", "mean")
+        rows = summary_of_run(self.run).drop_nulls("mean").select("metric", "flow", "mean")
         return {(metric, flow): mean for metric, flow, mean in rows.iter_rows()}
 
     def of(self, metric: str, flows: Sequence[str] | None = None) -> dict[str, float]:
@@ -112,9 +114,9 @@ class Said:
         found = set()
         for trace in self.run.traces:
             for table in ("inbound_rtp", "outbound_rtp"):
-                found |= set(trace.table(table)["flow"])
+                found |= set(trace.whole.table(table)["flow"])
             if "packets" in trace.tables:
-                found |= set(trace.table("packets").filter(pl.col("protocol") == "rtp")["flow"])
+                found |= set(trace.whole.table("packets").filter(pl.col("protocol") == "rtp")["flow"])
         flows = first.manifest.flows
         ends = [name for name in flows if {flows[name].sender, flows[name].receiver} <= people]
         return [name for name in ends if name in found]
@@ -128,7 +130,7 @@ class Said:
     def frozen(self) -> dict[str, float]:
         """Freezes by flow, in s per minute of the flow in the window; means over repeats."""
         begin_s, end_s = self.window or (0.0, float("inf"))
-        measured = metrics_of(self.run, self.window).filter(metric="freeze_duration")
+        measured = metrics_of(self.run).filter(metric="freeze_duration")
         per_minute: dict[str, list[float]] = {}
         for repeat, flow, value in measured.select("repeat", "flow", "value").iter_rows():
             one = self.run.trace(repeat).manifest.flows[flow]
@@ -393,7 +395,7 @@ def check_no_pictures(said: Said, match: re.Match[str]) -> None:
     assert flows, match[0]
     for flow in flows:
         # Who connects near the end of the window misses no picture in it.
-        watched = [is_watched(trace, flow, said.window) for trace in said.run.traces]
+        watched = [is_watched(trace, flow) for trace in said.run.traces]
         blank = sum(rate == 0 and seen for rate, seen in zip(pictures(said, flow), watched, strict=True))
         assert blank == int(match["count"] or len(said.run.traces))
     said.unseen.update(flows)
@@ -560,8 +562,8 @@ PAIRS = [("two", "lossy"), ("beside tcp", "beside tcp in turn"), ("sfu", "mesh")
 def test_the_verdicts_of_a_comparison_are_about_its_window(
     runs: dict[str, Run], tmp_path: Path, pair: tuple[str, str], window: Window | None
 ) -> None:
-    a, b = (runs[kind] for kind in pair)
-    page = write_comparison({"a": a, "b": b}, tmp_path / "page.html", window).read_text(encoding="utf-8")
+    a, b = (replace(runs[kind], window=window) for kind in pair)
+    page = write_comparison({"a": a, "b": b}, tmp_path / "page.html").read_text(encoding="utf-8")
     for sentence, run in zip(leads(page), (a, b), strict=True):
         check_verdict(sentence, Said(run, window))
     claimed = re.search(r"Verdicts, metrics and charts are from ([\d.]+) s to ([\d.]+) s", page)

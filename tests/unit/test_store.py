@@ -471,7 +471,7 @@ def test_values_by_other_definitions_are_measured_again_from_traces_only(tmp_pat
 
     def define() -> None:
         @metric(unit="packets", source="this test", scope="trace")
-        def of_this_test(trace: Trace, window: object) -> float:
+        def of_this_test(trace: Trace) -> float:
             """A number of packets, for this test."""
             return factor
 
@@ -492,7 +492,7 @@ def test_values_by_other_definitions_are_measured_again_from_traces_only(tmp_pat
         assert others.height > 20
 
         @metric(unit="packets", source="this test", scope="trace")
-        def of_this_test(trace: Trace, window: object) -> float:
+        def of_this_test(trace: Trace) -> float:
             """Another number of packets, for this test."""
             return 10 * factor
 
@@ -521,7 +521,7 @@ def test_what_an_older_rtclab_measured_stays_when_its_traces_cannot_be_read_any_
 
 def test_values_of_a_metric_that_this_program_does_not_define_are_kept(tmp_path: Path) -> None:
     @metric(unit="packets", source="this test", scope="trace")
-    def of_this_test(trace: Trace, window: object) -> float:
+    def of_this_test(trace: Trace) -> float:
         """A number of packets, for this test."""
         return 7.0
 

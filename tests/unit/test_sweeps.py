@@ -224,17 +224,17 @@ def test_a_part_of_a_sweep_counts_its_own_repeats_and_has_its_own_rows(whole: Re
 
 def test_only_a_sweep_with_traces_can_be_measured_at_other_times(whole: Results, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"kept no traces, so only its own time can be measured\n  hint: "):
-        whole.metrics(begin="2 s")
+        whole.between(begin="2 s").metrics()
     with pytest.raises(BadInput, match=r"kept no traces\n  hint: run it again with traces=True"):
         rtclab.compare(*(whole[label] for label in whole.conditions[:2]))
     traced = sweep("first-call", **TWO, traces=True, out=tmp_path)
     assert len(traced.traces) == 4
-    late = traced.metrics(begin="1 s", metrics=["sending_rate"])
+    late = traced.between(begin="1 s").metrics(metrics=["sending_rate"])
     own = sweep("first-call", **TWO, begin="1 s", metrics=["sending_rate"], out=tmp_path)
     assert late.height == 8
     # These record no packets, and the same sums.
     assert_frame_equal(own.metrics(), late, check_exact=True)
-    assert_frame_equal(own.metrics(begin="1 s"), late, check_exact=True)
+    assert_frame_equal(own.between(begin="1 s").metrics(), late, check_exact=True)
 
 
 def test_a_sweep_leaves_one_file_and_can_be_opened_by_name(whole: Results) -> None:

@@ -29,7 +29,7 @@ start = "5 s"
 def test_a_transfer_fills_its_link_from_its_start_on(tmp_path: Path) -> None:
     trace = SimBackend().run(scenario(tmp_path, base=LONG), seed=1, repeat=0, out=tmp_path / "trace")
     assert trace.manifest.flows["download"].route == ("core.up", "bob.down")
-    kbps = tcp_throughput(trace, "download", (10, 30))
+    kbps = tcp_throughput(trace.within((10, 30)), "download")
     # 1448 of 1500 B of 2 Mbit/s are 1931 kbit/s; the call has no media.
     assert 1850 < kbps < 1931
     sent = trace.table("flow_seconds")
@@ -69,7 +69,7 @@ def test_udp_keeps_its_rate_and_loses_the_excess_over_the_capacity(tmp_path: Pat
     assert set(packets["protocol"]) == {"udp"}
     # Half is dropped, but for 100 ms of queue (5 packets), one in service and two in flight.
     assert 742 <= packets["dropped_ns"].count() <= 750
-    assert 490 <= receiving_rate(trace, "noise", (6, 20)) <= 510
+    assert 490 <= receiving_rate(trace.within((6, 20)), "noise") <= 510
     assert set(trace.manifest.flows) == {"alice->bob", "bob->alice", "noise"}
 
 
@@ -134,7 +134,7 @@ def test_controls_of_marking_queues_fill_a_link_that_only_drops(tmp_path: Path, 
     chosen = f"traffic.download.congestion_control={control}"
     own = scenario(tmp_path, "", chosen, base=LONG)
     trace = SimBackend().run(own, seed=1, repeat=0, out=tmp_path / "trace")
-    assert 1850 < tcp_throughput(trace, "download", (10, 30)) < 1931
+    assert 1850 < tcp_throughput(trace.within((10, 30)), "download") < 1931
 
 
 def test_traffic_after_the_end_is_an_error_although_it_says_when_it_stops(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def _apart(trace: Trace, flow: str, others: Sequence[str]) -> float:
 
 def first_call_share(trace: Trace, flow: str, window: tuple[float, float]) -> float:
     """Receiving rate of the first call in a window, in per cent of the mean of the others."""
-    first, *others = (rate.receiving_rate(trace, call, window) for call in calls(trace, flow))
+    first, *others = (rate.receiving_rate(trace.within(window), call) for call in calls(trace, flow))
     return 100 * first / (float(np.mean(others)) or nan) if others else nan
 
 

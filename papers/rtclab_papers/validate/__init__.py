@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -80,8 +80,10 @@ def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bo
     sim = Experiment([scenario], repeats=repeats).run(out=runs, progress=False).run
     kept = _newest_live(scenario, runs) if keep_live else None
     live = kept or Experiment([scenario], repeats=repeats, backend="live").run(out=runs, progress=False).run
-    window = (scenario.duration.s / 2, scenario.duration.s)
-    compared = compare_runs({"live": live, "sim": sim}, window).drop("label")
+    halves = {"live": live, "sim": sim}
+    for name, run in halves.items():
+        halves[name] = replace(run, window=(scenario.duration.s / 2, None))
+    compared = compare_runs(halves).drop("label")
     return Pair(scenario, live, sim, compared)
 
 

@@ -321,7 +321,7 @@ def _values(traces: Iterator[Trace]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in COMPARED}
     for trace in traces:
         for name, metric in COMPARED.items():
-            value = METRICS[metric].function(trace, FLOW, None)
+            value = METRICS[metric].function(trace, FLOW)
             found[name] += [] if isnan(value) else [value]
     return found
 

@@ -74,8 +74,8 @@ def measure(trace: Trace, names: tuple[str, ...]) -> Iterator[Number]:
     for flow in trace.flows:
         if flow in media or flow in tcp:
             begin_s, end_s = (moment / NS_PER_S for moment in span_ns(trace, flow))
-            late = ((begin_s + end_s) / 2, end_s)
-            yield Number("late_rate", flow, METRICS["receiving_rate"].function(trace, flow, late))
+            late = trace.within(((begin_s + end_s) / 2, end_s))
+            yield Number("late_rate", flow, METRICS["receiving_rate"].function(late, flow))
         for name in OF_MEDIA if flow in media else OF_TCP if flow in tcp else ():
             yield Number(name, flow, METRICS[name].function(trace, flow))
         if flow in media:

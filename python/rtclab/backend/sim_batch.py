@@ -168,6 +168,7 @@ def _outcome(
     last = {name: happened.get(repeat + name, "none") for name in plan.scenario.participants}
     return {
         "flows": {repeat + name: flows[repeat + name] for name in plan.flows},
+        "duration_ns": plan.scenario.duration.ns,
         "participants": tuple(repeat + name for name in plan.scenario.participants),
         "connections": len(plan.pairs),
         "not_connected": missing,

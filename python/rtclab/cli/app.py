@@ -675,15 +675,20 @@ def report(
     ] = None,
     where: Where = None,
     flows: Flows = None,
+    begin: From = None,
+    end: To = None,
     out: Out = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a run or a sweep, an HTML page; on request also its plots as images."""
+    """Write the report of a run or a sweep, an HTML page; on request also its plots as images.
+
+    The page of a part of the time has a name of its own, such as report-from-10s.html.
+    """
     from rtclab.cli.measuring import Drawn, report_and_show
 
     if suffix is not None and plots is None:
         raise BadInput("--format: expected --plots with it")
-    drawn = Drawn(metrics or [], x, lines, flows, average or [], where or [])
+    drawn = Drawn(metrics or [], x, lines, flows, average or [], where or [], begin, end)
     report_and_show(name, out, plots, suffix or "svg", drawn, as_json=as_json)
 
 

@@ -19,7 +19,7 @@ from rtclab.experiment import Results, Store, arena_of, find_store
 from rtclab.lab import bytes_of
 from rtclab.lab import list_runs as runs_of
 from rtclab.phrases import names_in_words
-from rtclab.trace import only_writer
+from rtclab.trace import only_writer, window_in_words
 
 MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""
@@ -118,7 +118,7 @@ def _facts(results: Results, store: Store, scenario: dict[str, Any]) -> dict[str
         "measured": f"by {about.measure}"
         if about.measure
         else f"{tables.count(len(about.metrics), 'metric')}, "
-        + ("whole repeats" if about.window is None else "{:g} s to {:g} s".format(*about.window)),
+        + ("whole repeats" if about.window is None else window_in_words(about.window)),
         "traces": _traces(store),
         "versions": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
         "machine": "",

@@ -12,7 +12,7 @@ import polars as pl
 from rtclab.cli import tables
 from rtclab.cli.running import Shown, print_cautions, show_summary
 from rtclab.errors import BadInput
-from rtclab.experiment import check_names, essential
+from rtclab.experiment import Results, check_names, essential
 from rtclab.experiment.flows import Flows
 from rtclab.lab import compare, open_results
 from rtclab.progress import busy
@@ -40,15 +40,13 @@ def measure_and_show(
 ) -> None:
     """Measures a run, a sweep or an import and prints the summary of its metrics."""
     _check_format(output)
-    results = open_results(name, out=out)
-    if where:
-        results = results.where(**conditions_of(where))
+    results = chosen_results(name, out, begin, end, where)
     with busy("measuring"):
-        measured = results.summary(begin=begin, end=end, metrics=metrics or None, by=by or None)
+        measured = results.summary(metrics=metrics or None, by=by or None)
     tables.print_incomplete(results)
-    about = {"run": str(results.path), "window": results.window(begin, end)}
+    about = {"run": str(results.path), "window": results.window}
     if not _print_for_programs(about, results.rows_of_flows(measured, flows), output):
-        show_summary(results, measured, Shown(metrics, flows, by, begin, end, output.all_metrics))
+        show_summary(results, measured, Shown(metrics, flows, by, output.all_metrics))
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,23 @@ class Drawn:
     flows: Flows = None
     average: Sequence[str] = ()
     where: Sequence[str] = ()
+    begin: str | None = None
+    end: str | None = None
+
+
+def chosen_results(
+    name: str, out: Path, begin: str | None, end: str | None, where: Sequence[str] = ()
+) -> Results:
+    """Results by their name, over a part of their time and with some of their conditions, if asked.
+
+    Raises:
+        TraceError: there are no such results.
+        BadInput: a time or a condition is invalid.
+    """
+    results = open_results(name, out=out)
+    if where:
+        results = results.where(**conditions_of(where))
+    return results if begin is None and end is None else results.between(begin, end)
 
 
 def report_and_show(
@@ -70,9 +85,7 @@ def report_and_show(
     from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
 
     check_names(drawn.metrics)
-    results = open_results(name, out=out)
-    if drawn.where:
-        results = results.where(**conditions_of(drawn.where))
+    results = chosen_results(name, out, drawn.begin, drawn.end, drawn.where)
     chosen = Chosen(tuple(drawn.metrics), drawn.x, drawn.lines, drawn.flows, tuple(drawn.average))
     with busy("drawing the report"):
         summary = results.summary()
@@ -85,7 +98,9 @@ def report_and_show(
                 "for sweeps"
             )
         if alone:
-            page = write_report(results.run, summary, wanted=drawn.flows)
+            page = write_report(
+                results.run, summary, results.path / f"report{results.page_suffix}.html", drawn.flows
+            )
         else:
             page = write_sweep_report(results, summary, chosen)
         files = []
@@ -160,9 +175,9 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
         "window": compared.window,
         "page": request.page and str(request.page),
     }
-    measured, (begin, end) = _either(table), compared.window or (None, None)
+    measured = _either(table)
     for one in {one.path: one for one in compared.runs}.values():
-        for sentence in one.without_value(request.metrics or (), measured, begin=begin, end=end):
+        for sentence in one.without_value(request.metrics or (), measured):
             print(f"{one.name}: {sentence}", file=sys.stderr)
     if _print_for_programs(about, table, output) or (request.metrics and table.is_empty()):
         return

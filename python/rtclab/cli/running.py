@@ -67,16 +67,12 @@ class Shown:
         metrics: the metrics; by default the most important ones.
         flows: the flows; by default all that do not carry feedback alone.
         keys: the columns that tell rows apart, by default the varied fields or the label.
-        begin: begin of the measured time, if given.
-        end: end of the measured time.
         all_metrics: all metrics with standard deviations.
     """
 
     metrics: Sequence[str] = ()
     flows: Flows = None
     keys: Sequence[str] = ()
-    begin: str | None = None
-    end: str | None = None
     all_metrics: bool = False
 
 
@@ -213,7 +209,7 @@ def _show(
         rows = None if rows is None else chosen(rows, output.metrics)
         answer = {
             "run": str(made.path),
-            "window": made.window(),
+            "window": made.window,
             "repeats": made.outcomes().to_dicts(),
             "metrics": [] if rows is None else rows.to_dicts(),
             "page": page and str(page),
@@ -261,24 +257,23 @@ def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
         rows = made.without_feedback(rows)
     if len(made.conditions) == 1:
         most = tables.MOST_ROWS if shown.flows is None else tables.MOST_FLOWS
-        tables.show_measured(rows, made.run, shown.begin, shown.end, all_metrics=every, most=most)
+        tables.show_measured(rows, made.run, all_metrics=every, most=most)
     else:
         of_metrics = rows if every else essential(rows)
         keys = list(shown.keys) or made.fields or ["condition"]
-        tables.show_points(of_metrics, keys, MAX_ROWS, all_metrics=every)
+        tables.show_points(of_metrics, made.window, keys, MAX_ROWS, all_metrics=every)
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
     if made.is_run and not shown.metrics:
         from rtclab.report.runs import run_verdict
 
-        limits = made.window(shown.begin, shown.end)
-        tables.print_text(run_verdict(made.run, measured, limits))
+        tables.print_text(run_verdict(made.run, measured))
 
 
 def _without_value(made: Results, rows: pl.DataFrame, shown: Shown) -> list[str]:
     """Which of the wanted metrics have no value, and why; by default of the most important ones."""
-    limits = made.window(shown.begin, shown.end)
-    wanted = shown.metrics or [name for name in ESSENTIAL if METRICS[name].needs_packets(limits)]
-    return made.without_value(wanted, rows, begin=shown.begin, end=shown.end)
+    in_window = made.window is not None
+    needy = [name for name in ESSENTIAL if METRICS[name].needs_packets(in_window=in_window)]
+    return made.without_value(shown.metrics or needy, rows)
 
 
 def chosen(rows: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rtclab.backend.live.doctor import MachineCheck
-    from rtclab.experiment import Moment, Results
+    from rtclab.experiment import Results
     from rtclab.lab import Comparison
     from rtclab.scenario import Scenario, Video
-    from rtclab.trace import Run
+    from rtclab.trace import OpenWindow, Run
 
 Heading = tuple[str, Literal["left", "right"]]
 
@@ -140,21 +140,10 @@ def _video_in_words(video: Video) -> str:
     return f"{size}, at most {Bitrate(bps=sent['max_bps'])}{device}"
 
 
-def show_measured(
-    measured: pl.DataFrame,
-    run: Run,
-    begin: str | None = None,
-    end: str | None = None,
-    *,
-    all_metrics: bool,
-    most: int = MOST_ROWS,
-) -> None:
-    """Prints all metrics, or the essential ones of at most ``most`` flows and how to see the others.
-
-    ``begin`` and ``end`` bound the measured time.
-    """
+def show_measured(measured: pl.DataFrame, run: Run, *, all_metrics: bool, most: int = MOST_ROWS) -> None:
+    """Prints all metrics, or the essential ones of at most ``most`` flows and how to see the others."""
     if all_metrics:
-        print(subject(run, begin, end))
+        print(subject(run))
         show_metrics(measured)
         return
     from rtclab.experiment import essential
@@ -171,7 +160,7 @@ def show_measured(
         cell["ci95_low"] is not None and (side_by_side if flow else cell["mean"])
         for (_, flow), cell in cells.items()
     )
-    print(subject(run, begin, end) + (" [95 % confidence interval]" if intervals else ""))
+    print(subject(run) + (" [95 % confidence interval]" if intervals else ""))
     if side_by_side:
         _show_flows_side_by_side(cells, flows)
     else:
@@ -187,21 +176,19 @@ def show_measured(
     print(f"all metrics: `rtclab measure {run.name} --all`; what they mean: `rtclab metrics`")
 
 
-def subject(
-    run: Run, begin: Moment | None = None, end: Moment | None = None, repeats: int | None = None
-) -> str:
+def subject(run: Run, repeats: int | None = None) -> str:
     """What a table is about: ``first-call, simulated, 60 s: mean of 5 repeats``.
 
     ``repeats`` is the number of repeats in the table, by default all that finished.
     """
-    from rtclab.experiment import window
+    from rtclab.report import words
     from rtclab.scenario.units import Duration
+    from rtclab.trace import closed
 
     over = str(run.scenario["duration"])
-    limits = window(begin, end, run_end_s=Duration.parse(over).s)
-    if limits is not None:
-        over = f"{limits[0]:g} s to {limits[1]:g} s of {over}"
-    from rtclab.report import words
+    if run.window is not None:
+        begin_s, end_s = closed(run.window, Duration.parse(over).s)
+        over = f"{begin_s:g} s to {end_s:g} s of {over}"
 
     what = f"{run.scenario['name']}, {BACKENDS.get(run.backend, run.backend)}, {over}"
     if repeats is not None:
@@ -341,15 +328,25 @@ def show_metrics(measured: pl.DataFrame) -> None:
     _tell_left_out(left_out)
 
 
-def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_metrics: bool) -> None:
+def show_points(
+    summary: pl.DataFrame,
+    window: OpenWindow | None,
+    fields: Sequence[str],
+    most: int,
+    *,
+    all_metrics: bool,
+) -> None:
     """Prints a row for each condition and flow, with the means of the most important or of all metrics.
 
     Args:
         summary: the means.
+        window: the time that they are of; None for all of it.
         fields: the columns that tell conditions apart: varied fields, or the label.
         most: maximum number of rows.
         all_metrics: print as many metrics as there is room for.
     """
+    from rtclab.trace import window_in_words
+
     of_flows = summary.filter(summary["flow"] != "")
     units = dict(of_flows.select("metric", "unit").unique(maintain_order=True).iter_rows())
     metrics = list(units) if all_metrics else _most_important(list(units)) or list(units)
@@ -361,7 +358,8 @@ def show_points(summary: pl.DataFrame, fields: Sequence[str], most: int, *, all_
         counts[key] = max(counts.get(key, 0), row["repeats"])
     repeats = summary["repeats"].max()
     fewer = len(set(counts.values())) > 1  # means of the repeats that did not fail may look better
-    print(f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat")
+    of = f"mean of {repeats} repeats" if isinstance(repeats, int) and repeats > 1 else "1 repeat"
+    print(of if window is None else f"{of}, {window_in_words(window)}")
     headings = right(*(f"{metric} ({units[metric]})" if units[metric] else metric for metric in metrics))
     keys = whole(*fields) if fields == ["condition"] else right(*fields)
     table = new_table(*keys, *whole("flow"), *right(*(["repeats"] if fewer else [])), *headings)
@@ -382,14 +380,13 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     from rtclab.experiment import MARGIN_PERCENT, paired_repeats
 
     runs, labels = comparison.runs, comparison.labels
-    begin, end = comparison.window or (None, None)
     by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
     baseline, *others = by_label.values()
     found_pairs = [paired_repeats(baseline, run) if comparison.paired else None for run in others]
     pairs = [len(of or ()) for of in found_pairs]
     for label, run, paired in zip(labels, by_label.values(), [max(pairs), *pairs], strict=True):
         name = "" if label == run.name else f"{run.name}, "
-        print(f"{label}: {name}{subject(run, begin, end, repeats=paired or None)}")
+        print(f"{label}: {name}{subject(run, repeats=paired or None)}")
         alone = sum(entry.status == "finished" for entry in run.repeats) - paired
         if paired and alone:
             print(f"{label}: {count(alone, 'repeat')} without a partner left out")

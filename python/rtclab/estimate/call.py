@@ -16,14 +16,14 @@ from rtclab.estimate.beside import of_capture, of_log, with_received
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
 from rtclab.estimate.part import chosen_part, part_of
 from rtclab.experiment.flows import matching
-from rtclab.experiment.results import Moment
+from rtclab.experiment.window import Moment
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.addresses import with_first_addresses
 from rtclab.importers.files import is_capture
 from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
-from rtclab.metrics.series import BITS_PER_BYTE, Array, Window
+from rtclab.metrics.series import BITS_PER_BYTE, Array
 from rtclab.monitor import Tables
-from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest
+from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest, Window
 
 TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "event log", "getStats"
 """What a direction is estimated from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from statistics import fmean
@@ -125,7 +125,7 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
     repeats = [Repeat(index, trace.manifest.seed or 0, "finished") for index, trace in enumerate(traces)]
     opened = dict(enumerate(traces))
     backend = traces[0].manifest.backend if traces else "sim"
-    return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), {}, None, None, opened)
+    return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), _opened=opened)
 
 
 def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Beside]]:
@@ -133,7 +133,7 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
     if not simulated:
         return {}
     # Counters of a part go on from those before it, so it is measured in the whole call.
-    known = metrics_of(_run(CALL, call.whole), call.window)
+    known = metrics_of(replace(_run(CALL, call.whole), window=call.window))
     again = metrics_of(_run(SIMULATED, *simulated))
     measured_s: float = again["measured_s"][0]
     found: dict[str, list[Beside]] = {}

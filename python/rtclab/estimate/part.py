@@ -5,15 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from rtclab.errors import BadInput
-from rtclab.experiment.results import Moment, window
-from rtclab.metrics.series import Window, window_ns
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.experiment.window import Moment, check_reached, open_window
+from rtclab.trace import NS_PER_S, SCHEMAS, Trace, Window, closed
 
 LONGEST_S = 3600
 """Maximum length of a call, so that it is estimated and simulated in minutes."""
 
-_AT = {"packets": ["sent_ns"], "frames": ["rendered_ns", "received_ns", "captured_ns"]}
-"""Columns that say when a row was, where it is not ``at_ns``. The first one that is known counts."""
 _LENGTHS = ("queued_ns",)
 """Columns in ns that are no times."""
 
@@ -25,7 +22,9 @@ def chosen_part(duration_ns: int, begin: Moment | None, end: Moment | None) -> W
         BadInput: it is too long, or there is no such time in the call.
     """
     duration_s = duration_ns / NS_PER_S
-    chosen = window(begin, end, run_end_s=duration_s)
+    window = open_window(begin, end)
+    check_reached(window, [duration_s])
+    chosen = window and closed(window, duration_s)
     length_s = duration_s if chosen is None else chosen[1] - chosen[0]
     if length_s > LONGEST_S:
         raise BadInput(
@@ -38,15 +37,12 @@ def chosen_part(duration_ns: int, begin: Moment | None, end: Moment | None) -> W
 
 def part_of(trace: Trace, chosen: Window) -> Trace:
     """The rows of a window. Tables whose rows have no time, such as histograms, are left out."""
-    begin_ns, end_ns = window_ns(chosen)
-    tables = {}
+    begin_ns, end_ns = (round(moment * NS_PER_S) for moment in chosen)
+    part, tables = trace.within(chosen), {}
     for name in trace.tables:
-        rows = trace.table(name)
-        times = [one for one in rows.columns if one.endswith("_ns") and one not in _LENGTHS]
+        times = [one for one in SCHEMAS[name] if one.endswith("_ns") and one not in _LENGTHS]
         if times:
-            at = pl.coalesce(_AT.get(name, ["at_ns"]))
-            inside = rows.filter(at.is_between(begin_ns, end_ns, closed="left"))
-            tables[name] = inside.with_columns(pl.col(times) - begin_ns)
+            tables[name] = part.table(name).with_columns(pl.col(times) - begin_ns)
     about, length_ns = trace.manifest, end_ns - begin_ns
     flows = {
         name: flow.model_copy(

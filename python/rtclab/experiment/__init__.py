@@ -10,7 +10,7 @@ from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
-from rtclab.experiment.results import Moment, Results, check_names, chosen_metrics, essential, window
+from rtclab.experiment.results import Results, check_names, chosen_metrics, essential
 from rtclab.experiment.runner import Stopped
 from rtclab.experiment.store import (
     STORE_FILE,
@@ -26,6 +26,7 @@ from rtclab.experiment.store import (
     stores,
 )
 from rtclab.experiment.summary import metrics_of, summary_of_run
+from rtclab.experiment.window import Moment
 
 __all__ = [
     "MARGIN_PERCENT",
@@ -67,5 +68,4 @@ __all__ = [
     "resumed",
     "stores",
     "summary_of_run",
-    "window",
 ]

@@ -13,7 +13,6 @@ import polars as pl
 from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import rows_of
 from rtclab.metrics import METRICS, Metric, span_ns
-from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import (
     CONFIDENCE,
     Difference,
@@ -59,7 +58,6 @@ COMPARED: dict[str, pl.DataType] = {
 
 def compare_runs(
     runs: Mapping[str, Run],
-    window: Window | None = None,
     *,
     pair_repeats: bool = True,
     metrics: Sequence[str] | None = None,
@@ -96,7 +94,7 @@ def compare_runs(
     Raises:
         BadInput: there is no such flow.
     """
-    compared = Differences.of(runs, window, pair_repeats=pair_repeats)
+    compared = Differences.of(runs, pair_repeats=pair_repeats)
     return compared.table(metrics, flows)
 
 
@@ -113,9 +111,9 @@ class Differences:
     carries: Mapping[str, bool]
 
     @classmethod
-    def of(cls, runs: Mapping[str, Run], window: Window | None, *, pair_repeats: bool = True) -> Self:
+    def of(cls, runs: Mapping[str, Run], *, pair_repeats: bool = True) -> Self:
         """Measures runs, given by their labels, and compares each with the first."""
-        return cls(_differences(runs, window, pair_repeats=pair_repeats), flows_of(runs.values()))
+        return cls(_differences(runs, pair_repeats=pair_repeats), flows_of(runs.values()))
 
     def table(self, metrics: Sequence[str] | None = None, flows: Flows = None) -> pl.DataFrame:
         """The rows of some metrics and flows as in :func:`compare_runs`; Holm's correction is over them.
@@ -139,9 +137,9 @@ class Differences:
         return {"", *(carrying or self.carries)}
 
 
-def _differences(runs: Mapping[str, Run], window: Window | None, *, pair_repeats: bool) -> list[_Compared]:
+def _differences(runs: Mapping[str, Run], *, pair_repeats: bool) -> list[_Compared]:
     baseline, *others = runs.items()
-    values = [_values(run, METRICS.values(), window) for run in runs.values()]
+    values = [_values(run, METRICS.values()) for run in runs.values()]
     pairs = [paired_repeats(baseline[1], run) if pair_repeats else None for _, run in others]
     metrics, flows = list(METRICS), ["", *dict.fromkeys(flow for run in runs.values() for flow in run.flows)]
     keys = {key for of_run in values for key in of_run}
@@ -167,21 +165,19 @@ def paired_repeats(a: Run, b: Run) -> list[int] | None:
     return both if len(pairs) > 1 else None
 
 
-def totals_per_minute(run: Run, window: Window | None = None) -> dict[tuple[str, str], float]:
+def totals_per_minute(run: Run) -> dict[tuple[str, str], float]:
     """The totals by metric and flow, per minute for which the flow was active; the mean over repeats."""
     totals = [metric for metric in METRICS.values() if metric.total]
-    return {key: fmean(values.values()) for key, values in _values(run, totals, window).items()}
+    return {key: fmean(values.values()) for key, values in _values(run, totals).items()}
 
 
-def _values(
-    run: Run, metrics: Iterable[Metric], window: Window | None
-) -> dict[tuple[str, str], dict[int, float]]:
+def _values(run: Run, metrics: Iterable[Metric]) -> dict[tuple[str, str], dict[int, float]]:
     """By metric and flow, the known values by the number of the repeat; totals are per minute."""
     found: dict[tuple[str, str], dict[int, float]] = {}
-    for repeat, metric, flow, value, _ in rows_of(run, metrics, window).iter_rows():
+    for repeat, metric, flow, value, _ in rows_of(run, metrics).iter_rows():
         minutes = 1.0
         if METRICS[metric].total:
-            begin_ns, end_ns = span_ns(run.trace(repeat), flow, window)
+            begin_ns, end_ns = span_ns(run.trace(repeat), flow)
             minutes = (end_ns - begin_ns) / NS_PER_MINUTE
         if minutes:
             found.setdefault((metric, flow), {})[repeat] = value / minutes

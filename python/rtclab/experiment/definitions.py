@@ -20,8 +20,7 @@ from rtclab.errors import BadInput, RtclabError, reason_of
 from rtclab.experiment.measure import NOT_MEASURED, measured, metrics_digest
 from rtclab.experiment.store import About, Number, Result, build
 from rtclab.metrics import METRICS
-from rtclab.metrics.series import Window
-from rtclab.trace import Repeat, Trace
+from rtclab.trace import OpenWindow, Repeat, Trace, closed
 
 
 class OtherVersion(RtclabError):
@@ -41,11 +40,11 @@ class Definitions:
 
     Attributes:
         function: a function of one's own as ``module:name``; empty for rtclab's metrics.
-        window: the time in s to which metrics are limited.
+        window: the window of time to which metrics are limited; None for all.
     """
 
     function: str = ""
-    window: Window | None = None
+    window: OpenWindow | None = None
 
     @classmethod
     def of(cls, about: About) -> Definitions:
@@ -81,7 +80,10 @@ class Definitions:
         """
         if not self.function:
             of = trace if outcome.status == "finished" else None
-            return measured(outcome, of, [METRICS[name] for name in names], self.window)
+            if of is not None and self.window is not None:
+                of = of.within(closed(self.window, of.end_s))
+            chosen = [METRICS[name] for name in names]
+            return measured(outcome, of, chosen, in_window=self.window is not None)
         if trace is None:
             return []
         found = function_named(self.function)(trace, tuple(names))

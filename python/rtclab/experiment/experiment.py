@@ -31,9 +31,10 @@ from rtclab.experiment.conditions import (
 )
 from rtclab.experiment.definitions import Definitions, Measure, name_of
 from rtclab.experiment.recorded import check_known, packets_needed, recording_for
-from rtclab.experiment.results import Moment, Results, chosen_metrics, window
+from rtclab.experiment.results import Results, chosen_metrics
 from rtclab.experiment.runner import Beside, Ended, How, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
+from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS
 from rtclab.processes import unguarded_script
 from rtclab.progress import progress as progress_bar
@@ -103,23 +104,22 @@ class Experiment:
             BackendUnavailable: this machine lacks something that the backend needs.
         """
         self.backend = backend_of(backend, capture=capture)
-        metrics = chosen_metrics(metrics)
+        metrics, limits = chosen_metrics(metrics), open_window(begin, end)
         if not isinstance(conditions, (Listed, Product)):
             given = by_label(conditions)
             for one in given.values():
                 scenario_of(one).check_trusted(live=self.backend.name != SIM)
             conditions = listed(given)
             if not traces:
-                limited = begin is not None or end is not None
-                conditions = recording_for(metrics or (), conditions, limited=limited)
+                conditions = recording_for(metrics, conditions, in_window=limits is not None)
             check(conditions, self.backend)
         check_trusted(conditions, live=self.backend.name != SIM)
         self.conditions: Conditions = conditions
-        limits = window(begin, end, run_end_s=self.conditions.scenario(0).duration.s)
-        check_known(metrics or (), self.backend.name, self.conditions, limits)
+        check_reached(limits, (conditions.scenario(number).duration.s for number in range(len(conditions))))
+        check_known(metrics or (), self.backend.name, self.conditions, in_window=limits is not None)
         if not traces and self.backend.name != SIM:
             raise BadInput("traces: live calls are measured from their traces; expected traces=True")
-        if measure is not None and (metrics or begin is not None or end is not None):
+        if measure is not None and (metrics or limits is not None):
             raise BadInput(
                 "measure: a function of your own measures instead of metrics and over its own time"
             )
@@ -164,9 +164,8 @@ class Experiment:
         traces = traces or made.name != SIM
         wanted = as_changes(set)
         if not traces and not any(change.field == "record" for change in wanted):
-            needed = packets_needed(
-                chosen_metrics(metrics) or (), limited=begin is not None or end is not None
-            )
+            in_window = open_window(begin, end) is not None
+            needed = packets_needed(chosen_metrics(metrics), in_window=in_window)
             wanted = [*wanted, Change("record", "packets" if needed else "seconds")]
         conditions, repeats = product(scenario, vary, wanted, made, repeats, trust=trust)
         return cls(

@@ -17,7 +17,6 @@ from rtclab.backend.sim_batch import own_name
 from rtclab.experiment.store import Number
 from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.packets import group
-from rtclab.metrics.series import Window
 from rtclab.trace import Repeat, Run, Trace
 
 NOT_MEASURED = "not measured: "
@@ -40,9 +39,9 @@ class OneRepeat:
 
 
 def measured(
-    outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric], window: Window | None = None
+    outcome: Repeat, trace: Trace | None, metrics: Iterable[Metric], *, in_window: bool = False
 ) -> list[Number]:
-    """The values of a repeat, in the order of metrics and flows.
+    """The values of a repeat, in the order of metrics and flows. In a window, the trace is of that time.
 
     A metric that could not be measured has none. If the call failed there is only its share of failures, and
     if the laboratory failed there is nothing. The trace may share its tables with other repeats, because the
@@ -51,40 +50,40 @@ def measured(
     if not outcome.about_the_call:
         return []
     found, metrics = [], list(metrics)
-    if trace is not None and any(metric.needs_packets(window) for metric in metrics):
+    if trace is not None and any(metric.needs_packets(in_window=in_window) for metric in metrics):
         group(trace)
     for metric in metrics:
         of = None if trace is None else trace if metric.shipped else trace.alone()
-        for flow, value in _values(metric, outcome, of, window):
+        for flow, value in _values(metric, outcome, of, in_window=in_window):
             if isnan(value):
                 continue
             deviation = None
             if metric.samples is not None and of is not None:
-                deviation = metric.samples(of, flow, window).deviation()
+                deviation = metric.samples(of, flow).deviation()
                 deviation = None if isnan(deviation) else deviation
             found.append(Number(metric.name, own_name(flow), float(value), deviation))
     return found
 
 
 def _values(
-    metric: Metric, outcome: Repeat, trace: Trace | None, window: Window | None
+    metric: Metric, outcome: Repeat, trace: Trace | None, *, in_window: bool
 ) -> Iterator[tuple[str, float]]:
     if metric.scope == "run":
-        if window is None:
+        if not in_window:
             yield "", metric.function(OneRepeat([outcome], [] if trace is None else [trace]))
     elif trace is not None:
         for flow in [""] if metric.scope == "trace" else trace.flows:
-            yield flow, metric.function(trace, *([flow] if flow else []), window)
+            yield flow, metric.function(trace, *([flow] if flow else []))
 
 
-def rows_of(run: Run, metrics: Iterable[Metric], window: Window | None) -> pl.DataFrame:
+def rows_of(run: Run, metrics: Iterable[Metric]) -> pl.DataFrame:
     """The values of a run's repeats from their traces, with the columns of ``MEASURED``."""
     metrics = list(metrics)
     traces = {one.repeat: run.trace(one.repeat) for one in run.repeats if one.status == "finished"}
     rows = [
         (one.repeat, *number)
         for one in run.repeats
-        for number in measured(one, traces.get(one.repeat), metrics, window)
+        for number in measured(one, traces.get(one.repeat), metrics, in_window=run.window is not None)
     ]
     return pl.DataFrame(rows, schema=MEASURED, orient="row")
 

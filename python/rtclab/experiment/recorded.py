@@ -9,23 +9,26 @@ from typing import Any
 from rtclab.errors import BadInput
 from rtclab.experiment.conditions import Conditions, Listed
 from rtclab.metrics import METRICS
-from rtclab.metrics.series import Window
 
 
-def packets_needed(metrics: Sequence[str], *, limited: bool) -> list[str]:
-    """The metrics that have a value only if packets are recorded; ``limited`` says whether in a window."""
-    return [name for name in metrics if METRICS[name].needs_packets((0.0, 1.0) if limited else None)]
+def packets_needed(metrics: Sequence[str] | None, *, in_window: bool) -> bool:
+    """Whether a metric that was asked for, or in a window any, has a value only if packets are recorded.
+
+    Without a window, metrics that nobody asked for are not worth the time that recording takes.
+    """
+    names = metrics or (METRICS if in_window else ())
+    return any(METRICS[name].needs_packets(in_window=in_window) for name in names)
 
 
-def recording_for(metrics: Sequence[str], conditions: Listed, *, limited: bool) -> Listed:
+def recording_for(metrics: Sequence[str] | None, conditions: Listed, *, in_window: bool) -> Listed:
     """The conditions, with packets recorded if a metric needs them. They are measured and not kept."""
-    if not packets_needed(metrics, limited=limited):
+    if not packets_needed(metrics, in_window=in_window):
         return conditions
     scenarios = {label: {**data, "record": "packets"} for label, data in conditions.scenarios.items()}
     return replace(conditions, scenarios=scenarios)
 
 
-def check_known(metrics: Sequence[str], backend: str, conditions: Conditions, window: Window | None) -> None:
+def check_known(metrics: Sequence[str], backend: str, conditions: Conditions, *, in_window: bool) -> None:
     """Checks that the metrics that are asked for will have values, as far as that is known beforehand.
 
     Raises:
@@ -35,15 +38,16 @@ def check_known(metrics: Sequence[str], backend: str, conditions: Conditions, wi
     for name in metrics:
         metric = METRICS[name]
         if not metric.known_by(backend):
-            raise BadInput(f"metrics: {name}: {metric.no_value(backend, record, window)}")
-        if metric.needs_packets(window) and record != "packets":
+            raise BadInput(f"metrics: {name}: {metric.no_value(backend, record, in_window=in_window)}")
+        if metric.needs_packets(in_window=in_window) and record != "packets":
             raise BadInput(
                 f"metrics: {name} needs recorded packets; got record = `{record}`",
                 hint='set record to "packets"',
             )
 
 
-def no_value(metric: str, backend: str, scenario: Mapping[str, Any], window: Window | None) -> str:
+def no_value(metric: str, backend: str, scenario: Mapping[str, Any], *, in_window: bool) -> str:
     """A sentence that says why runs have no value of a metric."""
-    reason = METRICS[metric].no_value(backend, str(scenario.get("record", "packets")), window)
+    record = str(scenario.get("record", "packets"))
+    reason = METRICS[metric].no_value(backend, record, in_window=in_window)
     return f"{metric} has no value: {reason}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from hashlib import sha256
 from html import escape
 from math import prod
 from pathlib import Path
@@ -17,7 +19,6 @@ from rtclab.errors import (
     BadInput,
     CallFailed,
     DiskFull,
-    FieldError,
     LaboratoryFailed,
     OtherSchema,
     TraceError,
@@ -29,18 +30,38 @@ from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
 from rtclab.experiment.recorded import no_value
 from rtclab.experiment.store import Number, Result, Store, build, repeat_of
-from rtclab.experiment.summary import VALUES, marginal_of, measured_s, of_metrics, summary_of
+from rtclab.experiment.summary import (
+    VALUES,
+    duration_s,
+    marginal_of,
+    measured_s,
+    of_metrics,
+    summary_of,
+)
+from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS, essentials
-from rtclab.metrics.series import Window
+from rtclab.phrases import names_in_words
+from rtclab.renamed import BETWEEN, renamed
 from rtclab.scenario.table import closest
-from rtclab.scenario.units import Duration
-from rtclab.trace import SCHEMAS, Repeat, Run, Trace
+from rtclab.trace import (
+    SCHEMAS,
+    OpenWindow,
+    Repeat,
+    Run,
+    Trace,
+    closed,
+    rows_within,
+    window_in_names,
+    window_in_words,
+)
 
 if TYPE_CHECKING:
     from rtclab.report.plot import Plot
 
-Moment = str | float
-"""A time as in a scenario (``"20 s"``), or in seconds."""
+MAX_SUFFIX = 80
+"""Maximum number of letters that the conditions of a page take in its name."""
+MOST_NAMED = 5
+"""Maximum number of conditions that a sentence names."""
 
 
 class Results:
@@ -75,9 +96,11 @@ class Results:
         self._known = dict(table("traces", traces or {}, "opened traces by repeat"))
         numbers = "numbers of conditions"
         self._chosen = None if chosen is None else items("chosen", chosen, int, numbers, may_be_empty=True)
+        self._window = self._store.about.window
 
     def __repr__(self) -> str:
-        return f"Results({str(self.path)!r})"
+        part = "" if self.window is None else f" {window_in_words(self.window)}"
+        return f"Results({str(self.path)!r}){part}"
 
     @property
     def path(self) -> Path:
@@ -93,6 +116,42 @@ class Results:
     def backend(self) -> str:
         """``sim``, ``live``, ``capture`` or ``log``."""
         return self._store.about.backend
+
+    @property
+    def window(self) -> OpenWindow | None:
+        """Begin and end in s of the part of each repeat that these results are about; None for all of it.
+
+        Without an end it lasts until each repeat ends.
+        """
+        return self._window
+
+    def between(self, begin: Moment | None = None, end: Moment | None = None) -> Self:
+        """These results over a part of the time: every table, sentence, plot, page and comparison is of it.
+
+        Times count from the begin of each repeat, whatever part these results are about. Without arguments,
+        the results are of all of the time.
+
+        Args:
+            begin: the begin, such as ``"10 s"`` or 10 (seconds); by default the begin of each repeat.
+            end: the end, which is excluded; by default the end of each repeat, however long it is.
+
+        Raises:
+            BadInput: a time cannot be read, ``end`` is not after ``begin``, all repeats end before ``begin``,
+                or a function of your own measured the results.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
+            >>> run.between("5 s").metrics(metrics="rtt", flows="alice->bob")["measured_s"].to_list()
+            [5.0, 5.0]
+        """
+        made = self._of(self._chosen)
+        made._window = open_window(begin, end)
+        if made._window is not None and self._store.about.measure:
+            raise BadInput(
+                f"{self.name} was measured by {self._store.about.measure}, which has a time of its own"
+            )
+        check_reached(made._window, (duration_s(run) for run in self.runs))
+        return made
 
     @property
     def fields(self) -> list[str]:
@@ -200,8 +259,10 @@ class Results:
             raise BadInput("where: no condition is left")
         return self._of(table["number"].to_list())
 
-    def _of(self, numbers: list[int]) -> Self:
-        return type(self)(self._store, self._known, numbers)
+    def _of(self, numbers: Sequence[int] | None) -> Self:
+        made = type(self)(self._store, self._known, numbers)
+        made._window = self._window
+        return made
 
     def _number(self, label: str) -> int:
         found = self._table.filter(pl.col("condition") == label)["number"].to_list()
@@ -279,9 +340,8 @@ class Results:
     def runs(self) -> list[Run]:
         """The repeats of each condition, with their traces."""
         found = self._store.runs(self._table["number"].to_list())
-        if len(found) == 1:
-            found[0]._opened.update(self._known)
-        return found
+        opened = dict(self._known) if len(found) == 1 else {}
+        return [replace(run, window=self.window, _opened=opened or run._opened) for run in found]
 
     @property
     def run(self) -> Run:
@@ -378,14 +438,16 @@ class Results:
                 if not file.is_file():
                     run.trace(number).table(name)  # raises the error that says why
                 columns = (pl.lit(label).alias("condition"), pl.lit(number, pl.Int64).alias("repeat"))
-                tables.append(pl.scan_parquet(file).select(*columns, pl.all()))
+                rows = pl.scan_parquet(file)
+                if (window := run.trace(number).window if run.window else None) is not None:
+                    rows = rows_within(name, rows, window)
+                tables.append(rows.select(*columns, pl.all()))
         return pl.concat(tables, how="diagonal")
 
+    @renamed(begin=BETWEEN, end=BETWEEN)
     def metrics(
         self,
         *,
-        begin: Moment | None = None,
-        end: Moment | None = None,
         metrics: str | Sequence[str] | None = None,
         flows: Flows = None,
     ) -> pl.DataFrame:
@@ -399,23 +461,21 @@ class Results:
         repeat whose call failed has one row, ``call_failures``.
 
         Args:
-            begin: measure from this time on; by default from the beginning.
-            end: measure up to this time; by default to the end.
             metrics: only this metric or these metrics, by default all.
             flows: only these flows, such as ``"*->erin"`` or ``["alice->bob", "bob->*"]``; by default all,
                 and what is of the whole repeat.
 
         Raises:
-            BadInput: a time cannot be read, ``end`` is not after ``begin``, there is no such metric or flow,
-                or the repeats left no traces from which another time could be measured.
+            BadInput: there is no such metric or flow, or the repeats left no traces from which another time
+                than their own could be measured.
             TraceError: a trace cannot be read.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.metrics(begin="5 s").filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
+            >>> run.metrics().filter(metric="rtt", flow="alice->bob")["repeat"].to_list()
             [0, 1]
         """
-        rows = self._rows(begin, end, metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
+        rows = self._rows(metrics).with_columns(pl.col("metric", "flow").cast(pl.String))
         return (
             self._labelled(self.rows_of_flows(rows, flows, metrics or ()))
             .join(of_metrics(), on="metric", how="left")
@@ -423,11 +483,10 @@ class Results:
             .select("condition", *self._field_columns, *VALUES)
         )
 
+    @renamed(begin=BETWEEN, end=BETWEEN)
     def summary(
         self,
         *,
-        begin: Moment | None = None,
-        end: Moment | None = None,
         metrics: str | Sequence[str] | None = None,
         by: str | Sequence[str] | None = None,
         flows: Flows = None,
@@ -441,8 +500,6 @@ class Results:
         fewer than two values, and for values that are all equal.
 
         Args:
-            begin: measure from this time on.
-            end: measure up to this time.
             metrics: only this metric or these metrics, by default all.
             by: varied fields; the values of the others are averaged, over the same repeats everywhere. By
                 default there is a row for each condition.
@@ -456,7 +513,7 @@ class Results:
             >>> run.summary().filter(metric="utilisation")["unit"].unique().to_list()
             ['%']
         """
-        rows = self.rows_of_flows(self._rows(begin, end, metrics), flows, metrics or ())
+        rows = self.rows_of_flows(self._rows(metrics), flows, metrics or ())
         if by is None:
             labelled = self._labelled(summary_of(rows, ["number"]))
             return labelled.select(
@@ -500,17 +557,10 @@ class Results:
         left_out = self._carries.keys() - {*self.flows}
         return rows.filter(~pl.col("flow").is_in(list(left_out)))
 
-    def without_value(
-        self,
-        metrics: str | Sequence[str],
-        rows: pl.DataFrame,
-        *,
-        begin: Moment | None = None,
-        end: Moment | None = None,
-    ) -> list[str]:
+    def without_value(self, metrics: str | Sequence[str], rows: pl.DataFrame) -> list[str]:
         """For each of some metrics that has no value in any row of a summary, a sentence that says why.
 
-        ``begin`` and ``end`` are the summary's.
+        A further sentence names the conditions that end before the time that these results are about.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -518,12 +568,21 @@ class Results:
             ['tcp_rtt has no value: nothing that it measures was there; see `rtclab metrics tcp_rtt`']
         """
         found = set(rows.drop_nulls("mean")["metric"])
-        run, limits = self.runs[0], self.window(begin, end)
         return [
-            no_value(name, self.backend, run.scenario, limits)
+            no_value(name, self.backend, self.runs[0].scenario, in_window=self.window is not None)
             for name in items("metrics", metrics, str, "names of metrics", may_be_empty=True)
             if name not in found and name in METRICS
+        ] + self._too_short()
+
+    def _too_short(self) -> list[str]:
+        """A sentence that names the conditions that end before the window begins, if there are any."""
+        short = [
+            label for label, run in zip(self.conditions, self.runs, strict=True) if not measured_s(run) > 0
         ]
+        if not short or self.window is None:
+            return []
+        named = names_in_words(short, MOST_NAMED)
+        return [f"nothing was measured of {named}: nothing is left {window_in_words(self.window)}"]
 
     def overview(self) -> pl.DataFrame:
         """The most important rows of :meth:`summary`: rate, delay, loss, video and set-up time.
@@ -581,14 +640,16 @@ class Results:
         check_names([name])
         rows = self.metrics(metrics=[name], flows=wanted)
         if rows.is_empty():
-            raise BadInput(no_value(name, self.backend, self.runs[0].scenario, self.window()))
+            in_window = self.window is not None
+            raise BadInput(no_value(name, self.backend, self.runs[0].scenario, in_window=in_window))
         rows = self.without_feedback(rows) if wanted is None else rows
         return sweep_plot(rows, self.varied, name, x, by, wanted, fields)
 
     def report(self, measured: pl.DataFrame | None = None) -> Path:
         """Writes ``report.html`` into the directory of the results; returns its path.
 
-        The page of some conditions of a sweep has a name of its own, such as ``report-link.up.loss-2.html``.
+        The page of some conditions of a sweep has a name of its own, such as ``report-link.up.loss-2.html``,
+        and so has the page of another time than the one that was measured first: ``report-from-25s.html``.
 
         Args:
             measured: the result of :meth:`summary`, if the caller already has it.
@@ -604,10 +665,17 @@ class Results:
         if self.is_run:
             from rtclab.report.runs import write_report
 
-            return write_report(self.run, measured)
+            return write_report(self.run, measured, self.path / f"report{self.page_suffix}.html")
         from rtclab.report.sweeps import write_sweep_report
 
         return write_sweep_report(self, measured)
+
+    @property
+    def page_suffix(self) -> str:
+        """What the name of the page of these results has after ``report``; empty for the first page."""
+        own = self.window if self.window != self._store.about.window else None
+        whole = "-whole" if self.window is None and self._store.about.window is not None else ""
+        return suffix_of(self.part) + window_in_names(own) + whole
 
     @property
     def _field_columns(self) -> list[str]:
@@ -622,33 +690,35 @@ class Results:
         outcomes = self._store.outcomes().rename({"condition": "number"})
         return outcomes.filter(pl.col("number").is_in(self._table["number"].implode()))
 
-    def _rows(
-        self, begin: Moment | None, end: Moment | None, metrics: str | Sequence[str] | None
-    ) -> pl.DataFrame:
+    def _rows(self, metrics: str | Sequence[str] | None) -> pl.DataFrame:
         """The values by condition (number), repeat, metric and flow, from the store or else from traces.
 
         The column ``measured_s`` is the time that was measured.
         """
-        rows, window = self._values(begin, end, metrics), self.window(begin, end)
-        lasts_s = pl.Series([measured_s(run, window) for run in self.runs], dtype=pl.Float64)
+        lasts_s = pl.Series(list(map(measured_s, self.runs)), dtype=pl.Float64)
         lasts = pl.DataFrame({"number": self._table["number"], "measured_s": lasts_s})
-        return rows.join(lasts, on="number", how="left", maintain_order="left")
+        return self._values(metrics).join(lasts, on="number", how="left", maintain_order="left")
 
-    def _values(
-        self, begin: Moment | None, end: Moment | None, chosen: str | Sequence[str] | None
-    ) -> pl.DataFrame:
-        about, window = self._store.about, self.window(begin, end)
+    def _values(self, chosen: str | Sequence[str] | None) -> pl.DataFrame:
+        about = self._store.about
         metrics = chosen_metrics(chosen, self._store.measured() if about.measure else METRICS)
-        if about.measure and window is not None:
-            raise BadInput(f"{self.name} was measured by {about.measure}, which has a time of its own")
         of_store = about.measure or metrics is None or set(metrics) <= set(about.metrics)
-        if window == about.window and of_store:
+        if of_store and self._is_of_stored_time():
             if not self._measure_again() and not about.measure:
-                return self._from_traces(about.metrics if metrics is None else metrics, window)
+                return self._from_traces(about.metrics if metrics is None else metrics)
             outcomes = self._outcomes().select("outcome", "number", "repeat")
             numbers = self._store.numbers(outcomes["outcome"].to_list(), metrics)
             return outcomes.join(numbers, on="outcome", how="inner", maintain_order="left").drop("outcome")
-        return self._from_traces(list(METRICS) if metrics is None else metrics, window)
+        return self._from_traces(list(METRICS) if metrics is None else metrics)
+
+    def _is_of_stored_time(self) -> bool:
+        """Whether the window of these results is in each repeat the one that was measured."""
+        stored = self._store.about.window
+        if self.window is None or stored is None or self.window == stored:
+            return self.window == stored
+        return all(
+            closed(self.window, end_s) == closed(stored, end_s) for end_s in map(duration_s, self.runs)
+        )
 
     def _measure_again(self) -> bool:
         """Measures repeats whose traces were kept, if other definitions measured them or if they were not.
@@ -698,7 +768,7 @@ class Results:
                 return False
         return True
 
-    def _from_traces(self, metrics: Sequence[str], window: Window | None) -> pl.DataFrame:
+    def _from_traces(self, metrics: Sequence[str]) -> pl.DataFrame:
         if not self._store.about.traces and self.finished:
             raise BadInput(
                 f"{self.name} kept no traces, so only its own time can be measured",
@@ -706,32 +776,20 @@ class Results:
             )
         chosen = [METRICS[name] for name in metrics]
         return pl.concat(
-            rows_of(run, chosen, window).with_columns(number=pl.lit(number, pl.Int64))
+            rows_of(run, chosen).with_columns(number=pl.lit(number, pl.Int64))
             for run, number in zip(self.runs, self._table["number"], strict=True)
         )
 
-    def window(self, begin: Moment | None = None, end: Moment | None = None) -> Window | None:
-        """Begin and end, in seconds, of the time that :meth:`metrics` measures; None for all of it.
-
-        Raises:
-            BadInput: a time cannot be read, or ``end`` is not after ``begin``.
-
-        Example:
-            >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-            >>> run.window(begin="5 s")
-            (5.0, 10.0)
-        """
-        if begin is None and end is None:
-            return self._store.about.window
-        shortest = min(Duration.parse(run.scenario["duration"]).s for run in self.runs)
-        return window(begin, end, run_end_s=shortest)
+    @property
+    def _headline(self) -> str:
+        return self.name if self.window is None else f"{self.name} {window_in_words(self.window)}"
 
     def _repr_html_(self) -> str:
         if len(self._table) > 1:
             what = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
-            text = f"{self.name}: {what}; {self.finished} of {self.planned} repeats finished"
+            text = f"{self._headline}: {what}; {self.finished} of {self.planned} repeats finished"
             return f"<p>{escape(text)}</p>"
-        heading = f"{self.name}: {self.finished} of {self.planned} repeats finished"
+        heading = f"{self._headline}: {self.finished} of {self.planned} repeats finished"
         rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
         return f"<p>{escape(heading)}</p>{as_html(rows)}"
 
@@ -753,6 +811,14 @@ def _numbers(
         return definitions.values(outcome, trace, names)
     except Exception:  # the note of the outcome says why
         return None
+
+
+def suffix_of(part: str) -> str:
+    """What the name of the page of some conditions has after ``report``: their words without other signs."""
+    words = re.sub(r"[^\w.]+", "-", part).strip("-")
+    if len(words) > MAX_SUFFIX:
+        words = f"{words[:MAX_SUFFIX]}-{sha256(part.encode()).hexdigest()[:8]}"
+    return f"-{words}" if words else ""
 
 
 def essential(rows: pl.DataFrame) -> pl.DataFrame:
@@ -793,35 +859,6 @@ def chosen_metrics(given: str | Sequence[str] | None, known: Collection[str] = M
     names = items("metrics", given, str, "names of metrics, such as rtt; leave it out for all")
     check_names(names, known)
     return names
-
-
-def window(begin: Moment | None, end: Moment | None, *, run_end_s: float) -> Window | None:
-    """Begin and end in seconds; None if neither is given.
-
-    Raises:
-        BadInput: a time cannot be read, or the end is not after the begin.
-    """
-    if begin is None and end is None:
-        return None
-    begin_s = 0.0 if begin is None else _seconds("begin", begin)
-    end_s = run_end_s if end is None else min(_seconds("end", end), run_end_s)
-    if begin_s >= run_end_s:
-        raise BadInput(
-            f"nothing to measure from {begin_s:g} s on: the run ends at {run_end_s:g} s",
-            hint=f"choose a time before {run_end_s:g} s",
-        )
-    if not 0 <= begin_s < end_s:
-        raise BadInput(f"cannot measure from {begin_s:g} s to {end_s:g} s; expected an end after the begin")
-    return begin_s, end_s
-
-
-def _seconds(name: str, moment: Moment) -> float:
-    if not isinstance(moment, str):
-        return float(moment)
-    try:
-        return Duration.parse(moment).s
-    except FieldError as error:
-        raise BadInput(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def as_text(rows: pl.DataFrame) -> str:

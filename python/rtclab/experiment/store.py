@@ -29,6 +29,7 @@ from rtclab.trace import (
     LOCK_FILE,
     MANIFEST,
     Machine,
+    OpenWindow,
     Repeat,
     Run,
     RunManifest,
@@ -120,7 +121,7 @@ class About:
         backend: name of the backend.
         repeats: number of repeats of each condition.
         metrics: names of the metrics that are measured.
-        window: the time in s to which values are limited; None for the whole repeat.
+        window: the window to which values are limited; None for whole repeats.
         traces: whether a trace of each repeat is kept.
         capture: whether a capture is written beside each simulated trace.
         versions: versions of rtclab and of what it used when the experiment began.
@@ -134,7 +135,7 @@ class About:
     backend: str
     repeats: int
     metrics: tuple[str, ...] = ()
-    window: tuple[float, float] | None = None
+    window: OpenWindow | None = None
     traces: bool = True
     capture: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -11,37 +11,40 @@ import polars as pl
 
 from rtclab.experiment.measure import rows_of
 from rtclab.metrics import METRICS
-from rtclab.metrics.series import Window
 from rtclab.metrics.statistics import Proportion, t_quantile
 from rtclab.scenario import Duration
-from rtclab.trace import NS_PER_S, Run
+from rtclab.trace import Run, closed
 
 OF_METRIC = ("metric", "flow")
 VALUES = ("repeat", "metric", "unit", "better", "flow", "value", "deviation", "measured_s")
 """The columns of values, beside the columns of their condition."""
 
 
-def metrics_of(run: Run, window: Window | None = None) -> pl.DataFrame:
+def metrics_of(run: Run) -> pl.DataFrame:
     """The values of a run's repeats from their traces, with the columns of :meth:`Results.metrics`."""
     label = str(run.scenario.get("name") or run.name)
-    constant = {"condition": pl.lit(label), "measured_s": pl.lit(measured_s(run, window))}
-    table = rows_of(run, METRICS.values(), window).with_columns(**constant)
+    constant = {"condition": pl.lit(label), "measured_s": pl.lit(measured_s(run))}
+    table = rows_of(run, METRICS.values()).with_columns(**constant)
     about = table.join(of_metrics(), on="metric", how="left", maintain_order="left")
     return about.select("condition", *VALUES)
 
 
-def summary_of_run(run: Run, window: Window | None = None) -> pl.DataFrame:
+def summary_of_run(run: Run) -> pl.DataFrame:
     """Statistics over a run's repeats from their traces, with the columns of :meth:`Results.summary`."""
-    return summary_of(metrics_of(run, window), ["condition"])
+    return summary_of(metrics_of(run), ["condition"])
 
 
-def measured_s(run: Run, window: Window | None) -> float:
-    """The time in s that is measured in a repeat: the window, or the duration of the run."""
-    if window is not None:
-        return window[1] - window[0]
+def measured_s(run: Run) -> float:
+    """The time in s that is measured in a repeat: its duration, or the part of it in the window."""
+    begin_s, end_s = closed(run.window or (0.0, None), duration_s(run))
+    return end_s - begin_s
+
+
+def duration_s(run: Run) -> float:
+    """The duration of a repeat in s."""
     if "duration" in run.scenario:
         return Duration.parse(run.scenario["duration"]).s
-    return max((trace.manifest.duration_ns / NS_PER_S for trace in run.traces), default=0.0)
+    return max((trace.end_s for trace in run.traces), default=0.0)
 
 
 def marginal_of(

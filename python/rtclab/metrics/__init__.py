@@ -14,7 +14,6 @@ from rtclab.metrics.series import (
     NO_SAMPLES,
     Array,
     Samples,
-    Window,
     counter,
     gauge,
     increase,
@@ -35,6 +34,7 @@ from rtclab.metrics.statistics import (
     welch,
     wilcoxon,
 )
+from rtclab.trace import Window
 
 __all__ = [
     "ESSENTIAL",

@@ -10,7 +10,7 @@ from rtclab.metrics.flows import media_flows
 from rtclab.metrics.packets import packets_of, were_recorded
 from rtclab.metrics.rate import KBIT_PER_BYTE, capacity_of, received_kbps, sent_kbps
 from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, exact, metric, sources
-from rtclab.metrics.series import NO_SAMPLES, Array, Samples, Window, samples_in_window, span_ns
+from rtclab.metrics.series import NO_SAMPLES, Array, Samples, samples_in_window, span_ns
 from rtclab.trace import NS_PER_S, Trace
 
 BAND = 0.2
@@ -32,27 +32,27 @@ Period = tuple[float, float]
 """Begin and end of a time without a change, in seconds since the run began."""
 
 
-def static_periods(trace: Trace, flow: str, window: Window | None = None) -> list[Period]:
+def static_periods(trace: Trace, flow: str) -> list[Period]:
     """The times, in seconds, in which nothing changes for a flow while it is active.
 
     They begin when the flow does, when the capacity of its route changes, and when another flow of media or
     cross traffic begins or ends, with which it shares a path of limited capacity. Periods of less than 10 s
     are left out. In a window, the flow begins and ends with the window.
     """
-    return _periods(trace, [flow], window)
+    return _periods(trace, [flow])
 
 
-def _periods(trace: Trace, flows: list[str], window: Window | None) -> list[Period]:
+def _periods(trace: Trace, flows: list[str]) -> list[Period]:
     """The times in which all the flows are active and nothing changes for any of them.
 
     There are none if the network is not known, as in captures.
     """
-    if trace.table("paths").is_empty():
+    if trace.whole.table("paths").is_empty():
         return []
-    spans = [_span_s(trace, flow, window) for flow in flows]
+    spans = [_span_s(trace, flow) for flow in flows]
     begin_s, end_s = max(begin for begin, _ in spans), min(end for _, end in spans)
     routes = dict.fromkeys(trace.manifest.flows[flow].route for flow in flows if flow in trace.manifest.flows)
-    changes = set().union(*(trace.cached_part(_changes_s, route) for route in routes))
+    changes = set().union(*(trace.whole.cached_part(_changes_s, route) for route in routes))
     begins = [begin_s]
     for at_s in sorted(one for one in changes if begin_s < one < end_s):
         if at_s - begins[-1] > SAME_CHANGE_S:
@@ -81,8 +81,8 @@ def _edges_s(trace: Trace) -> dict[str, set[float]]:
     }
 
 
-def _span_s(trace: Trace, flow: str, window: Window | None = None) -> Period:
-    begin_ns, end_ns = span_ns(trace, flow, window)
+def _span_s(trace: Trace, flow: str) -> Period:
+    begin_ns, end_ns = span_ns(trace, flow)
     return begin_ns / NS_PER_S, end_ns / NS_PER_S
 
 
@@ -107,12 +107,12 @@ def _data_on_limited_paths(trace: Trace) -> dict[str, set[str]]:
     return found
 
 
-def convergence_times(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def convergence_times(trace: Trace, flow: str) -> Samples:
     """How long the sending rate took to converge after each change, in s, at the times of the changes.
 
     :func:`convergence_time` says what a change is, and when a rate has converged.
     """
-    rates, periods = sent_kbps(trace, flow, window), static_periods(trace, flow, window)
+    rates, periods = sent_kbps(trace, flow), static_periods(trace, flow)
     if not rates.values.size:
         return NO_SAMPLES
     return Samples(
@@ -139,7 +139,7 @@ def _level(rates: Samples, begin_s: float, end_s: float) -> float:
 
 
 @metric(unit="s", better="lower", source="RFC 8868, section 3", of_time=True, known=OF_MODEL)
-def convergence_time(trace: Trace, flow: str, window: Window | None = None) -> float:
+def convergence_time(trace: Trace, flow: str) -> float:
     """The longest time (s) that the sending rate took to converge after a change.
 
     A change is the start of the flow, a change of the capacity of its route, or the begin or end of another
@@ -148,7 +148,7 @@ def convergence_time(trace: Trace, flow: str, window: Window | None = None) -> f
     half of the time until the next change. A rate that never does so counts with that whole time. Changes
     less than 10 s before the next one are left out.
     """
-    times = convergence_times(trace, flow, window).values
+    times = convergence_times(trace, flow).values
     return float(times.max()) if times.size else nan
 
 
@@ -160,14 +160,14 @@ def convergence_time(trace: Trace, flow: str, window: Window | None = None) -> f
     known=sources(exact("if packets are recorded"), EXACT, UNKNOWN, UNKNOWN, UNKNOWN),
     packets="always",
 )
-def oscillations(trace: Trace, flow: str, window: Window | None = None) -> float:
+def oscillations(trace: Trace, flow: str) -> float:
     """Number of swings of the sending rate between two watermarks, up or down, in windows of 500 ms.
 
     The watermarks are two thirds and four thirds of the level of the rate since the last change, a factor of
     two; ``convergence_time`` says what a change and the level are. So the rise of a rate at the start is a
     swing, too. Times without a level are left out.
     """
-    periods = static_periods(trace, flow, window)
+    periods = static_periods(trace, flow)
     if not periods or not were_recorded(trace):
         return nan
     rates = _half_second_kbps(trace, flow)
@@ -178,7 +178,7 @@ def _half_second_kbps(trace: Trace, flow: str) -> Samples:
     """Bytes sent in each window of 500 ms since the run began, in kbit/s."""
     packets = packets_of(trace, flow)
     index = (packets.sent_ns / (SWING_S * NS_PER_S)).astype(np.int64)
-    count = int(span_ns(trace, flow)[1] / NS_PER_S / SWING_S)
+    count = int(span_ns(trace.whole, flow)[1] / NS_PER_S / SWING_S)
     sums = np.bincount(index, weights=packets.size_bytes, minlength=count)[:count]
     middle_s: Array = np.arange(0.5, count).astype(np.float64) * SWING_S
     return Samples(middle_s, sums / SWING_S * KBIT_PER_BYTE)
@@ -193,17 +193,17 @@ def _swings(rates: Samples, begin_s: float, end_s: float) -> int:
     return int((np.diff(beyond) != 0).sum())
 
 
-def _shares(trace: Trace, flows: list[str], length_s: int, window: Window | None) -> Array:
+def _shares(trace: Trace, flows: list[str], length_s: int) -> Array:
     """Receiving rates in kbit/s in windows of ``length_s``, by window and flow.
 
     The windows are in the second halves of the times in which all flows are there and nothing changes.
     Windows in which none of them receives anything are left out.
     """
-    rates = [received_kbps(trace, flow) for flow in flows]
+    rates = [received_kbps(trace.whole, flow) for flow in flows]
     means: list[Array] = [np.empty((0, len(flows)))]
     if not all(rate.values.size for rate in rates):
         return means[0]
-    for begin_s, end_s in _periods(trace, flows, window):
+    for begin_s, end_s in _periods(trace, flows):
         from_s = np.ceil((begin_s + end_s) / 2)
         count = int((end_s - from_s) // length_s)
         there = [samples_in_window(rate, (from_s, from_s + count * length_s)).values for rate in rates]
@@ -213,80 +213,78 @@ def _shares(trace: Trace, flows: list[str], length_s: int, window: Window | None
     return received
 
 
-def _balance(trace: Trace, length_s: int, window: Window | None) -> float:
+def _balance(trace: Trace, length_s: int) -> float:
     media = media_flows(trace) & trace.manifest.flows.keys()
     groups = {frozenset(flows & media) for flows in trace.cached(_data_on_limited_paths).values()}
     found = [
-        _shares(trace, sorted(flows), length_s, window)
-        for flows in sorted(groups, key=sorted)
-        if len(flows) > 1
+        _shares(trace, sorted(flows), length_s) for flows in sorted(groups, key=sorted) if len(flows) > 1
     ]
     ratios = [rates.min(axis=1) / rates.max(axis=1) for rates in found if rates.size]
     return float(np.concatenate(ratios).mean()) if ratios else nan
 
 
-def _against_tcp(trace: Trace, flow: str, length_s: int, window: Window | None) -> float:
-    beside = sorted(_beside(trace, flow) & set(trace.table("tcp")["flow"].unique()))
+def _against_tcp(trace: Trace, flow: str, length_s: int) -> float:
+    beside = sorted(_beside(trace, flow) & set(trace.whole.table("tcp")["flow"].unique()))
     if not beside or flow not in media_flows(trace):
         return nan
-    rates = _shares(trace, [flow, *beside], length_s, window)
+    rates = _shares(trace, [flow, *beside], length_s)
     own, others = rates[:, 0], rates[:, 1:].mean(axis=1)
     return float((100 * own / (own + others)).mean()) if rates.size else nan
 
 
 @metric(unit="", better="higher", scope="trace", source=_FAIR, bounds=(0, 1), known=OF_MODEL)
-def rate_balance_1s(trace: Trace, window: Window | None = None) -> float:
+def rate_balance_1s(trace: Trace) -> float:
     """The lowest of the receiving rates of media flows, divided by the highest, in windows of 1 s.
 
     The flows share a path of limited capacity. The windows are in the second halves of the times in which
     nothing changes, as ``convergence_time`` has them, and the value is the mean over windows and paths. Flows
     with the same priority and similar round trips should not be below a third.
     """
-    return _balance(trace, 1, window)
+    return _balance(trace, 1)
 
 
 @metric(unit="", better="higher", scope="trace", source=_FAIR, bounds=(0, 1), known=OF_MODEL)
-def rate_balance_5s(trace: Trace, window: Window | None = None) -> float:
+def rate_balance_5s(trace: Trace) -> float:
     """The lowest of the receiving rates of media flows, divided by the highest, in windows of 5 s.
 
     See ``rate_balance_1s``.
     """
-    return _balance(trace, 5, window)
+    return _balance(trace, 5)
 
 
 @metric(unit="", better="higher", scope="trace", source=_FAIR, bounds=(0, 1), known=OF_MODEL)
-def rate_balance_20s(trace: Trace, window: Window | None = None) -> float:
+def rate_balance_20s(trace: Trace) -> float:
     """The lowest of the receiving rates of media flows, divided by the highest, in windows of 20 s.
 
     See ``rate_balance_1s``.
     """
-    return _balance(trace, 20, window)
+    return _balance(trace, 20)
 
 
 @metric(unit="%", scope="flow", source=_FAIR, bounds=(0, 100), known=OF_MODEL)
-def share_against_tcp_1s(trace: Trace, flow: str, window: Window | None = None) -> float:
+def share_against_tcp_1s(trace: Trace, flow: str) -> float:
     """A media flow's share of what it and a TCP flow receive, in %, in windows of 1 s; 50 % is even.
 
     The other rate is the mean of the TCP flows on its paths of limited capacity. The windows are in the
     second halves of the times in which nothing changes, as ``convergence_time`` has them, and the value is
     the mean over them. A third of the other's rate is 25 %, three times as much 75 %.
     """
-    return _against_tcp(trace, flow, 1, window)
+    return _against_tcp(trace, flow, 1)
 
 
 @metric(unit="%", scope="flow", source=_FAIR, bounds=(0, 100), known=OF_MODEL)
-def share_against_tcp_5s(trace: Trace, flow: str, window: Window | None = None) -> float:
+def share_against_tcp_5s(trace: Trace, flow: str) -> float:
     """A media flow's share of what it and a TCP flow receive, in %, in windows of 5 s; 50 % is even.
 
     See ``share_against_tcp_1s``.
     """
-    return _against_tcp(trace, flow, 5, window)
+    return _against_tcp(trace, flow, 5)
 
 
 @metric(unit="%", scope="flow", source=_FAIR, bounds=(0, 100), known=OF_MODEL)
-def share_against_tcp_20s(trace: Trace, flow: str, window: Window | None = None) -> float:
+def share_against_tcp_20s(trace: Trace, flow: str) -> float:
     """A media flow's share of what it and a TCP flow receive, in %, in windows of 20 s; 50 % is even.
 
     See ``share_against_tcp_1s``.
     """
-    return _against_tcp(trace, flow, 20, window)
+    return _against_tcp(trace, flow, 20)

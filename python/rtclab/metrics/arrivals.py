@@ -10,7 +10,7 @@ import polars as pl
 
 from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
 from rtclab.metrics.registry import EXACT, OF_RTP, metric
-from rtclab.metrics.series import NO_SAMPLES, Array, Samples, Window, gauge, span_ns, window_ns
+from rtclab.metrics.series import NO_SAMPLES, Array, Samples, gauge, span_ns, window_ns
 from rtclab.trace import NS_PER_MS, NS_PER_S, Trace, rows_by
 
 JITTER_GAIN = 1 / 16
@@ -26,9 +26,9 @@ VIDEO_CLOCK = 90_000
     known=OF_RTP,
     packets="always",
 )
-def inter_arrival_time(trace: Trace, flow: str, window: Window | None = None) -> float:
+def inter_arrival_time(trace: Trace, flow: str) -> float:
     """Mean time (ms) between the arrivals of consecutive RTP packets. NaN if packets were not recorded."""
-    between = inter_arrival_ms(trace, flow, window).values
+    between = inter_arrival_ms(trace, flow).values
     return float(between.mean()) if between.size else float("nan")
 
 
@@ -39,9 +39,9 @@ def inter_arrival_time(trace: Trace, flow: str, window: Window | None = None) ->
     known=OF_RTP,
     packets="always",
 )
-def inter_arrival_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+def inter_arrival_p95(trace: Trace, flow: str) -> float:
     """95th percentile (ms) of the times between arrivals of consecutive RTP packets."""
-    between = inter_arrival_ms(trace, flow, window).values
+    between = inter_arrival_ms(trace, flow).values
     return float(np.percentile(between, 95)) if between.size else float("nan")
 
 
@@ -51,7 +51,7 @@ def inter_arrival_p95(trace: Trace, flow: str, window: Window | None = None) -> 
     source="RFC 3550, sections 6.4.1 and A.8; W3C webrtc-stats, jitter",
     known=OF_RTP | {"dump": EXACT},
 )
-def jitter(trace: Trace, flow: str, window: Window | None = None) -> float:
+def jitter(trace: Trace, flow: str) -> float:
     """Mean interarrival jitter (ms) over the receiver's reports.
 
     Receivers follow libwebrtc, also simulated ones: only the first packet of each RTP timestamp, which is the
@@ -59,22 +59,22 @@ def jitter(trace: Trace, flow: str, window: Window | None = None) -> float:
     RFC 3550 says, of the video stream with most packets and with a clock of 90 kHz. There it contains how
     the packets of a frame are spread by pacing, so that it is larger. Do not compare the two.
     """
-    reported = gauge(trace, "inbound_rtp", flow, "jitter", window, scale=1e3)
+    reported = gauge(trace, "inbound_rtp", flow, "jitter", scale=1e3)
     if reported.values.size:
         return reported.mean()
-    return jitter_ms(trace, flow, window).mean()
+    return jitter_ms(trace, flow).mean()
 
 
-def inter_arrival_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def inter_arrival_ms(trace: Trace, flow: str) -> Samples:
     """Times between the arrivals of consecutive RTP packets in ms, each at the later arrival.
 
     Both packets arrived in the window. A capture at one point has the times at which packets passed it.
     """
-    arrived_ns = _arrivals(trace, flow, window).delivered_ns
+    arrived_ns = _arrivals(trace, flow).delivered_ns
     return Samples(arrived_ns[1:] / NS_PER_S, np.diff(arrived_ns) / NS_PER_MS)
 
 
-def jitter_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def jitter_ms(trace: Trace, flow: str) -> Samples:
     """Interarrival jitter after each packet of the video stream with most packets, in ms (RFC 3550).
 
     libwebrtc, whose reports :func:`jitter` has if there are any, updates it once a frame.
@@ -82,7 +82,7 @@ def jitter_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
     video = trace.cached(_largest_videos).get(flow)
     if video is None:
         return NO_SAMPLES
-    from_ns, to_ns = span_ns(trace, flow, window)
+    from_ns, to_ns = span_ns(trace, flow)
     arrived_ns = video["arrived_ns"].to_numpy()
     chosen = (arrived_ns >= from_ns) & (arrived_ns < to_ns)
     arrived_ns, timestamps = arrived_ns[chosen], video["rtp_timestamp"].to_numpy()[chosen]
@@ -122,16 +122,16 @@ def _largest_videos(trace: Trace) -> dict[str, pl.DataFrame]:
     return rows_by(largest, "flow")
 
 
-def _arrivals(trace: Trace, flow: str, window: Window | None) -> PacketColumns:
+def _arrivals(trace: Trace, flow: str) -> PacketColumns:
     """The RTP packets of a flow in the order of their arrivals, ``delivered_ns``.
 
     A capture at a single point has one time per packet, stored as the send time.
     """
-    packets, end_ns = packets_of(trace, flow).rtp, span_ns(trace, flow)[1]
+    packets, end_ns = packets_of(trace, flow).rtp, span_ns(trace.whole, flow)[1]
     if trace.cached(_at_one_point):
         packets = replace(packets, delivered_ns=packets.sent_ns)
     arrived_ns = packets.delivered_ns
-    from_ns, to_ns = (NEVER + 1, end_ns) if window is None else window_ns(window)
+    from_ns, to_ns = window_ns(trace)
     packets = packets.chosen((arrived_ns >= from_ns) & (arrived_ns < min(to_ns, end_ns)))
     return packets.chosen(np.argsort(packets.delivered_ns, kind="stable"))
 

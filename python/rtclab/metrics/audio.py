@@ -12,7 +12,6 @@ from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
     NO_SAMPLES,
     Samples,
-    Window,
     increase,
     mean_slope,
     samples_by,
@@ -28,7 +27,7 @@ PERCENT = 100
 @metric(
     unit="%", better="lower", source="W3C webrtc-stats, concealedSamples", bounds=(0, 100), known=OF_REPORTS
 )
-def audio_concealed(trace: Trace, flow: str, window: Window | None = None) -> float:
+def audio_concealed(trace: Trace, flow: str) -> float:
     """Sound that the receiver made up because packets were missing or late, in % of the sound promised.
 
     Sound is promised from when both ends are connected until the flow ends, except while the sender pauses.
@@ -36,8 +35,8 @@ def audio_concealed(trace: Trace, flow: str, window: Window | None = None) -> fl
     before the first packet of sound counts as made up if it is more than 1 s, so sound that never came is
     100 %. There is no value if packets came and nothing was played, or if no sound is promised.
     """
-    made_up = _ratio(trace, flow, "concealedSamples", "totalSamplesReceived", window)
-    silent_s, promised_s = trace.cached(_silence_s, flow, window)
+    made_up = _ratio(trace, flow, "concealedSamples", "totalSamplesReceived")
+    silent_s, promised_s = trace.cached_in_window(_silence_s, flow)
     if not silent_s:
         return PERCENT * made_up
     heard_s = promised_s - silent_s
@@ -45,45 +44,45 @@ def audio_concealed(trace: Trace, flow: str, window: Window | None = None) -> fl
 
 
 @metric(unit="1/min", better="lower", source="W3C webrtc-stats, concealmentEvents", known=OF_REPORTS)
-def concealment_events(trace: Trace, flow: str, window: Window | None = None) -> float:
+def concealment_events(trace: Trace, flow: str) -> float:
     """Times per minute that the receiver began to make up sound, from its first report on.
 
     There is no value if nothing was played.
     """
-    if not _played(trace, flow, "totalSamplesReceived", window) > 0:
+    if not _played(trace, flow, "totalSamplesReceived") > 0:
         return nan
-    return 60 * mean_slope(until_end(trace, flow, _counted(trace, flow, "concealmentEvents")), window)
+    return 60 * mean_slope(until_end(trace, flow, _counted(trace, flow, "concealmentEvents")), trace.window)
 
 
 @metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferDelay", known=OF_REPORTS)
-def audio_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+def audio_delay(trace: Trace, flow: str) -> float:
     """Mean time (ms) that sound waited in the jitter buffer, over the samples that left it."""
-    return MS_PER_S * _ratio(trace, flow, "jitterBufferDelay", "jitterBufferEmittedCount", window)
+    return MS_PER_S * _ratio(trace, flow, "jitterBufferDelay", "jitterBufferEmittedCount")
 
 
 @metric(unit="ms", better="lower", source="W3C webrtc-stats, jitterBufferTargetDelay", known=OF_REPORTS)
-def audio_target_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+def audio_target_delay(trace: Trace, flow: str) -> float:
     """Mean delay (ms) that the jitter buffer of audio aimed at, over the samples that left it."""
-    return MS_PER_S * _ratio(trace, flow, "jitterBufferTargetDelay", "jitterBufferEmittedCount", window)
+    return MS_PER_S * _ratio(trace, flow, "jitterBufferTargetDelay", "jitterBufferEmittedCount")
 
 
-def _ratio(trace: Trace, flow: str, part: str, whole: str, window: Window | None) -> float:
+def _ratio(trace: Trace, flow: str, part: str, whole: str) -> float:
     """Increase of one counter divided by the increase of another; NaN if the latter did not grow."""
-    of = _played(trace, flow, whole, window)
-    return _played(trace, flow, part, window) / of if of > 0 else nan
+    of = _played(trace, flow, whole)
+    return _played(trace, flow, part) / of if of > 0 else nan
 
 
-def _played(trace: Trace, flow: str, column: str, window: Window | None) -> float:
+def _played(trace: Trace, flow: str, column: str) -> float:
     """Increase of a counter while sound is promised; NaN without reports."""
     counted, about = _counted(trace, flow, column), trace.manifest.flows.get(flow)
     if about is None or about.promised is None or not counted.at_s.size:
-        return increase(counted, window)
+        return increase(counted, trace.window)
     spans = trace.cached(promised, flow, "audio")
     if spans is None:
         return nan
     if len(spans) == 1 and spans[0, 1] == about.end_ns:  # no pause, and nothing is played before
-        return increase(counted, window)
-    from_s, to_s = window or (-np.inf, np.inf)
+        return increase(counted, trace.window)
+    from_s, to_s = trace.window or (-np.inf, np.inf)
     # A report belongs to the time since the one before. A pause in that time would look like missing sound.
     since_s = np.append(min(counted.at_s[0], spans[0, 0] / NS_PER_S), counted.at_s[:-1])
     is_promised = np.any(
@@ -93,7 +92,7 @@ def _played(trace: Trace, flow: str, column: str, window: Window | None) -> floa
     return float(np.diff(counted.values, prepend=0.0)[chosen].sum())
 
 
-def _silence_s(trace: Trace, flow: str, window: Window | None) -> tuple[float, float]:
+def _silence_s(trace: Trace, flow: str) -> tuple[float, float]:
     """The promised time in s before the first packet of sound, and all promised time; 0 if not known.
 
     Reports come once a second, so the first packet came in the second before it was reported.
@@ -101,7 +100,7 @@ def _silence_s(trace: Trace, flow: str, window: Window | None) -> tuple[float, f
     spans, about = trace.cached(promised, flow, "audio"), trace.manifest.flows.get(flow)
     if spans is None or about is None or about.promised is None:
         return 0.0, 0.0
-    span = span_ns(trace, flow, window)
+    span = span_ns(trace, flow)
     received = trace.cached(_counters, "packetsReceived").get(flow, NO_SAMPLES)
     came_s = received.at_s[received.values > 0]
     until_ns = round((came_s[0] - 1) * NS_PER_S) if came_s.size else span[1]

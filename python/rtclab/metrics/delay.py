@@ -13,7 +13,6 @@ from rtclab.metrics.series import (
     Array,
     IntegerArray,
     Samples,
-    Window,
     flow_seconds,
     gauge,
     once,
@@ -27,29 +26,29 @@ NS_PER_BIN = 100_000
 
 
 @once
-def rtt_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def rtt_ms(trace: Trace, flow: str) -> Samples:
     """Round-trip time in ms, at every receiver report about the sender's streams."""
-    return gauge(trace, "remote_inbound_rtp", flow, "roundTripTime", window, scale=1e3)
+    return gauge(trace, "remote_inbound_rtp", flow, "roundTripTime", scale=1e3)
 
 
 @once
-def one_way_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def one_way_delay_ms(trace: Trace, flow: str) -> Samples:
     """Mean one-way delay of each second in which a packet arrived, in ms."""
-    return _delay_of_seconds(trace, flow, window, "one_way_delay_mean_ms")
+    return _delay_of_seconds(trace, flow, "one_way_delay_mean_ms")
 
 
-def smallest_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def smallest_delay_ms(trace: Trace, flow: str) -> Samples:
     """Smallest one-way delay of each second, in ms."""
-    return _delay_of_seconds(trace, flow, window, "one_way_delay_min_ms")
+    return _delay_of_seconds(trace, flow, "one_way_delay_min_ms")
 
 
-def largest_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def largest_delay_ms(trace: Trace, flow: str) -> Samples:
     """Largest one-way delay of each second, in ms."""
-    return _delay_of_seconds(trace, flow, window, "one_way_delay_max_ms")
+    return _delay_of_seconds(trace, flow, "one_way_delay_max_ms")
 
 
-def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: str) -> Samples:
-    rows = flow_seconds(trace, flow, window)
+def _delay_of_seconds(trace: Trace, flow: str, column: str) -> Samples:
+    rows = flow_seconds(trace, flow)
     delay_ms = rows[column].to_numpy()
     known = ~np.isnan(delay_ms)
     return Samples(rows["at_ns"].to_numpy()[known] / NS_PER_S + 0.5, delay_ms[known])
@@ -62,9 +61,9 @@ def _delay_of_seconds(trace: Trace, flow: str, window: Window | None, column: st
     known=OF_REPORTS,
     samples=rtt_ms,
 )
-def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
+def rtt(trace: Trace, flow: str) -> float:
     """Mean round-trip time (ms) that the sender computes from RTCP receiver reports, over all reports."""
-    return rtt_ms(trace, flow, window).mean()
+    return rtt_ms(trace, flow).mean()
 
 
 @metric(
@@ -74,12 +73,12 @@ def rtt(trace: Trace, flow: str, window: Window | None = None) -> float:
     known=OF_REPORTS,
     samples=rtt_ms,
 )
-def rtt_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+def rtt_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the round-trip times (ms) in the RTCP receiver reports; see rtt.
 
     Between two reports it is interpolated.
     """
-    values = rtt_ms(trace, flow, window).values
+    values = rtt_ms(trace, flow).values
     return float(np.percentile(values, 95)) if values.size else nan
 
 
@@ -91,12 +90,12 @@ def rtt_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
     samples=one_way_delay_ms,
     bounds=ANY,  # two captures have two clocks
 )
-def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+def one_way_delay(trace: Trace, flow: str) -> float:
     """Mean time (ms) from the sender to the receiver, over all packets that arrived.
 
     In a trace of two captures it includes the difference between their clocks, unless that was corrected.
     """
-    rows = flow_seconds(trace, flow, window)
+    rows = flow_seconds(trace, flow)
     delay_ms = rows["one_way_delay_mean_ms"].to_numpy()
     packets = (rows["delivered_packets"] * rows["share"]).to_numpy()
     known = ~np.isnan(delay_ms)
@@ -106,20 +105,20 @@ def one_way_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
 
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
-def queuing_delay_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
+def queuing_delay_p50(trace: Trace, flow: str) -> float:
     """Median time (ms) that the received packets waited in queues, summed over the paths of the route.
 
     A packet waits from when it enters a path until its service begins there; on an idle path that is 0.
     Service is not queuing: serialisation, all attempts on Wi-Fi, and waiting at the head of the queue for a
     tick of a testbed, a recorded opportunity or the end of an outage. Known to 0.1 ms, rounded down.
     """
-    return _queuing_delay(trace, flow, window, 50)
+    return _queuing_delay(trace, flow, 50)
 
 
 @metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
-def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+def queuing_delay_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
-    return _queuing_delay(trace, flow, window, 95)
+    return _queuing_delay(trace, flow, 95)
 
 
 @metric(
@@ -129,7 +128,7 @@ def queuing_delay_p95(trace: Trace, flow: str, window: Window | None = None) -> 
     known=OF_DELAYS,
     packets="in a window",
 )
-def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -> float:
+def delay_variation_p50(trace: Trace, flow: str) -> float:
     """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
 
     Besides queuing it contains serialisation and jitter of the path, because the smallest delay is the delay
@@ -137,7 +136,7 @@ def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -
     value too high. Of a flow that a server forwards, first transmissions of media count, because all other
     packets of the flow begin at the server.
     """
-    return _delay_variation(trace, flow, window, 50)
+    return _delay_variation(trace, flow, 50)
 
 
 @metric(
@@ -147,15 +146,15 @@ def delay_variation_p50(trace: Trace, flow: str, window: Window | None = None) -
     known=OF_DELAYS,
     packets="in a window",
 )
-def delay_variation_p95(trace: Trace, flow: str, window: Window | None = None) -> float:
+def delay_variation_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the packet delay variation (ms); see delay_variation_p50."""
-    return _delay_variation(trace, flow, window, 95)
+    return _delay_variation(trace, flow, 95)
 
 
-def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
+def _queuing_delay(trace: Trace, flow: str, percent: float) -> float:
     """The smallest queuing delay that at least ``percent`` of the packets do not exceed, rounded down."""
-    if window is not None:
-        waited_ns = _in_window(trace, flow, window).queued_ns
+    if trace.window is not None:
+        waited_ns = _in_window(trace, flow).queued_ns
         waited_ns = waited_ns[waited_ns != NEVER]
         if not waited_ns.size:
             return nan
@@ -167,9 +166,9 @@ def _queuing_delay(trace: Trace, flow: str, window: Window | None, percent: floa
     return float(lower_ms[_bin_of(packets, percent)])
 
 
-def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: float) -> float:
-    if window is not None:
-        return _delay_variation_in(trace, flow, window, percent)
+def _delay_variation(trace: Trace, flow: str, percent: float) -> float:
+    if trace.window is not None:
+        return _delay_variation_in(trace, flow, percent)
     lower_ms, packets = trace.cached(_bins, flow, "delay_histogram")
     if not packets.size:
         return nan
@@ -179,9 +178,9 @@ def _delay_variation(trace: Trace, flow: str, window: Window | None, percent: fl
     return float(lower_ms[index] - lower_ms[0] + into_bin * HISTOGRAM_BIN_MS)
 
 
-def _delay_variation_in(trace: Trace, flow: str, window: Window, percent: float) -> float:
+def _delay_variation_in(trace: Trace, flow: str, percent: float) -> float:
     least_ms, _ = trace.cached(_bins, flow, "delay_histogram")
-    all_ns, delays_ns = _delays_ns(_arrived(trace, flow)), _delays_ns(_in_window(trace, flow, window))
+    all_ns, delays_ns = _delays_ns(_arrived(trace, flow)), _delays_ns(_in_window(trace, flow))
     base_ns = round(least_ms[0] * NS_PER_MS) if least_ms.size else all_ns.min(initial=np.iinfo(np.int64).max)
     # A copy of a live server whose original was not found has only a part of its delay.
     delays_ns = delays_ns[delays_ns >= base_ns]
@@ -194,15 +193,15 @@ def _bin_of(packets: Array, percent: float) -> int:
     return int(np.searchsorted(reached, percent * reached[-1] / 100))
 
 
-def _in_window(trace: Trace, flow: str, window: Window) -> PacketColumns:
-    """The packets sent in a window that arrived. Histograms have no times."""
-    packets, (begin_ns, end_ns) = _arrived(trace, flow), window_ns(window)
+def _in_window(trace: Trace, flow: str) -> PacketColumns:
+    """The packets sent in the window that arrived. Histograms have no times."""
+    packets, (begin_ns, end_ns) = _arrived(trace, flow), window_ns(trace)
     return packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
 
 
 def _arrived(trace: Trace, flow: str) -> PacketColumns:
     """The packets whose delays count: they arrived before the flow's end. See also ``FlowInfo.forwarded``."""
-    packets, end_ns = packets_of(trace, flow), span_ns(trace, flow)[1]
+    packets, end_ns = packets_of(trace, flow), span_ns(trace.whole, flow)[1]
     arrived = (packets.delivered_ns != NEVER) & (packets.delivered_ns < end_ns)
     about = trace.manifest.flows.get(flow)
     if about is not None and about.forwarded:
@@ -214,19 +213,17 @@ def _delays_ns(packets: PacketColumns) -> IntegerArray:
     return packets.delivered_ns - packets.sent_ns
 
 
-def one_way_delay_cdf(
-    traces: Sequence[Trace], flow: str, window: Window | None = None
-) -> tuple[Array, Array]:
+def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]:
     """Cumulative distribution of the one-way delay, over all packets received in several repeats.
 
     Returns two arrays of shape (points,): delay in ms, and share of packets (0..1) with at most that delay.
     They come from the 0.1 ms histogram and assume that packets are spread evenly over their bin. Both are
-    empty if no packet was received, and in a window if packets were not recorded.
+    empty if no packet was received, and if traces have a window and packets were not recorded.
     """
-    if window is None:
+    if all(trace.window is None for trace in traces):
         lower_ms, packets = _histogram(traces, flow, "delay_histogram")
     else:
-        delays_ns = [_delays_ns(_in_window(trace, flow, window)) for trace in traces]
+        delays_ns = [_delays_ns(_in_window(trace, flow)) for trace in traces]
         bins, counts = np.unique(np.concatenate(delays_ns) // NS_PER_BIN, return_counts=True)
         lower_ms, packets = (bins * HISTOGRAM_BIN_MS).astype(np.float64), counts.astype(np.float64)
     if not packets.size:

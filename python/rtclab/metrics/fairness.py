@@ -6,7 +6,6 @@ import numpy as np
 
 from rtclab.metrics.rate import receiving_rate
 from rtclab.metrics.registry import OF_MODEL, metric
-from rtclab.metrics.series import Window
 from rtclab.trace import Trace
 
 
@@ -18,7 +17,7 @@ from rtclab.trace import Trace
     bounds=(0, 1),
     known=OF_MODEL,
 )
-def fairness(trace: Trace, window: Window | None = None) -> float:
+def fairness(trace: Trace) -> float:
     """Jain's index of the receiving rates of media flows: 1 if all are equal, 1/n if one of n has all.
 
     Each rate is over the time in which its flow was active, so a flow that ended early does not count as
@@ -26,7 +25,7 @@ def fairness(trace: Trace, window: Window | None = None) -> float:
     """
     sent = trace.cached(_sent)
     flows = [flow for flow in trace.flows if flow in sent]
-    rates = np.array([receiving_rate(trace, flow, window) for flow in flows])
+    rates = np.array([receiving_rate(trace, flow) for flow in flows])
     rates = rates[~np.isnan(rates)]
     if rates.size < 2 or not rates.any():
         return float("nan")

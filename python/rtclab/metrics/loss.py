@@ -12,7 +12,6 @@ from rtclab.metrics.series import (
     NO_SECONDS,
     SECOND_NS,
     Samples,
-    Window,
     counter,
     increase,
     seconds_there,
@@ -39,14 +38,14 @@ _FIRST_DROPPED = (*_MEDIA_DROPPED, "fec_dropped_packets")
         UNKNOWN,
     ),
 )
-def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
+def packet_loss(trace: Trace, flow: str) -> float:
     """Packets that never arrived, in % of the packets sent while the flow was active.
 
     It counts first transmissions of media and FEC or, if these cannot be told from retransmissions, all
     packets. A packet that had not arrived when the flow ended counts if it was sent more than a second before
     and the slowest packet took less time.
     """
-    rows = _seconds(trace, flow, window)
+    rows = _seconds(trace, flow)
     known_apart = total(rows, *_FIRST_SENT) > 0
     sent, dropped = (_FIRST_SENT, _FIRST_DROPPED) if known_apart else (_ALL_SENT, _ALL_DROPPED)
     lost, of = total(rows, *dropped) + _stuck(rows, sent, dropped), total(rows, *sent)
@@ -60,7 +59,7 @@ def packet_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     bounds=(0, 100),
     known=sources(EXACT, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
 )
-def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
+def residual_loss(trace: Trace, flow: str) -> float:
     """Media packets that neither arrived nor were repaired in time for the decoder, in % of those sent.
 
     Repair is by retransmission or FEC. No browser counts the packets that it repaired, so only simulated
@@ -69,10 +68,10 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
     repairs = counter(trace, "inbound_rtp", flow, "packetsRepaired")
     if not repairs.at_s.size:
         return nan
-    rows = _seconds(trace, flow, window)
+    rows = _seconds(trace, flow)
     sent = total(rows, *_MEDIA_SENT)
     lost = total(rows, *_MEDIA_DROPPED) + _stuck(rows, _MEDIA_SENT, _MEDIA_DROPPED)
-    missing = max(lost - increase(repairs, window), 0.0)
+    missing = max(lost - increase(repairs, trace.window), 0.0)
     return 100 * min(missing / sent, 1.0) if sent else float("nan")
 
 
@@ -83,7 +82,7 @@ def residual_loss(trace: Trace, flow: str, window: Window | None = None) -> floa
     bounds=(0, 100),
     known=OF_REPORTS,
 )
-def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
+def unseen_loss(trace: Trace, flow: str) -> float:
     """Sequence numbers never received, not even by retransmission, in % of those expected.
 
     This is what an observer of sequence numbers at the receiver sees, and not the loss of media: the observer
@@ -93,23 +92,23 @@ def unseen_loss(trace: Trace, flow: str, window: Window | None = None) -> float:
     # By stream: packetsLost does not fall when a repair arrives, so the received retransmissions are
     # subtracted. Lost FEC packets share the sequence numbers of the media in RED and are never sent again.
     # Media sent after the last packet that arrived leave no gap in sequence numbers and are added.
-    missing = expected = total(_seconds(trace, flow, window), "unheard_of")
+    missing = expected = total(_seconds(trace, flow), "unheard_of")
     for counters in trace.cached(_counters_of_streams).get(flow, []):
-        lost, received, repaired = (increase(counted, window) for counted in counters)
+        lost, received, repaired = (increase(counted, trace.window) for counted in counters)
         missing += max(lost - repaired, 0.0)
         expected += received - repaired + lost
     return 100 * missing / expected if expected > 0 else float("nan")
 
 
-def _seconds(trace: Trace, flow: str, window: Window | None) -> pl.DataFrame:
+def _seconds(trace: Trace, flow: str) -> pl.DataFrame:
     """The flow's rows of :func:`_with_unfinished`."""
-    return trace.cached(_seconds_of_flows, window).get(flow, NO_SECONDS_UNFINISHED)
+    return trace.cached_in_window(_seconds_of_flows).get(flow, NO_SECONDS_UNFINISHED)
 
 
-def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.DataFrame]:
+def _seconds_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
     unfinished = trace.cached(_with_unfinished)
-    if window is not None:
-        there = seconds_there(trace, window).select("flow", "at_ns", "share")
+    if trace.window is not None:
+        there = seconds_there(trace).select("flow", "at_ns", "share")
         unfinished = unfinished.drop("share").join(there, on=["flow", "at_ns"], maintain_order="left")
     return rows_by(unfinished, "flow")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan
 
 from rtclab.metrics.registry import OF_MODEL, UNKNOWN, exact, metric, sources
-from rtclab.metrics.series import Window, flow_seconds, total
+from rtclab.metrics.series import flow_seconds, total
 from rtclab.trace import Trace
 
 WITH_ECN = "of flows with ECN-capable packets"
@@ -23,13 +23,13 @@ WITH_ECN = "of flows with ECN-capable packets"
         UNKNOWN,
     ),
 )
-def ce_share(trace: Trace, flow: str, window: Window | None = None) -> float:
+def ce_share(trace: Trace, flow: str) -> float:
     """Packets that arrived with a mark (CE), in % of the packets that were sent ECN-capable and arrived.
 
     A mark that a path has bleached does not count, since the receiver does not see it. NaN if no ECN-capable
     packet arrived, or if the codepoints are not known.
     """
-    return _share_of(trace, flow, window, "marked_packets", "ect_delivered_packets")
+    return _share_of(trace, flow, "marked_packets", "ect_delivered_packets")
 
 
 @metric(
@@ -39,18 +39,18 @@ def ce_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     bounds=(0, 100),
     known=OF_MODEL,
 )
-def aqm_drop_share(trace: Trace, flow: str, window: Window | None = None) -> float:
+def aqm_drop_share(trace: Trace, flow: str) -> float:
     """Packets dropped by a queue's discipline as a signal of congestion, in % of all packets sent.
 
     Drops of a full queue are not among them. The drops are part of packet_loss, which counts first
     transmissions only.
     """
-    return _share_of(trace, flow, window, "aqm_dropped_packets", "sent_packets")
+    return _share_of(trace, flow, "aqm_dropped_packets", "sent_packets")
 
 
-def _share_of(trace: Trace, flow: str, window: Window | None, part: str, whole: str) -> float:
+def _share_of(trace: Trace, flow: str, part: str, whole: str) -> float:
     """The sum of one column over the sum of another, in %. NaN if either is unknown or there is nothing."""
-    rows = flow_seconds(trace, flow, window)
+    rows = flow_seconds(trace, flow)
     if rows[part].null_count() or rows[whole].null_count():
         return nan
     of = total(rows, whole)

@@ -14,7 +14,6 @@ from rtclab.metrics.series import (
     Array,
     IntegerArray,
     Samples,
-    Window,
     before_end,
     counter,
     from_begin,
@@ -40,10 +39,10 @@ NO_MOMENTS: IntegerArray = np.empty(0, np.int64)
 
 
 @once
-def decoded_fps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def decoded_fps(trace: Trace, flow: str) -> Samples:
     """Frames decoded per second between consecutive reports, of each video stream that packets came on."""
     decoded = until_end(trace, flow, counter(trace, "inbound_rtp", flow, "framesDecoded"))
-    return slopes(_per_stream(trace, flow, decoded), window)
+    return slopes(_per_stream(trace, flow, decoded), trace.window)
 
 
 def _per_stream(trace: Trace, flow: str, counted: Samples) -> Samples:
@@ -78,36 +77,36 @@ def _video_packets(trace: Trace) -> dict[str, list[Samples]]:
     samples=decoded_fps,
     known=OF_REPORTS,
 )
-def frame_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def frame_rate(trace: Trace, flow: str) -> float:
     """Frames per second that the receiver decoded of a video stream, from its first report on.
 
     If a flow has several video streams, as a dump of a conference does, it is their mean and not their sum.
     Between two reports, the streams that packets came on count. If all streams stop before the flow ends, the
     time without frames counts too.
     """
-    return decoded_fps(trace, flow, window).mean()
+    return decoded_fps(trace, flow).mean()
 
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameWidth", known=OF_REPORTS)
-def frame_width(trace: Trace, flow: str, window: Window | None = None) -> float:
+def frame_width(trace: Trace, flow: str) -> float:
     """Mean width (pixels) of the received video, over the receiver's reports of one per second.
 
     Reports before the first picture do not count.
     """
-    return _size(trace, flow, "frameWidth", window)
+    return _size(trace, flow, "frameWidth")
 
 
 @metric(unit="pixel", better="higher", source="W3C webrtc-stats, frameHeight", known=OF_REPORTS)
-def frame_height(trace: Trace, flow: str, window: Window | None = None) -> float:
+def frame_height(trace: Trace, flow: str) -> float:
     """Mean height (pixels) of the received video, over the receiver's reports of one per second.
 
     Reports before the first picture do not count.
     """
-    return _size(trace, flow, "frameHeight", window)
+    return _size(trace, flow, "frameHeight")
 
 
-def _size(trace: Trace, flow: str, column: str, window: Window | None) -> float:
-    sizes = gauge(trace, "inbound_rtp", flow, column, window)
+def _size(trace: Trace, flow: str, column: str) -> float:
+    sizes = gauge(trace, "inbound_rtp", flow, column)
     return sizes.chosen(sizes.values > 0).mean()
 
 
@@ -115,13 +114,13 @@ _NO_PICTURE = "time without a picture, and W3C webrtc-stats, "
 
 
 @metric(unit="", better="lower", source=_NO_PICTURE + "freezeCount", total=True, known=OF_REPORTS)
-def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float:
+def freeze_count(trace: Trace, flow: str) -> float:
     """Number of times for which the receiver saw no new picture; see freeze_duration.
 
     A time that is partly in a window counts. No picture at all is one freeze.
     """
     frozen = trace.cached(_frozen, flow)
-    return nan if frozen is None else float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow, window))))
+    return nan if frozen is None else float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow))))
 
 
 @metric(
@@ -132,7 +131,7 @@ def freeze_count(trace: Trace, flow: str, window: Window | None = None) -> float
     of_time=True,
     known=OF_REPORTS,
 )
-def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> float:
+def freeze_duration(trace: Trace, flow: str) -> float:
     """Time (s) for which the receiver should have seen new pictures and saw none.
 
     A picture is promised from the end of set-up, when both ends are connected, until the flow ends, except
@@ -145,11 +144,11 @@ def freeze_duration(trace: Trace, flow: str, window: Window | None = None) -> fl
     picture was decoded, and the freezes that the receiver counted.
     """
     frozen = trace.cached(_frozen, flow)
-    return nan if frozen is None else _seconds_inside(frozen, span_ns(trace, flow, window))
+    return nan if frozen is None else _seconds_inside(frozen, span_ns(trace, flow))
 
 
 @metric(unit="", better="lower", source="W3C webrtc-stats, freezeCount", total=True, known=OF_REPORTS)
-def freeze_count_w3c(trace: Trace, flow: str, window: Window | None = None) -> float:
+def freeze_count_w3c(trace: Trace, flow: str) -> float:
     """Number of freezes by the rule of W3C, for comparisons with browsers' counters; see freeze_count.
 
     A picture freezes if it is shown for at least max(3 x mean, mean + 150 ms), with the mean of the last 30
@@ -158,11 +157,11 @@ def freeze_count_w3c(trace: Trace, flow: str, window: Window | None = None) -> f
     to the pictures that were shown. Without them, as in dumps, the receiver's counters tell how many freezes
     ended in the window.
     """
-    if window is not None and flow in trace.cached(_shown):
+    if trace.window is not None and flow in trace.cached(_shown):
         frozen = trace.cached(_freezes, flow)
-        return float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow, window))))
-    counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), window)
-    return _plus(counted, float(_open_freeze_s(trace, flow, window) > 0))
+        return float(np.count_nonzero(inside_ns(frozen, span_ns(trace, flow))))
+    counted = increase(counter(trace, "inbound_rtp", flow, "freezeCount"), trace.window)
+    return _plus(counted, float(_open_freeze_s(trace, flow) > 0))
 
 
 @metric(
@@ -173,43 +172,39 @@ def freeze_count_w3c(trace: Trace, flow: str, window: Window | None = None) -> f
     of_time=True,
     known=OF_REPORTS,
 )
-def freeze_duration_w3c(trace: Trace, flow: str, window: Window | None = None) -> float:
+def freeze_duration_w3c(trace: Trace, flow: str) -> float:
     """Total time (s) of the freezes by the rule of W3C; see freeze_count_w3c.
 
     A freeze that is still open when the flow ends counts until then. Of a freeze that begins before a window
     or ends after it, the part in the window counts; without pictures, as in dumps, freezes count when they
     end.
     """
-    if window is not None and flow in trace.cached(_shown):
-        return _seconds_inside(trace.cached(_freezes, flow), span_ns(trace, flow, window))
-    counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), window)
-    return _plus(counted, _open_freeze_s(trace, flow, window))
+    if trace.window is not None and flow in trace.cached(_shown):
+        return _seconds_inside(trace.cached(_freezes, flow), span_ns(trace, flow))
+    counted = increase(counter(trace, "inbound_rtp", flow, "totalFreezesDuration"), trace.window)
+    return _plus(counted, _open_freeze_s(trace, flow))
 
 
-def is_watched(trace: Trace, flow: str, window: Window | None = None) -> bool:
+def is_watched(trace: Trace, flow: str) -> bool:
     """Whether pictures are promised to the flow's receiver for more than 1 s."""
     video = trace.cached(promised, flow, "video")
-    return video is not None and inside_ns(video, span_ns(trace, flow, window)).sum() > LONGEST_STILL_NS
+    return video is not None and inside_ns(video, span_ns(trace, flow)).sum() > LONGEST_STILL_NS
 
 
-def saw_nothing(trace: Trace, flow: str, window: Window | None = None) -> bool:
+def saw_nothing(trace: Trace, flow: str) -> bool:
     """Whether pictures are promised to the flow's receiver for more than 1 s, and it saw not one."""
-    if not is_watched(trace, flow, window):
+    if not is_watched(trace, flow):
         return False
-    span = span_ns(trace, flow, window)
+    span = span_ns(trace, flow)
     shown = trace.cached(_shown).get(flow)
     if shown is not None:
         return not shown["rendered_ns"].is_between(*span, closed="left").any()
-    return not increase(counter(trace, "inbound_rtp", flow, "framesDecoded"), window) > 0
+    return not increase(counter(trace, "inbound_rtp", flow, "framesDecoded"), trace.window) > 0
 
 
-def jitter_buffer_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def jitter_buffer_ms(trace: Trace, flow: str) -> Samples:
     """Mean time in ms for which the frames between two reports waited; their number is the weight."""
-    samples = trace.cached(_jitter_buffer_ms).get(flow, NO_SAMPLES)
-    if window is None:
-        return samples
-    from_s, to_s = window
-    return samples.chosen((samples.at_s >= from_s) & (samples.at_s < to_s))
+    return samples_in_window(trace.cached(_jitter_buffer_ms).get(flow, NO_SAMPLES), trace.window)
 
 
 @metric(
@@ -219,14 +214,14 @@ def jitter_buffer_ms(trace: Trace, flow: str, window: Window | None = None) -> S
     samples=jitter_buffer_ms,
     known=OF_REPORTS,
 )
-def jitter_buffer_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+def jitter_buffer_delay(trace: Trace, flow: str) -> float:
     """Mean time (ms) from the first packet of a video frame to the decoder."""
-    return jitter_buffer_ms(trace, flow, window).mean()
+    return jitter_buffer_ms(trace, flow).mean()
 
 
-def picture_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def picture_delay_ms(trace: Trace, flow: str) -> Samples:
     """Mean time in ms from capture to display of the frames of each second; their number is the weight."""
-    return samples_in_window(trace.cached(_picture_delays_ms, flow), window)
+    return samples_in_window(trace.cached(_picture_delays_ms, flow), trace.window)
 
 
 @metric(
@@ -238,7 +233,7 @@ def picture_delay_ms(trace: Trace, flow: str, window: Window | None = None) -> S
         EXACT, bounded("with the capture time that the browser estimates"), UNKNOWN, UNKNOWN, UNKNOWN
     ),
 )
-def picture_delay(trace: Trace, flow: str, window: Window | None = None) -> float:
+def picture_delay(trace: Trace, flow: str) -> float:
     """Mean time (ms) from when the camera took a picture until it was shown, over all frames shown.
 
     It contains encoding, pacing, the network and the jitter buffer. Pictures that a server composes show
@@ -246,7 +241,7 @@ def picture_delay(trace: Trace, flow: str, window: Window | None = None) -> floa
     the time until the picture is composed, and encoding. Of a flow to such a server it ends before decoding.
     Live, the delay of composed pictures is not known.
     """
-    return picture_delay_ms(trace, flow, window).mean()
+    return picture_delay_ms(trace, flow).mean()
 
 
 def _picture_delays_ms(trace: Trace, flow: str) -> Samples:
@@ -292,16 +287,16 @@ def _plus(counted: float, still_open: float) -> float:
     return still_open if isnan(counted) and still_open else counted + still_open
 
 
-def _open_freeze_s(trace: Trace, flow: str, window: Window | None) -> float:
+def _open_freeze_s(trace: Trace, flow: str) -> float:
     """Time in s, within the window, for which the last frame is frozen at the flow's end; 0 if it is not."""
-    shown, end_ns = trace.cached(_shown).get(flow), span_ns(trace, flow)[1]
+    shown, end_ns = trace.cached(_shown).get(flow), span_ns(trace.whole, flow)[1]
     # All freezes are longer than the margin, and few flows end with an interval that long.
     if shown is None or end_ns - shown["rendered_ns"].to_numpy().max() < FREEZE_MARGIN_S * NS_PER_S:
         return 0.0
     frozen = trace.cached(_freezes, flow)
     if not frozen.size or frozen[-1, 1] < end_ns:
         return 0.0
-    return _seconds_inside(frozen[-1:], span_ns(trace, flow, window))
+    return _seconds_inside(frozen[-1:], span_ns(trace, flow))
 
 
 def _seconds_inside(spans: IntegerArray, span: tuple[int, int]) -> float:

@@ -14,7 +14,6 @@ from rtclab.metrics.series import (
     Array,
     IntegerArray,
     Samples,
-    Window,
     flow_seconds,
     from_begin,
     gauge_of_streams,
@@ -25,6 +24,7 @@ from rtclab.metrics.series import (
     samples_in_window,
     span_ns,
     total,
+    window_ns,
 )
 from rtclab.trace import NS_PER_S, Trace, rows_by
 
@@ -34,24 +34,24 @@ REACHED = 0.9
 
 
 @once
-def sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def sent_kbps(trace: Trace, flow: str) -> Samples:
     """IP bytes sent in each second, divided by the time in it that the flow was active, in kbit/s."""
-    return per_second(trace, flow, "sent_bytes", window).scaled(KBIT_PER_BYTE)
+    return per_second(trace, flow, "sent_bytes").scaled(KBIT_PER_BYTE)
 
 
 @once
-def received_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def received_kbps(trace: Trace, flow: str) -> Samples:
     """IP bytes delivered in each second, divided by the time in it that the flow was active, in kbit/s."""
-    return per_second(trace, flow, "delivered_bytes", window).scaled(KBIT_PER_BYTE)
+    return per_second(trace, flow, "delivered_bytes").scaled(KBIT_PER_BYTE)
 
 
 @once
-def target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def target_kbps(trace: Trace, flow: str) -> Samples:
     """The encoders' target bitrate at every report, summed over the flow's streams, in kbit/s."""
-    return gauge_of_streams(trace, "outbound_rtp", flow, "targetBitrate", window).scaled(1e-3)
+    return gauge_of_streams(trace, "outbound_rtp", flow, "targetBitrate").scaled(1e-3)
 
 
-def controller_target_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def controller_target_kbps(trace: Trace, flow: str) -> Samples:
     """The target of the sender's congestion control in kbit/s: its mean over each second of the flow.
 
     A target holds until the next one. There are none before the first, and none if the trace has no targets.
@@ -60,7 +60,7 @@ def controller_target_kbps(trace: Trace, flow: str, window: Window | None = None
     if rows is None:
         return NO_SAMPLES
     at_s, target_kbps = rows["at_ns"].to_numpy() / NS_PER_S, rows["value"].to_numpy() / 1000
-    end_s = span_ns(trace, flow)[1] / NS_PER_S
+    end_s = span_ns(trace.whole, flow)[1] / NS_PER_S
     edges = np.append(np.arange(np.ceil(at_s[0]), end_s), end_s)
     if at_s[0] >= end_s or edges.size < 2:
         return NO_SAMPLES
@@ -68,7 +68,7 @@ def controller_target_kbps(trace: Trace, flow: str, window: Window | None = None
     last = np.searchsorted(at_s, edges, side="right") - 1
     until = area[last] + (edges - at_s[last]) * target_kbps[last]
     lasts_s = np.diff(edges)
-    return samples_in_window(Samples(edges[:-1], np.diff(until) / lasts_s, lasts_s), window)
+    return samples_in_window(Samples(edges[:-1], np.diff(until) / lasts_s, lasts_s), trace.window)
 
 
 def _targets(trace: Trace) -> dict[str, pl.DataFrame]:
@@ -77,21 +77,21 @@ def _targets(trace: Trace) -> dict[str, pl.DataFrame]:
 
 
 @metric(unit="kbit/s", source="RFC 8868, section 3", samples=sent_kbps, known=OF_PACKETS)
-def sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def sending_rate(trace: Trace, flow: str) -> float:
     """Mean rate (kbit/s) of IP packets sent, headers and retransmissions included.
 
     The time is from the flow's first packet to the end of its connection.
     """
-    return sent_kbps(trace, flow, window).mean()
+    return sent_kbps(trace, flow).mean()
 
 
 @metric(unit="kbit/s", better="higher", source="RFC 8868, section 3", samples=received_kbps, known=OF_PACKETS)
-def receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def receiving_rate(trace: Trace, flow: str) -> float:
     """Mean rate (kbit/s) of IP packets that reached the receiver, headers and retransmissions included.
 
     The time is from the flow's first packet to the end of its connection.
     """
-    return received_kbps(trace, flow, window).mean()
+    return received_kbps(trace, flow).mean()
 
 
 _OF_GOODPUT = sources(
@@ -109,7 +109,7 @@ _OF_GOODPUT = sources(
     source="RFC 8868, section 3; W3C webrtc-stats, bytesReceived",
     known=_OF_GOODPUT,
 )
-def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
+def goodput(trace: Trace, flow: str) -> float:
     """Mean rate (kbit/s) of media payload received, without headers, padding, retransmissions and FEC.
 
     It is bytesReceived of every stream, less retransmittedBytesReceived and, of video, fecBytesReceived. FEC
@@ -118,7 +118,7 @@ def goodput(trace: Trace, flow: str, window: Window | None = None) -> float:
     nobody counted.
     """
     received = from_begin(trace, flow, trace.cached(_media_bytes).get(flow, NO_SAMPLES))
-    return mean_slope(received, window) * KBIT_PER_BYTE
+    return mean_slope(received, trace.window) * KBIT_PER_BYTE
 
 
 def _media_bytes(trace: Trace) -> dict[str, Samples]:
@@ -161,9 +161,9 @@ def flows_without_fec(trace: Trace) -> frozenset[str]:
     samples=target_kbps,
     known=OF_REPORTS,
 )
-def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def target_bitrate(trace: Trace, flow: str) -> float:
     """Mean rate (kbit/s) that congestion control asked the flow's encoders for, over the reports."""
-    return target_kbps(trace, flow, window).mean()
+    return target_kbps(trace, flow).mean()
 
 
 @metric(
@@ -173,14 +173,14 @@ def target_bitrate(trace: Trace, flow: str, window: Window | None = None) -> flo
     bounds=(0, 100),
     known=OF_MODEL,
 )
-def utilisation(trace: Trace, flow: str, window: Window | None = None) -> float:
+def utilisation(trace: Trace, flow: str) -> float:
     """Bits received while the flow was active, in % of what the narrowest path of its route could carry.
 
     What was sent and lost does not count, unlike in RFC 8868, where a sender above the capacity has more than
     100 %. There is no value if the route is unlimited for any part of that time.
     """
-    carried_bits = total(flow_seconds(trace, flow, window), "delivered_bytes") * BITS_PER_BYTE
-    room_bits = _capacity_bits(trace, flow, *span_ns(trace, flow, window))
+    carried_bits = total(flow_seconds(trace, flow), "delivered_bytes") * BITS_PER_BYTE
+    room_bits = _capacity_bits(trace, flow, *span_ns(trace, flow))
     return 100 * carried_bits / room_bits if room_bits > 0 else float("nan")
 
 
@@ -198,10 +198,14 @@ def route_capacity(trace: Trace, flow: str) -> tuple[IntegerArray, Array]:
     """Capacity of the flow's route, which is the smallest capacity of its paths, at each change.
 
     Returns two arrays of shape (changes,): the time in ns, and the capacity in bit/s from then on. NaN means
-    unlimited.
+    unlimited. In a window, the first is the one that holds when the window begins.
     """
     about = trace.manifest.flows.get(flow)
-    return capacity_of(trace, about.route if about else ())
+    at_ns, capacity_bps = capacity_of(trace, about.route if about else ())
+    begin_ns, end_ns = window_ns(trace)
+    first = max(int(np.searchsorted(at_ns, begin_ns, side="right")) - 1, 0)
+    last = int(np.searchsorted(at_ns, end_ns))
+    return at_ns[first:last].clip(min=begin_ns), capacity_bps[first:last]
 
 
 def capacity_of(trace: Trace, route: tuple[str, ...]) -> tuple[IntegerArray, Array]:
@@ -240,16 +244,16 @@ def _capacities(trace: Trace) -> dict[object, tuple[IntegerArray, Array]]:
     of_time=True,
     known=OF_PACKETS,
 )
-def time_to_full_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def time_to_full_rate(trace: Trace, flow: str) -> float:
     """Time (s) until the receiving rate is full: at least 90 % of its mean over the second half of the flow.
 
     It is counted from the flow's first packet to the end of the first such second. In a window, the flow
     begins and ends with the window.
     """
-    received = received_kbps(trace, flow, window)
+    received = received_kbps(trace, flow)
     if not received.values.size:
         return nan
-    begin_s, end_s = (moment / NS_PER_S for moment in span_ns(trace, flow, window))
+    begin_s, end_s = (moment / NS_PER_S for moment in span_ns(trace, flow))
     later = received.chosen(received.at_s >= (begin_s + end_s) / 2).mean()
     reached = received.at_s[received.values >= REACHED * later]
     return float(reached[0] + 0.5 - begin_s) if reached.size and later > 0 else nan

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from rtclab.metrics.series import Samples, Window
+from rtclab.metrics.series import Samples
 
 Better = Literal["lower", "higher", ""]
 Certainty = Literal["exactly", "within bounds", "not"]
@@ -96,7 +97,7 @@ class Metric:
     """One entry of the registry.
 
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
-    ``(trace, flow, window)``, a whole repeat ``(trace, window)``, or a repeat that may have failed ``(run)``.
+    ``(trace, flow)``, all flows of a repeat ``(trace)``, or a repeat that may have failed ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
     confidence intervals. ``total`` says that the value grows with the measured time. ``share`` says that the
     mean over repeats is a share of them in %. ``of_time`` says that the value, in s, is a part of the
@@ -118,28 +119,28 @@ class Metric:
     known: Sources | None
     packets: Packets
 
-    def needs_packets(self, window: Window | None) -> bool:
+    def needs_packets(self, *, in_window: bool) -> bool:
         """Whether the metric has a value only if packets were recorded, and not only sums per second."""
-        return self.packets == "always" or (self.packets == "in a window" and window is not None)
+        return self.packets == "always" or (self.packets == "in a window" and in_window)
 
     def known_by(self, backend: str) -> bool:
         """Whether the traces of a backend may know the metric: ``sim``, ``live``, ``capture`` or ``log``."""
         sources = SOURCES_OF.get(backend, SOURCES)
         return self.known is None or any(self.known[source].certainty != "not" for source in sources)
 
-    def no_value(self, backend: str, record: str, window: Window | None) -> str:
+    def no_value(self, backend: str, record: str, *, in_window: bool) -> str:
         """Why a run has no value of the metric, for readers.
 
         Args:
             backend: ``sim``, ``live``, ``capture`` or ``log``.
             record: what was recorded, ``packets`` or ``seconds``.
-            window: the measured time, None for all.
+            in_window: whether a part of the time was measured.
         """
-        if self.scope == "run" and window is not None:
+        if self.scope == "run" and in_window:
             return "it is of whole repeats, and has no value in a part of their time"
         if not self.known_by(backend):
             return f"{CALLS.get(backend, backend)} do not know it; known: {self.known_in_words}"
-        if self.needs_packets(window) and record != "packets":
+        if self.needs_packets(in_window=in_window) and record != "packets":
             when = " in a part of the time" if self.packets == "in a window" else ""
             return (
                 f"it needs packets{when}, and sums per second were recorded; a run records packets with "
@@ -240,7 +241,8 @@ def metric(
     """Adds the decorated function to `METRICS` under its own name. Its docstring is the definition.
 
     Raises:
-        ValueError: a metric with that name already exists, or the function has no docstring.
+        ValueError: a metric with that name already exists, or the function has no docstring, or it has the
+            parameter ``window`` of earlier versions.
     """
 
     def register(function: Function) -> Function:
@@ -249,6 +251,11 @@ def metric(
             raise ValueError(f"metric `{name}` is defined twice\n  hint: choose another function name")
         if not function.__doc__:
             raise ValueError(f"metric `{name}` has no docstring\n  hint: the docstring is its definition")
+        if "window" in inspect.signature(function).parameters:
+            raise ValueError(
+                f"metric `{name}` has the parameter `window`; the trace is of the measured time already\n"
+                "  hint: leave it out; trace.window has begin and end in seconds"
+            )
         METRICS[name] = Metric(
             name,
             unit,

@@ -6,7 +6,7 @@ from math import nan
 
 from rtclab.metrics.packets import packets_of
 from rtclab.metrics.registry import OF_REPORTS, UNKNOWN, exact, metric, sources
-from rtclab.metrics.series import Window, counter, increase, span_ns
+from rtclab.metrics.series import counter, increase, span_ns
 from rtclab.trace import Trace
 
 
@@ -17,7 +17,7 @@ from rtclab.trace import Trace
     bounds=(0, 100),
     known=OF_REPORTS,
 )
-def retransmission_share(trace: Trace, flow: str, window: Window | None = None) -> float:
+def retransmission_share(trace: Trace, flow: str) -> float:
     """Payload bytes that were sent again because they were lost, in % of all payload bytes sent.
 
     The sender counts both in its reports. Padding that repeats packets on the stream of retransmissions is in
@@ -26,11 +26,11 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
     Servers that forward media give no reports. There it is the share in the IP bytes of the RTP packets that
     they send, if packets were recorded.
     """
-    again = increase(counter(trace, "outbound_rtp", flow, "retransmittedBytesSent"), window)
+    again = increase(counter(trace, "outbound_rtp", flow, "retransmittedBytesSent"), trace.window)
     sent = counter(trace, "outbound_rtp", flow, "bytesSent")
     if not sent.at_s.size and trace.manifest.backend in ("sim", "live"):
-        return _share_of_packets(trace, flow, window, "rtx")
-    return 100 * again / sent_bytes if (sent_bytes := increase(sent, window)) > 0 else nan
+        return _share_of_packets(trace, flow, "rtx")
+    return 100 * again / sent_bytes if (sent_bytes := increase(sent, trace.window)) > 0 else nan
 
 
 @metric(
@@ -47,7 +47,7 @@ def retransmission_share(trace: Trace, flow: str, window: Window | None = None) 
     ),
     packets="always",
 )
-def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
+def fec_share(trace: Trace, flow: str) -> float:
     """IP bytes of FEC in % of the IP bytes of all RTP packets sent. NaN without packets.
 
     In live calls, where the header of RED is encrypted, FEC is told from media by the headers of RTP: it
@@ -56,7 +56,7 @@ def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     """
     if flow not in trace.cached(_flows_with_known_fec):
         return nan
-    return _share_of_packets(trace, flow, window, "fec")
+    return _share_of_packets(trace, flow, "fec")
 
 
 @metric(
@@ -66,9 +66,9 @@ def fec_share(trace: Trace, flow: str, window: Window | None = None) -> float:
     total=True,
     known=OF_REPORTS,
 )
-def nacks(trace: Trace, flow: str, window: Window | None = None) -> float:
+def nacks(trace: Trace, flow: str) -> float:
     """Number of NACK messages in which the receiver asked for packets again. NaN without reports."""
-    return _requests(trace, flow, window, "nackCount")
+    return _requests(trace, flow, "nackCount")
 
 
 @metric(
@@ -78,19 +78,19 @@ def nacks(trace: Trace, flow: str, window: Window | None = None) -> float:
     total=True,
     known=OF_REPORTS,
 )
-def key_frame_requests(trace: Trace, flow: str, window: Window | None = None) -> float:
+def key_frame_requests(trace: Trace, flow: str) -> float:
     """Number of PLI messages in which the receiver asked for a key frame. NaN without reports."""
-    return _requests(trace, flow, window, "pliCount")
+    return _requests(trace, flow, "pliCount")
 
 
-def _requests(trace: Trace, flow: str, window: Window | None, name: str) -> float:
+def _requests(trace: Trace, flow: str, name: str) -> float:
     counted = counter(trace, "inbound_rtp", flow, name)
-    return increase(counted, window) if counted.at_s.size else nan
+    return increase(counted, trace.window) if counted.at_s.size else nan
 
 
-def _share_of_packets(trace: Trace, flow: str, window: Window | None, kind: str) -> float:
+def _share_of_packets(trace: Trace, flow: str, kind: str) -> float:
     """IP bytes of one kind of RTP packets in % of all that were sent; NaN without packets."""
-    (begin_ns, end_ns), packets = span_ns(trace, flow, window), packets_of(trace, flow).rtp
+    (begin_ns, end_ns), packets = span_ns(trace, flow), packets_of(trace, flow).rtp
     sent = packets.chosen((packets.sent_ns >= begin_ns) & (packets.sent_ns < end_ns))
     of_kind = sent.chosen(sent.of_kinds(kind))
     return float(100 * of_kind.size_bytes.sum() / (sent.size_bytes.sum() or nan))

@@ -10,21 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from math import isnan, nan, sqrt
-from typing import Protocol
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rtclab.trace import NS_PER_S, SCHEMAS, Trace, rows_by
+from rtclab.trace import NS_PER_S, SCHEMAS, Trace, Window, rows_by
 
 Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
-Window = tuple[float, float]
-"""Begin and end of the time that is measured, in seconds since the run began. The end is excluded."""
 
 SECOND_NS = NS_PER_S  # length of one row of `flow_seconds`
 BITS_PER_BYTE = 8
+ALWAYS_NS = 2**62
+"""More than any time in a trace, in ns."""
 SILENT_S = 2.0
 """Reports come once a second. A stream without a report for longer than this has fallen silent."""
 
@@ -74,32 +73,32 @@ class Samples:
         return sqrt(spread / (total - float((self.lasts_s**2).sum()) / total))
 
 
-class SamplesOf(Protocol):
-    """The samples of a flow, in the window if there is one."""
-
-    def __call__(self, trace: Trace, flow: str, window: Window | None = None) -> Samples: ...
+SamplesOf = Callable[[Trace, str], Samples]
+"""The samples of a flow in the window of the trace."""
 
 
 NO_SAMPLES = Samples(np.empty(0), np.empty(0))
 NO_SECONDS = pl.DataFrame(schema={**SCHEMAS["flow_seconds"], "end_ns": pl.Int64(), "share": pl.Float64()})
 
 
-def once(make: Callable[[Trace, str, Window | None], Samples]) -> SamplesOf:
-    """Makes a function compute the samples of a flow in a window only once for each trace.
+def once(make: Callable[[Trace, str], Samples]) -> SamplesOf:
+    """Makes a function compute the samples of a flow only once for each window of a trace.
 
     The value of a metric and the deviation of its samples come from the same samples.
     """
 
     @wraps(make)
-    def cached(trace: Trace, flow: str, window: Window | None = None) -> Samples:
-        return trace.cached(make, flow, window)
+    def cached(trace: Trace, flow: str) -> Samples:
+        return trace.cached_in_window(make, flow)
 
     return cached
 
 
-def window_ns(window: Window) -> tuple[int, int]:
-    """The window in nanoseconds."""
-    return round(window[0] * NS_PER_S), round(window[1] * NS_PER_S)
+def window_ns(trace: Trace) -> tuple[int, int]:
+    """Begin and end of the trace's window in ns; without a window, of a time that contains any repeat."""
+    if trace.window is None:
+        return -ALWAYS_NS, ALWAYS_NS
+    return round(trace.window[0] * NS_PER_S), round(trace.window[1] * NS_PER_S)
 
 
 def samples_in_window(samples: Samples, window: Window | None) -> Samples:
@@ -109,15 +108,14 @@ def samples_in_window(samples: Samples, window: Window | None) -> Samples:
     return samples.chosen((samples.at_s >= window[0]) & (samples.at_s < window[1]))
 
 
-def span_ns(trace: Trace, flow: str, window: Window | None = None) -> tuple[int, int]:
+def span_ns(trace: Trace, flow: str) -> tuple[int, int]:
     """Begin and end in ns of the part of the window in which the flow was active; empty if there is none."""
     about = trace.manifest.flows.get(flow)
     if about is None:
         return 0, 0
-    begin_ns, end_ns = about.begin_ns, about.end_ns
-    if window is not None:
-        begin_ns, end_ns = max(begin_ns, window_ns(window)[0]), min(end_ns, window_ns(window)[1])
-    return begin_ns, max(begin_ns, end_ns)
+    from_ns, to_ns = window_ns(trace)
+    begin_ns = max(about.begin_ns, from_ns)
+    return begin_ns, max(begin_ns, min(about.end_ns, to_ns))
 
 
 def before_end(trace: Trace, moment: str) -> pl.Expr:
@@ -134,26 +132,26 @@ def overlap_ns(at_ns: IntegerArray, span: tuple[int, int]) -> IntegerArray:
     return inside_ns.clip(min=0)
 
 
-def flow_seconds(trace: Trace, flow: str, window: Window | None = None) -> pl.DataFrame:
+def flow_seconds(trace: Trace, flow: str) -> pl.DataFrame:
     """The flow's rows of :func:`seconds_there`."""
-    rows = trace.cached(_seconds_of_flows, window).get(flow)
+    rows = trace.cached_in_window(_seconds_of_flows).get(flow)
     return NO_SECONDS if rows is None else rows
 
 
-def _seconds_of_flows(trace: Trace, window: Window | None) -> dict[object, pl.DataFrame]:
-    return rows_by(seconds_there(trace, window), "flow")
+def _seconds_of_flows(trace: Trace) -> dict[object, pl.DataFrame]:
+    return rows_by(seconds_there(trace), "flow")
 
 
-def seconds_there(trace: Trace, window: Window | None = None) -> pl.DataFrame:
+def seconds_there(trace: Trace) -> pl.DataFrame:
     """The rows of ``flow_seconds`` in which the flow was active, by flow and time.
 
     The added column ``share`` is the share of the row's active time that lies in the window. Counts are
     assumed to be spread evenly over the active time. The added column ``end_ns`` is the end of the flow.
     """
-    return trace.cached(_seconds_there, window)
+    return trace.cached_in_window(_seconds_there)
 
 
-def _seconds_there(trace: Trace, window: Window | None) -> pl.DataFrame:
+def _seconds_there(trace: Trace) -> pl.DataFrame:
     flows = trace.manifest.flows
     spans = pl.DataFrame(
         {
@@ -165,12 +163,10 @@ def _seconds_there(trace: Trace, window: Window | None) -> pl.DataFrame:
     )
     begin_ns = pl.max_horizontal("at_ns", "begin_ns")
     end_ns = pl.min_horizontal(pl.col("at_ns") + SECOND_NS, "end_ns")
-    inside_ns = end_ns - begin_ns
-    if window is not None:
-        from_ns, to_ns = window_ns(window)
-        inside_ns = pl.min_horizontal(end_ns, to_ns) - pl.max_horizontal(begin_ns, from_ns)
+    from_ns, to_ns = window_ns(trace)
+    inside_ns = pl.min_horizontal(end_ns, to_ns) - pl.max_horizontal(begin_ns, from_ns)
     return (
-        trace.table("flow_seconds")
+        trace.whole.table("flow_seconds")
         .join(spans, on="flow", maintain_order="left")
         .filter(inside_ns > 0)
         .with_columns(share=inside_ns / (end_ns - begin_ns))
@@ -194,47 +190,43 @@ def _seconds(trace: Trace) -> dict[object, pl.DataFrame]:
     return rows_by(trace.table("flow_seconds").sort("flow", "at_ns", maintain_order=True), "flow")
 
 
-def per_second(trace: Trace, flow: str, column: str, window: Window | None = None) -> Samples:
+def per_second(trace: Trace, flow: str, column: str) -> Samples:
     """A column of ``flow_seconds`` as a rate, at the middle of every second in which the flow was active.
 
     Amounts are divided by the time in the second for which the flow was active, which may be less than 1 s in
     the first and last second. ``lasts_s`` is the part of that time in the window. A second without a row has
     the rate 0.
     """
-    return trace.cached(_per_second, flow, column, window)
+    return trace.cached_in_window(_per_second, flow, column)
 
 
-def _per_second(trace: Trace, flow: str, column: str, window: Window | None) -> Samples:
+def _per_second(trace: Trace, flow: str, column: str) -> Samples:
     rows = trace.cached(_seconds).get(flow)
     if rows is None:
         return NO_SAMPLES
-    return rates_of(trace, flow, rows["at_ns"].to_numpy(), rows[column].to_numpy(), window)
+    return rates_of(trace, flow, rows["at_ns"].to_numpy(), rows[column].to_numpy())
 
 
-def rates_of(
-    trace: Trace, flow: str, at_ns: IntegerArray, amounts: NDArray[np.generic], window: Window | None
-) -> Samples:
+def rates_of(trace: Trace, flow: str, at_ns: IntegerArray, amounts: NDArray[np.generic]) -> Samples:
     """Amounts as a rate in each second in which the flow was active; see :func:`per_second`."""
-    begin_ns, end_ns = span_ns(trace, flow)
+    begin_ns, end_ns = span_ns(trace.whole, flow)
     first = begin_ns // SECOND_NS
     index = at_ns // SECOND_NS - first
     seconds = (first + np.arange(-(-end_ns // SECOND_NS) - first)) * SECOND_NS
     known = (index >= 0) & (index < seconds.size)
     totals = np.bincount(index[known], weights=amounts[known], minlength=seconds.size)
     there_s = overlap_ns(seconds, (begin_ns, end_ns)) / NS_PER_S
-    inside_s = overlap_ns(seconds, span_ns(trace, flow, window)) / NS_PER_S
+    inside_s = overlap_ns(seconds, span_ns(trace, flow)) / NS_PER_S
     rates = np.divide(totals, there_s, out=np.zeros(seconds.size), where=there_s > 0)
     return Samples(seconds / NS_PER_S + 0.5, rates, inside_s).chosen(inside_s > 0)
 
 
-def gauge(
-    trace: Trace, table: str, flow: str, column: str, window: Window | None = None, scale: float = 1.0
-) -> Samples:
+def gauge(trace: Trace, table: str, flow: str, column: str, scale: float = 1.0) -> Samples:
     """The values of a column that is not cumulative, until the flow's end, times ``scale``.
 
     Nulls are left out.
     """
-    return _reported(trace, trace.cached(_gauges, table, column), flow, window).scaled(scale)
+    return _reported(trace, trace.cached(_gauges, table, column), flow).scaled(scale)
 
 
 def _gauges(trace: Trace, table: str, column: str) -> dict[str, Samples]:
@@ -242,17 +234,15 @@ def _gauges(trace: Trace, table: str, column: str) -> dict[str, Samples]:
     return _samples(reports.at_s, reports.values(column), reports.of_flow)
 
 
-def gauge_of_streams(
-    trace: Trace, table: str, flow: str, column: str, window: Window | None = None
-) -> Samples:
+def gauge_of_streams(trace: Trace, table: str, flow: str, column: str) -> Samples:
     """The values of :func:`gauge`, summed over the flow's streams."""
-    return _reported(trace, trace.cached(_counters, table, column), flow, window)
+    return _reported(trace, trace.cached(_counters, table, column), flow)
 
 
-def _reported(trace: Trace, known: dict[str, Samples], flow: str, window: Window | None) -> Samples:
+def _reported(trace: Trace, known: dict[str, Samples], flow: str) -> Samples:
     samples = known.get(flow, NO_SAMPLES)
-    end_s = span_ns(trace, flow)[1] / NS_PER_S
-    return samples_in_window(samples.chosen(samples.at_s <= end_s), window)
+    end_s = span_ns(trace.whole, flow)[1] / NS_PER_S
+    return samples_in_window(samples.chosen(samples.at_s <= end_s), trace.window)
 
 
 def counter(trace: Trace, table: str, flow: str, *columns: str) -> Samples:
@@ -325,7 +315,7 @@ def until_end(trace: Trace, flow: str, counted: Samples) -> Samples:
     """
     if not counted.at_s.size:
         return counted
-    end_s = span_ns(trace, flow)[1] / NS_PER_S
+    end_s = span_ns(trace.whole, flow)[1] / NS_PER_S
     before = int(np.searchsorted(counted.at_s, end_s))
     at_s, values = counted.at_s[:before], counted.values[:before]
     if before < counted.at_s.size:
@@ -340,7 +330,7 @@ def until_end(trace: Trace, flow: str, counted: Samples) -> Samples:
 def from_begin(trace: Trace, flow: str, counted: Samples) -> Samples:
     """A counter until the flow's end that begins with 0 when the flow does, for rates over the whole flow."""
     counted = until_end(trace, flow, counted)
-    begin_s = span_ns(trace, flow)[0] / NS_PER_S
+    begin_s = span_ns(trace.whole, flow)[0] / NS_PER_S
     if not counted.at_s.size or counted.at_s[0] <= begin_s:
         return counted
     return Samples(np.append(begin_s, counted.at_s), np.append(0.0, counted.values))

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from rtclab.metrics.promises import first_ns
 from rtclab.metrics.registry import OF_MODEL, exact, metric
-from rtclab.metrics.series import Window, window_ns
+from rtclab.metrics.series import window_ns
 from rtclab.trace import NS_PER_MS, Run, Trace
 
 AT_PAGE = exact("of the flow that the end with the log receives")
 
 
 @metric(unit="ms", better="lower", source="events `joined` and `first_frame`", known=OF_MODEL)
-def setup_time(trace: Trace, flow: str, window: Window | None = None) -> float:
+def setup_time(trace: Trace, flow: str) -> float:
     """Time (ms) from when both participants have joined the call to the first frame at the receiver."""
-    return _between(trace, flow, "joined", "first_frame", window)
+    return _between(trace, flow, "joined", "first_frame")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time", known=OF_MODEL)
-def setup_signalling(trace: Trace, flow: str, window: Window | None = None) -> float:
+def setup_signalling(trace: Trace, flow: str) -> float:
     """Part of the set-up time (ms): from joining until offer and answer have been exchanged."""
-    return _between(trace, flow, "joined", "signalling_done", window)
+    return _between(trace, flow, "joined", "signalling_done")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time; RFC 8445", known=OF_MODEL | {"dump": AT_PAGE})
-def setup_ice(trace: Trace, flow: str, window: Window | None = None) -> float:
+def setup_ice(trace: Trace, flow: str) -> float:
     """Part of the set-up time (ms): from the exchange of offer and answer to a working ICE candidate pair."""
-    return _between(trace, flow, "signalling_done", "ice_connected", window)
+    return _between(trace, flow, "signalling_done", "ice_connected")
 
 
 @metric(
@@ -39,15 +39,15 @@ def setup_ice(trace: Trace, flow: str, window: Window | None = None) -> float:
     source="part of setup_time; RFC 5764",
     known=OF_MODEL | {"event log": AT_PAGE, "dump": AT_PAGE},
 )
-def setup_dtls(trace: Trace, flow: str, window: Window | None = None) -> float:
+def setup_dtls(trace: Trace, flow: str) -> float:
     """Part of the set-up time (ms): from the working ICE candidate pair to the end of the DTLS handshake."""
-    return _between(trace, flow, "ice_connected", "dtls_connected", window)
+    return _between(trace, flow, "ice_connected", "dtls_connected")
 
 
 @metric(unit="ms", better="lower", source="part of setup_time", known=OF_MODEL)
-def setup_first_frame(trace: Trace, flow: str, window: Window | None = None) -> float:
+def setup_first_frame(trace: Trace, flow: str) -> float:
     """Part of the set-up time (ms): from the end of the DTLS handshake to the first video frame."""
-    return _between(trace, flow, "dtls_connected", "first_frame", window)
+    return _between(trace, flow, "dtls_connected", "first_frame")
 
 
 @metric(
@@ -75,7 +75,7 @@ def call_failures(run: Run) -> float:
     return 100 * failed / calls if calls else float("nan")
 
 
-def _between(trace: Trace, flow: str, begin: str, end: str, window: Window | None) -> float:
+def _between(trace: Trace, flow: str, begin: str, end: str) -> float:
     """Time in ms from one event of the receiver to another.
 
     NaN unless both happened, in this order, the second of them in the window.
@@ -83,7 +83,7 @@ def _between(trace: Trace, flow: str, begin: str, end: str, window: Window | Non
     begin_ns, end_ns = _event_ns(trace, flow, begin), _event_ns(trace, flow, end)
     if begin_ns is None or end_ns is None or end_ns < begin_ns:
         return float("nan")
-    from_ns, to_ns = (0, end_ns + 1) if window is None else window_ns(window)
+    from_ns, to_ns = window_ns(trace)
     if not from_ns <= end_ns < to_ns:
         return float("nan")
     return (end_ns - begin_ns) / NS_PER_MS

@@ -19,10 +19,10 @@ from rtclab.metrics.series import (
     NO_SAMPLES,
     SECOND_NS,
     Samples,
-    Window,
     from_begin,
     rates_of,
     samples_by,
+    samples_in_window,
     slopes,
     span_ns,
 )
@@ -38,28 +38,24 @@ _COUNTERS = {
 }
 
 
-def stats_sent_kbps(trace: Trace, flow: str, window: Window | None = None) -> Samples:
+def stats_sent_kbps(trace: Trace, flow: str) -> Samples:
     """RTP headers and payload sent between consecutive reports, in kbit/s."""
-    return trace.cached(_bytes_per_second, flow, window, "outbound_rtp", None).scaled(KBIT_PER_BYTE)
+    return trace.cached_in_window(_bytes_per_second, flow, "outbound_rtp", None).scaled(KBIT_PER_BYTE)
 
 
-def stats_received_kbps(
-    trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
-) -> Samples:
+def stats_received_kbps(trace: Trace, flow: str, kind: str | None = None) -> Samples:
     """RTP headers and payload received between consecutive reports, in kbit/s; of one kind, if given."""
-    return trace.cached(_bytes_per_second, flow, window, "inbound_rtp", kind).scaled(KBIT_PER_BYTE)
+    return trace.cached_in_window(_bytes_per_second, flow, "inbound_rtp", kind).scaled(KBIT_PER_BYTE)
 
 
-def wire_received_kbps(
-    trace: Trace, flow: str, window: Window | None = None, kind: str | None = None
-) -> Samples:
+def wire_received_kbps(trace: Trace, flow: str, kind: str | None = None) -> Samples:
     """IP bytes of the RTP packets that arrived in each second, in kbit/s; of one kind, if given."""
     arrived = _arrived(trace, flow, kind)
-    arrived = arrived.chosen(arrived.delivered_ns < span_ns(trace, flow)[1])
+    arrived = arrived.chosen(arrived.delivered_ns < span_ns(trace.whole, flow)[1])
     at_ns = arrived.delivered_ns
     if not at_ns.size:
         return NO_SAMPLES
-    rates = rates_of(trace, flow, at_ns, arrived.size_bytes, window)
+    rates = rates_of(trace, flow, at_ns, arrived.size_bytes)
     # The seconds of set-up are left out: there are no media yet.
     return rates.chosen(rates.at_s >= at_ns.min() // SECOND_NS).scaled(KBIT_PER_BYTE)
 
@@ -70,13 +66,13 @@ def wire_received_kbps(
     samples=stats_sent_kbps,
     known=OF_REPORTS,
 )
-def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def stats_sending_rate(trace: Trace, flow: str) -> float:
     """Mean rate (kbit/s) of RTP headers and payload sent, as the sender's getStats counts them.
 
     The time is from the flow's first packet to the last report. Unlike sending_rate, it does not count IP,
     UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    return trace.cached(_bytes_per_second, flow, window, "outbound_rtp", None).mean() * KBIT_PER_BYTE
+    return trace.cached_in_window(_bytes_per_second, flow, "outbound_rtp", None).mean() * KBIT_PER_BYTE
 
 
 @metric(
@@ -86,20 +82,18 @@ def stats_sending_rate(trace: Trace, flow: str, window: Window | None = None) ->
     samples=stats_received_kbps,
     known=OF_REPORTS,
 )
-def stats_receiving_rate(trace: Trace, flow: str, window: Window | None = None) -> float:
+def stats_receiving_rate(trace: Trace, flow: str) -> float:
     """Mean rate (kbit/s) of RTP headers and payload received, as the receiver's getStats counts them.
 
     The time is from the flow's first packet to the last report. Unlike receiving_rate, it does not count IP,
     UDP and SRTP headers, RTCP, STUN and DTLS, and some retransmissions and padding.
     """
-    return trace.cached(_bytes_per_second, flow, window, "inbound_rtp", None).mean() * KBIT_PER_BYTE
+    return trace.cached_in_window(_bytes_per_second, flow, "inbound_rtp", None).mean() * KBIT_PER_BYTE
 
 
-def _bytes_per_second(
-    trace: Trace, flow: str, window: Window | None, table: str, kind: str | None
-) -> Samples:
+def _bytes_per_second(trace: Trace, flow: str, table: str, kind: str | None) -> Samples:
     counted = from_begin(trace, flow, stats_bytes(trace, table, flow, kind))
-    return slopes(counted, window)
+    return slopes(counted, trace.window)
 
 
 def stats_bytes(trace: Trace, table: str, flow: str, kind: str | None = None) -> Samples:
@@ -123,10 +117,10 @@ def _stats_bytes(trace: Trace, table: str, kind: str | None) -> dict[str, Sample
 class StreamRates:
     """Rates in kbit/s of one kind of media of one flow at its receiver, counted twice over the same time.
 
-    The time is from the receiver's first report on these media to its last. ``wire`` counts IP bytes of RTP
-    packets; ``repair`` is the part of retransmissions, FEC and padding. ``stats`` counts the bytes in
-    getStats. ``difference_bytes`` is the bytes per packet on the wire minus the bytes in getStats: the
-    headers, if both count the same packets.
+    The time is from the receiver's first report on these media in the window to its last. ``wire`` counts IP
+    bytes of RTP packets; ``repair`` is the part of retransmissions, FEC and padding. ``stats`` counts the
+    bytes in getStats. ``difference_bytes`` is the bytes per packet on the wire minus the bytes in getStats:
+    the headers, if both count the same packets.
     """
 
     flow: str
@@ -156,7 +150,7 @@ def stream_rates(trace: Trace) -> list[StreamRates]:
 
 
 def _rates_of(trace: Trace, flow: str, kind: str) -> StreamRates | None:
-    counted = stats_bytes(trace, "inbound_rtp", flow, kind)
+    counted = samples_in_window(stats_bytes(trace, "inbound_rtp", flow, kind), trace.window)
     if counted.at_s.size < 2:
         return None
     begin_s, end_s = counted.at_s[0], counted.at_s[-1]

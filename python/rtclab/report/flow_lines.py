@@ -6,29 +6,26 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-import numpy as np
-
 from rtclab.experiment.flows import carrying
 from rtclab.metrics import METRICS, delay, media_flows, rate
-from rtclab.metrics.series import Samples, Window
+from rtclab.metrics.series import Samples
 from rtclab.metrics.statistics import summarise
 from rtclab.report.bands import Band, band, points_per_line, thinned
 from rtclab.report.drawing import Look
 from rtclab.report.plot_kinds import Curve, Distribution, Points, Steps
 from rtclab.trace import NS_PER_S, FlowInfo, Run, Trace
 
-Series = Callable[[Trace, str, Window | None], Samples]
+Series = Callable[[Trace, str], Samples]
 
 
 @dataclass(frozen=True)
 class FlowLine:
-    """A flow of a run, how it is drawn, its maximum number of points, and the part of the time to draw."""
+    """A flow of a run, how it is drawn, and its maximum number of points."""
 
     run: Run
     flow: str
     look: Look
     points: int
-    window: Window | None = None
 
     @property
     def receiver(self) -> str:
@@ -68,10 +65,10 @@ def main_of(flows: Mapping[str, FlowInfo], people: Collection[str]) -> list[str]
     return main or names
 
 
-def lines_of(flows: Sequence[tuple[Run, str, Look]], window: Window | None = None) -> list[FlowLine]:
+def lines_of(flows: Sequence[tuple[Run, str, Look]]) -> list[FlowLine]:
     """The lines of one plot, which share its maximum number of points."""
     points = points_per_line(len(flows))
-    return [FlowLine(run, flow, look, points, window) for run, flow, look in flows]
+    return [FlowLine(run, flow, look, points) for run, flow, look in flows]
 
 
 def curve(line: FlowLine, series: Series, *, filled: bool) -> Curve:
@@ -81,13 +78,13 @@ def curve(line: FlowLine, series: Series, *, filled: bool) -> Curve:
 
 def band_of(line: FlowLine, series: Series) -> Band:
     """Mean, minimum and maximum of a series over all repeats."""
-    return band([series(trace, line.flow, line.window) for trace in line.run.traces], line.points)
+    return band([series(trace, line.flow) for trace in line.run.traces], line.points)
 
 
 def delay_curve(line: FlowLine, *, filled: bool) -> Curve:
     """One-way delay over time; if ``filled``, with its range over packets."""
     mean, low, high = (
-        [series(trace, line.flow, line.window) for trace in line.run.traces]
+        [series(trace, line.flow) for trace in line.run.traces]
         for series in (delay.one_way_delay_ms, delay.smallest_delay_ms, delay.largest_delay_ms)
     )
     return Curve(line.look, band(mean, line.points, low, high), filled)
@@ -95,20 +92,14 @@ def delay_curve(line: FlowLine, *, filled: bool) -> Curve:
 
 def delay_distribution(line: FlowLine) -> Distribution:
     """Distribution of the one-way delay over the packets of all repeats."""
-    delay_ms, share = delay.one_way_delay_cdf(line.run.traces, line.flow, line.window)
+    delay_ms, share = delay.one_way_delay_cdf(line.run.traces, line.flow)
     return Distribution(line.look, thinned(delay_ms, line.points), thinned(share, line.points))
 
 
 def capacity(line: FlowLine) -> Steps:
     """Capacity of the flow's route over time in kbit/s, which is the same in every repeat."""
     at_ns, capacity_bps = rate.route_capacity(line.run.traces[0], line.flow)
-    at_s, kbps = at_ns / NS_PER_S, capacity_bps / 1000
-    if line.window is not None and at_s.size:
-        begin_s, end_s = line.window
-        first = max(int(np.searchsorted(at_s, begin_s, side="right")) - 1, 0)
-        last = int(np.searchsorted(at_s, end_s))
-        at_s, kbps = np.maximum(at_s[first:last], begin_s), kbps[first:last]
-    return Steps("capacity", at_s, kbps)
+    return Steps("capacity", at_ns / NS_PER_S, capacity_bps / 1000)
 
 
 def rate_per_repeat(line: FlowLine) -> Points:

@@ -16,7 +16,6 @@ import numpy as np
 from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows, chosen_flows
 from rtclab.metrics import media, rate, wire
-from rtclab.metrics.series import Window
 from rtclab.phrases import names_in_words
 from rtclab.report import plot_kinds
 from rtclab.report.bands import Band
@@ -61,7 +60,8 @@ def run_plots(run: Run, wanted: Flows = None) -> list[Plot]:
     They show the wanted flows, or all main flows.
     """
     flows = main_flows(run) if wanted is None else _chosen(wanted, run.flows)
-    return [plot for plot in _all(RUN_PLOTS, _panels(run, flows), len(flows)) if _has_data(plot)]
+    plots = _all(RUN_PLOTS, _panels(run, flows), len(flows))
+    return [_cut(plot, [run]) for plot in plots if _has_data(plot)]
 
 
 def run_plot(run: Run, name: str, flow: Flows = None) -> Plot:
@@ -71,31 +71,28 @@ def run_plot(run: Run, name: str, flow: Flows = None) -> Plot:
         BadInput: there is no plot or no flow with that name, or the run has no data for it.
     """
     flows = main_flows(run) if flow is None else _chosen(flow, run.flows)
-    return _one(RUN_PLOTS, _panels(run, flows), name, run.name)
+    return _cut(_one(RUN_PLOTS, _panels(run, flows), name, run.name), [run])
 
 
-def comparison_plots(
-    runs: Mapping[str, Run], window: Window | None = None, wanted: Flows = None
-) -> list[Plot]:
+def comparison_plots(runs: Mapping[str, Run], wanted: Flows = None) -> list[Plot]:
     """The plots that compare runs, given by their labels, with a panel for each flow that all runs have.
 
-    There are at most ``MOST_PANELS``. If there is a window, they show it alone.
+    There are at most ``MOST_PANELS``.
     """
     flows = _flows_of_runs(runs, wanted)
-    panels = _panels_of_runs(runs, flows, window)
-    return [_cut(plot, window) for plot in _all(COMPARISON_PLOTS, panels, len(flows) * len(runs))]
+    panels = _panels_of_runs(runs, flows)
+    return [_cut(plot, [*runs.values()]) for plot in _all(COMPARISON_PLOTS, panels, len(flows) * len(runs))]
 
 
-def comparison_plot(
-    runs: Mapping[str, Run], name: str, flow: Flows = None, window: Window | None = None
-) -> Plot:
+def comparison_plot(runs: Mapping[str, Run], name: str, flow: Flows = None) -> Plot:
     """One plot that compares runs, by its name in ``COMPARISON_PLOTS``, of the wanted or of all main flows.
 
     Raises:
         BadInput: there is no plot or no flow with that name, or the runs have no data for it in common.
     """
-    panels = _panels_of_runs(runs, _flows_of_runs(runs, flow), window)
-    return _cut(_one(COMPARISON_PLOTS, panels, name, names_in_words([*runs], len(runs))), window)
+    panels = _panels_of_runs(runs, _flows_of_runs(runs, flow))
+    plot = _one(COMPARISON_PLOTS, panels, name, names_in_words([*runs], len(runs)))
+    return _cut(plot, [*runs.values()])
 
 
 def _flows_of_runs(runs: Mapping[str, Run], wanted: Flows) -> list[str]:
@@ -110,12 +107,13 @@ def _common(flows_of_runs: Sequence[Sequence[str]]) -> list[str]:
     return [flow for flow in first if all(flow in flows for flows in others)]
 
 
-def _cut(plot: Plot, window: Window | None) -> Plot:
-    """The plot with a time axis from the beginning to the end of the window."""
-    if window is None or not plot.over_time:
+def _cut(plot: Plot, runs: Sequence[Run]) -> Plot:
+    """The plot with a time axis from the beginning to the end of the runs' windows, if they have any."""
+    windows = [trace.window for run in runs for trace in run.traces if trace.window is not None]
+    if not windows or not plot.over_time:
         return plot
-    begin_s, end_s = window
-    return replace(plot, x=replace(plot.x, begin=begin_s, end=end_s))
+    begins_s, ends_s = zip(*windows, strict=True)
+    return replace(plot, x=replace(plot.x, begin=min(begins_s), end=max(ends_s)))
 
 
 def _chosen(wanted: Flows, flows: Sequence[str]) -> list[str]:
@@ -187,14 +185,14 @@ def _by_receiver(panels: Panels) -> bool:
     return len(_lines(panels)) > MOST_PANELS
 
 
-def _panels_of_runs(runs: Mapping[str, Run], flows: Sequence[str], window: Window | None) -> Panels:
+def _panels_of_runs(runs: Mapping[str, Run], flows: Sequence[str]) -> Panels:
     """The lines of compared runs: a panel per flow with a line per run."""
     looks = [
         replace(Look.numbered(index, label), colour=COLOURS[(FIRST_COLOUR_OF_RUNS + index) % len(COLOURS)])
         for index, label in enumerate(runs)
     ]
     looked = list(zip(runs.values(), looks, strict=True))
-    lines = lines_of([(run, flow, look) for flow in flows[:MOST_PANELS] for run, look in looked], window)
+    lines = lines_of([(run, flow, look) for flow in flows[:MOST_PANELS] for run, look in looked])
     return [lines[index : index + len(runs)] for index in range(0, len(lines), len(runs))]
 
 

@@ -15,7 +15,6 @@ from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, paired_rep
 from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
 from rtclab.metrics import METRICS, Metric
-from rtclab.metrics.series import Window
 from rtclab.metrics.wire import StreamRates, stream_rates
 from rtclab.phrases import names_in_words, repeats_in_words, tests_in_words
 from rtclab.report import imported, words
@@ -25,7 +24,7 @@ from rtclab.report.page import render
 from rtclab.report.plots import comparison_plots, run_plots
 from rtclab.report.verdict import findings, verdict
 from rtclab.report.words import flow_in_words
-from rtclab.trace import Run, write_text
+from rtclab.trace import Run, window_in_words, write_text
 
 WHOLE_RUN = "whole run"
 FEW_FLOWS = 6
@@ -100,6 +99,7 @@ def write_report(
         tied=True,
         run=run,
         title=run.scenario.get("title") or run.scenario.get("name") or run.name,
+        window=run.window and window_in_words(run.window),
         calls=words.calls_of(run),
         verdict=run_verdict(run, measured),
         cautions=_cautions(run),
@@ -122,15 +122,14 @@ def write_report(
     return page
 
 
-def run_verdict(run: Run, measured: pl.DataFrame, window: Window | None = None) -> str:
-    """The sentence that sums up a run, or a part of it; ``measured`` is its summary over that part."""
-    return verdict(findings(run, _means(measured, "mean") | totals_per_minute(run, window), window))
+def run_verdict(run: Run, measured: pl.DataFrame) -> str:
+    """The sentence that sums up a run; ``measured`` is its summary."""
+    return verdict(findings(run, _means(measured, "mean") | totals_per_minute(run)))
 
 
 def write_comparison(
     runs: Mapping[str, Run],
     out: Path,
-    window: Window | None = None,
     *,
     pair_repeats: bool = True,
     metrics: Sequence[str] | None = None,
@@ -138,20 +137,20 @@ def write_comparison(
 ) -> Path:
     """Writes the page ``out``, which compares runs, given by their labels, with the first; returns ``out``.
 
-    If there is a window, the whole page describes it. Its tables and plots show the wanted flows, or all that
-    do not carry feedback alone, and its tables the given metrics, or all.
+    Its tables and plots show the wanted flows, or all that do not carry feedback alone, and its tables the
+    given metrics, or all.
     """
     baseline, *others = runs.values()
-    found = Differences.of(runs, window, pair_repeats=pair_repeats)
+    found = Differences.of(runs, pair_repeats=pair_repeats)
     compared = found.table(metrics, wanted)
     pairs = [len(paired_repeats(baseline, run) or ()) if pair_repeats else 0 for run in others]
-    sentences = comparison_verdicts(runs, found.table(), window)
+    sentences = comparison_verdicts(runs, found.table())
     known = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))
     flows = (known if wanted is None else chosen_flows(wanted, found.carries))[:MOST_FLOWS]
     whole = [""] if wanted is None else []
     text = render(
         "comparison.html",
-        comparison_plots(runs, window, wanted),
+        comparison_plots(runs, wanted),
         tied=True,
         labels=[*runs],
         title=names_in_words([*runs], len(runs)),
@@ -170,7 +169,7 @@ def write_comparison(
         ],
         groups=[(flow_in_words(flow) or WHOLE_RUN, _compared_rows(compared, flow)) for flow in flows + whole],
         metrics=METRICS.values(),
-        window=window,
+        window=baseline.window and window_in_words(baseline.window),
         pairs=pairs,
         tests=tests_in_words(compared["p"].count(), pairs, asked=metrics is not None or wanted is not None),
         margin=MARGIN_PERCENT,
@@ -181,13 +180,11 @@ def write_comparison(
     return out
 
 
-def comparison_verdicts(
-    runs: Mapping[str, Run], compared: pl.DataFrame, window: Window | None = None
-) -> list[str]:
+def comparison_verdicts(runs: Mapping[str, Run], compared: pl.DataFrame) -> list[str]:
     """The verdict on each of the compared runs; ``compared`` is the result of ``compare_runs`` for all."""
     of_others = [_means(compared.filter(label=label), "mean_b") for label in [*runs][1:]]
     means = [_means(compared, "mean_a"), *of_others]
-    return [verdict(findings(run, of_run, window)) for run, of_run in zip(runs.values(), means, strict=True)]
+    return [verdict(findings(run, of_run)) for run, of_run in zip(runs.values(), means, strict=True)]
 
 
 def _compared_rows(compared: pl.DataFrame, flow: str) -> list[ComparedRow]:

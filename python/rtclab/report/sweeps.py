@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,13 +17,11 @@ from rtclab.report.page import render
 from rtclab.report.plot import Plot
 from rtclab.report.sweep_plots import MAX_LINES, sweep_plot
 from rtclab.report.words import flow_in_words, versions
-from rtclab.trace import Run, write_text
+from rtclab.trace import OpenWindow, Run, window_in_words, write_text
 
 MAX_ROWS = 200
 """Maximum number of rows in the table of points. The store has all rows."""
 MAX_FAILURES = 20
-MAX_SUFFIX = 80
-"""Maximum number of letters that the conditions of a page take in its name."""
 
 
 class Swept(Protocol):
@@ -43,6 +39,10 @@ class Swept(Protocol):
     def conditions(self) -> list[str]: ...
     @property
     def part(self) -> str: ...
+    @property
+    def window(self) -> OpenWindow | None: ...
+    @property
+    def page_suffix(self) -> str: ...
     @property
     def runs(self) -> list[Run]: ...
     @property
@@ -100,6 +100,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         name=results.name,
         title=str(results.runs[0].scenario.get("title") or results.name),
         part=results.part,
+        window=results.window and window_in_words(results.window),
         facts=_facts(results),
         fields=[(field.name, ", ".join(field.texts)) for field in results.varied],
         columns=[field.name for field in results.varied],
@@ -109,17 +110,9 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
         failures=[(row["condition"], row["repeat"], row["reason"]) for row in failed],
         more_failures=max(failures.height - MAX_FAILURES, 0),
     )
-    page = results.path / f"report{_suffix(results.part)}.html"
+    page = results.path / f"report{results.page_suffix}.html"
     write_text(page, text)
     return page
-
-
-def _suffix(part: str) -> str:
-    """What the name of the page of some conditions has after ``report``: their words without other signs."""
-    words = re.sub(r"[^\w.]+", "-", part).strip("-")
-    if len(words) > MAX_SUFFIX:
-        words = f"{words[:MAX_SUFFIX]}-{sha256(part.encode()).hexdigest()[:8]}"
-    return f"-{words}" if words else ""
 
 
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:

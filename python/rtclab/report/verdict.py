@@ -12,7 +12,7 @@ import numpy as np
 from rtclab.metrics import media_flows, rate
 from rtclab.metrics.media import is_watched, saw_nothing
 from rtclab.metrics.promises import never_connected
-from rtclab.metrics.series import Window, span_ns
+from rtclab.metrics.series import span_ns
 from rtclab.phrases import names_in_words
 from rtclab.report.flow_lines import flows_in, main_flows
 from rtclab.report.words import flow_in_words
@@ -108,8 +108,8 @@ def verdict(found: Findings) -> str:
     return _sentence([part for part in parts if part] or ["nothing was measured"])
 
 
-def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | None = None) -> Findings:
-    """The facts about a run, or about the window.
+def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
+    """The facts about a run.
 
     ``means`` has the mean of each metric, by metric and flow, with totals per minute.
     """
@@ -135,21 +135,21 @@ def findings(run: Run, means: Mapping[tuple[str, str], float], window: Window | 
         {name: flow.sender for name, flow in flows.items()},
         _common_capacity(capacities),
         len(capacities) > 1,
-        _together(run, tcp, window),
+        _together(run, tcp),
         run.planned,
         len(failed),
         run.unfinished,
         reasons[0].partition("\n")[0] if reasons else "",
-        {flow for trace in run.traces for flow in media if is_watched(trace, flow, window)},
-        Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow, window)),
+        {flow for trace in run.traces for flow in media if is_watched(trace, flow)},
+        Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow)),
         Counter(flow for trace in run.traces for flow in between if never_connected(trace, flow)),
     )
 
 
-def _together(run: Run, flows: Sequence[str], window: Window | None) -> bool:
+def _together(run: Run, flows: Sequence[str]) -> bool:
     """Whether the flows ran at the same time in every repeat, as far as it lies in the window."""
     for trace in run.traces:
-        spans = [span_ns(trace, flow, window) for flow in flows if flow in trace.manifest.flows]
+        spans = [span_ns(trace, flow) for flow in flows if flow in trace.manifest.flows]
         for moments in zip(*spans, strict=True):
             if max(moments) - min(moments) > TOGETHER_NS:
                 return False

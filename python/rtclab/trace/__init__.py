@@ -35,7 +35,8 @@ from rtclab.trace.sums import (
     without_fec,
 )
 from rtclab.trace.times import NS_PER_MS, NS_PER_S, WHOLE_SECOND
-from rtclab.trace.trace import MANIFEST, Trace, rows_by
+from rtclab.trace.trace import MANIFEST, Trace, rows_by, rows_within
+from rtclab.trace.window import OpenWindow, Window, closed, window_in_names, window_in_words
 
 __all__ = [
     "LOCK_FILE",
@@ -52,6 +53,7 @@ __all__ = [
     "Lateness",
     "Machine",
     "NotConnected",
+    "OpenWindow",
     "Repeat",
     "Run",
     "RunManifest",
@@ -59,6 +61,8 @@ __all__ = [
     "Trace",
     "TraceManifest",
     "Used",
+    "Window",
+    "closed",
     "delay_histogram_table",
     "flattened",
     "flow_seconds_table",
@@ -70,7 +74,10 @@ __all__ = [
     "read_manifest",
     "replace_file",
     "rows_by",
+    "rows_within",
     "subdirectories",
+    "window_in_names",
+    "window_in_words",
     "with_fec",
     "without_fec",
     "write_bytes",

@@ -10,6 +10,7 @@ from typing import Any
 
 from rtclab.trace.manifest import Machine, Repeat
 from rtclab.trace.trace import MANIFEST, Trace
+from rtclab.trace.window import OpenWindow, closed
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Run:
         versions: versions of rtclab and of what it used.
         machine: the computer that made the run, if known.
         traced: the repeats that leave traces; None for all.
+        window: begin and end in s of the part of each repeat that is shown; without an end it lasts until the
+            repeat ends. None for all of the time.
     """
 
     path: Path
@@ -37,6 +40,7 @@ class Run:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
     traced: Collection[int] | None = None
+    window: OpenWindow | None = None
     _opened: dict[int, Trace] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -68,14 +72,15 @@ class Run:
         return [self.trace(repeat) for repeat in finished if self.traced is None or repeat in self.traced]
 
     def trace(self, repeat: int) -> Trace:
-        """The trace of one repeat. It is opened once, so that its cached values are kept.
+        """The trace of one repeat, over the run's window. It is opened once, so that cached values are kept.
 
         Raises:
             TraceError: this repeat has no trace that can be read.
         """
         if repeat not in self._opened:
             self._opened[repeat] = Trace(self.repeat_path(repeat))
-        return self._opened[repeat]
+        trace = self._opened[repeat]
+        return trace if self.window is None else trace.within(closed(self.window, trace.end_s))
 
     def has_trace(self, repeat: int) -> bool:
         """Whether the trace of a repeat was kept."""

@@ -20,6 +20,8 @@ from rtclab.errors import TraceError
 from rtclab.trace.files import json_bytes, write_new
 from rtclab.trace.manifest import TraceManifest, read_manifest
 from rtclab.trace.schema import OPTIONAL_TABLES, SCHEMAS, conform
+from rtclab.trace.times import NS_PER_S
+from rtclab.trace.window import Window, window_in_words
 
 MANIFEST = "manifest.json"
 Made = TypeVar("Made")
@@ -35,15 +37,24 @@ class Recorded(Protocol):
         """The content of the table's file."""
 
 
+MOMENTS = {"packets": ("sent_ns",), "frames": ("rendered_ns", "received_ns", "captured_ns")}
+"""The times by which rows belong to a window: the first that is known. Other tables have ``at_ns``."""
 METHODS = "rtclab.trace_methods"
 """The module that sets the methods of a trace that measure and draw."""
 
 
 class Trace:
-    """The trace of one repeat: a directory with ``manifest.json`` and one Parquet file per table."""
+    """The trace of one repeat: a directory with ``manifest.json`` and one Parquet file per table.
+
+    Attributes:
+        path: the directory.
+        manifest: what is known of the repeat and of its flows, always over all of its time.
+        window: begin and end in s of the part of its time that this object shows; None for all of it.
+    """
 
     # The module `METHODS` sets these, because a trace knows neither importers nor metrics nor reports.
     from_pcap: ClassVar[Callable[..., Trace]]
+    between: ClassVar[Callable[..., Trace]]
     metrics: ClassVar[Callable[..., pl.DataFrame]]
     summary: ClassVar[Callable[..., pl.DataFrame]]
     plot: ClassVar[Callable[..., Any]]
@@ -53,7 +64,7 @@ class Trace:
 
         def __getattr__(self, name: str) -> object:
             """Imports the module that sets the methods, when the first of them is used."""
-            if name not in ("metrics", "summary", "plot", "report"):
+            if name not in ("between", "metrics", "summary", "plot", "report"):
                 raise AttributeError(f"a trace has no attribute {name!r}")
             import_module(METHODS)
             return getattr(self, name)
@@ -76,7 +87,10 @@ class Trace:
         self._known = dict(tables)
         self._cached: dict[object, Any] = {}
         self._cached_part: dict[object, Any] = {}
-        self._whole: Trace | None = None
+        self.window: Window | None = None
+        self._parts: dict[Window, Trace] = {}
+        self._of_all_time: Trace | None = None
+        self._of_all_flows: Trace | None = None
         self._alone: Trace | None = None
         self._make_alone: Callable[[], Trace] | None = None
         # The temporary directory that holds the trace, if any; deleted together with this object.
@@ -107,20 +121,46 @@ class Trace:
         part = copy(self)
         part.manifest = manifest
         part.__dict__.pop("flows", None)
-        part._whole, part._make_alone = self._whole or self, alone
-        part._cached_part = {}
+        part._of_all_flows, part._make_alone = self._of_all_flows or self, alone
+        part._cached_part, part._parts = {}, {}
         return part
+
+    def within(self, window: Window | None) -> Trace:
+        """This trace over a part of its time, given in seconds, or over all of it.
+
+        Its tables have the rows of that time, and metrics and plots are of that time. What was computed for
+        another part, or for all of the time, stays cached.
+        """
+        if window == self.window:
+            return self
+        whole = self.whole
+        if window is not None and window not in whole._parts:
+            part = whole._parts[window] = copy(whole)
+            part.window, part._of_all_time, part._cached_part = window, whole, {}
+        return whole if window is None else whole._parts[window]
+
+    @property
+    def whole(self) -> Trace:
+        """This trace over all of its time."""
+        return self._of_all_time or self
 
     def alone(self) -> Trace:
         """A trace whose tables have no rows of other repeats: this one, unless it shares its tables."""
-        if self._make_alone is None:
+        whole = self.whole
+        if whole._make_alone is None:
             return self
-        if self._alone is None:
-            self._alone = self._make_alone()
-        return self._alone
+        if whole._alone is None:
+            whole._alone = whole._make_alone()
+        return whole._alone.within(self.window)
 
     def __repr__(self) -> str:
-        return f"Trace({str(self.path)!r})"
+        part = "" if self.window is None else f" {window_in_words(self.window)}"
+        return f"Trace({str(self.path)!r}){part}"
+
+    @property
+    def end_s(self) -> float:
+        """When the repeat ended, in s since it began."""
+        return self.manifest.duration_ns / NS_PER_S
 
     @cached_property
     def flows(self) -> list[str]:
@@ -133,21 +173,31 @@ class Trace:
         return [name for name in SCHEMAS if name in self._known or self._file(name).is_file()]
 
     def save(self, path: str | Path) -> Trace:
-        """Writes all tables and the manifest to the directory ``path``; see :meth:`write`."""
+        """Writes all tables and the manifest to the directory ``path``, over all time; see :meth:`write`."""
+        if self.window is not None:
+            return self.whole.save(path)
         tables = {name: self._known.get(name) for name in self.tables}
         known = {name: self.table(name) if table is None else table for name, table in tables.items()}
         return _save(Path(path), known, self.manifest)
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table, with the columns and types of ``SCHEMAS[name]``.
+        """A table, with the columns and types of ``SCHEMAS[name]``, and the rows of the trace's window.
+
+        Packets belong to a window if they were sent in it, frames if they were shown in it, and seconds of
+        ``flow_seconds`` if they are at least partly in it. ``paths`` begins with the change of each path that
+        holds when the window begins.
 
         Tables stay in memory once they are read, because every metric uses them; ``packets`` does not,
         because it is large.
 
         Raises:
             TraceError: there is no such table, it was not recorded, or its file is invalid. The message names
-                file and column.
+                file and column. Or the trace has a window, and the rows of the table have no time.
         """
+        rows = self._read(name)
+        return rows if self.window is None else rows_within(name, rows, self.window)
+
+    def _read(self, name: str) -> pl.DataFrame:
         if name not in SCHEMAS:
             raise TraceError(f"no table `{name}`; expected {', '.join(SCHEMAS)}")
         known = self._known.get(name)
@@ -173,7 +223,7 @@ class Trace:
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
-        if name in self._known or name not in SCHEMAS or not self._file(name).is_file():
+        if self.window or name in self._known or name not in SCHEMAS or not self._file(name).is_file():
             return self.table(name).select(**columns)
         return _read_table(self._file(name), name, columns)
 
@@ -185,21 +235,31 @@ class Trace:
         Raises:
             TraceError: the table is unavailable or invalid, as in :meth:`table`.
         """
-        return self.cached(_by_flow, name).get(flow, SCHEMAS[name].to_frame())
+        return self.cached_in_window(_by_flow, name).get(flow, SCHEMAS[name].to_frame())
 
     def cached(self, make: Callable[..., Made], *args: Hashable) -> Made:
         """``make(trace, *args)``, computed on the first call and cached for the lifetime of this object.
 
-        Metrics are called for each flow, so they cache here what they compute for all flows at once.
+        ``make`` sees all of the time. Metrics are called for each flow, so they cache here what they compute
+        for all flows at once.
         """
-        key = (make, args)
+        return self._cached_over(None, make, args)
+
+    def cached_in_window(self, make: Callable[..., Made], *args: Hashable) -> Made:
+        """As :meth:`cached`, but ``make`` sees this trace's window."""
+        return self._cached_over(self.window, make, args)
+
+    def _cached_over(
+        self, window: Window | None, make: Callable[..., Made], args: tuple[Hashable, ...]
+    ) -> Made:
+        key = (window, make, args)
         if key not in self._cached:
-            self._cached[key] = make(self._whole or self, *args)
+            self._cached[key] = make((self._of_all_flows or self).within(window), *args)
         made: Made = self._cached[key]
         return made
 
     def cached_part(self, make: Callable[..., Made], *args: Hashable) -> Made:
-        """As :meth:`cached`, but ``make`` sees only the flows of this trace if it shares its tables."""
+        """As :meth:`cached_in_window`, but ``make`` sees only the flows of this trace if it shares tables."""
         key = (make, args)
         if key not in self._cached_part:
             self._cached_part[key] = make(self, *args)
@@ -268,6 +328,32 @@ def _empty(name: str) -> bytes:
     buffer = io.BytesIO()
     SCHEMAS[name].to_frame().write_parquet(buffer)
     return buffer.getvalue()
+
+
+Rows = TypeVar("Rows", pl.DataFrame, pl.LazyFrame)
+
+
+def rows_within(name: str, rows: Rows, window: Window) -> Rows:
+    """The rows of a table that belong to a window; see :meth:`Trace.table`.
+
+    Raises:
+        TraceError: the rows of the table have no time.
+    """
+    moments = MOMENTS.get(name, ("at_ns",))
+    if moments[0] not in SCHEMAS[name]:
+        raise TraceError(
+            f"table `{name}` counts over all of the time; this trace is {window_in_words(window)}",
+            hint="read it from the whole trace, or count the table `packets`",
+        )
+    begin_ns, end_ns = (round(moment * NS_PER_S) for moment in window)
+    at_ns = pl.coalesce(moments)
+    if name == "flow_seconds":
+        begin_ns -= NS_PER_S - 1
+    inside = at_ns.is_between(begin_ns, end_ns, closed="left")
+    if name == "paths":
+        holds = at_ns.filter(at_ns <= begin_ns).max().over("path")
+        inside |= at_ns == holds
+    return rows.filter(inside)
 
 
 def rows_by(rows: pl.DataFrame, key: str, *more: str) -> dict[Any, pl.DataFrame]:

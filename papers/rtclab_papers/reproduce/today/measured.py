@@ -118,7 +118,7 @@ def _is_wanted(flow: str, patterns: Sequence[str], *, is_media: bool) -> bool:
 def _of_flows(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
     for flow in trace.flows:
         for name in names:
-            yield Number(name, flow, METRICS[name].function(trace, flow, None))
+            yield Number(name, flow, METRICS[name].function(trace, flow))
 
 
 def _of_participants(trace: Trace) -> Iterator[Number]:
@@ -136,7 +136,7 @@ def _of_participants(trace: Trace) -> Iterator[Number]:
 
 
 def _shares(trace: Trace) -> Iterator[Number]:
-    yield Number(FAIRNESS, "", METRICS["fairness"].function(trace, None))
+    yield Number(FAIRNESS, "", METRICS["fairness"].function(trace))
     yield Number(TCP_SHARE, "", _tcp_share(trace))
 
 
@@ -152,7 +152,7 @@ def _of_the_repeat(trace: Trace) -> Iterator[Number]:
 
 def _tcp_share(trace: Trace) -> float:
     """Cross traffic's share of all rates in %; NaN if there is none."""
-    rates = {flow: METRICS["receiving_rate"].function(trace, flow, None) for flow in trace.flows}
+    rates = {flow: METRICS["receiving_rate"].function(trace, flow) for flow in trace.flows}
     known = {flow: rate for flow, rate in rates.items() if not isnan(rate)}
     tcp = [rate for flow, rate in known.items() if trace.manifest.flows[flow].call is None]
     return 100 * sum(tcp) / (sum(known.values()) or nan) if tcp else nan

@@ -1,0 +1,29 @@
+"""Errors for names of earlier versions, which say the present ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from rtclab.errors import BadInput
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+BETWEEN = "choose the time before: .between(begin, end)"
+
+
+def renamed(**hints: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
+    """Refuses arguments of earlier versions, each with a hint that says what to write now."""
+
+    def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+        @wraps(function)
+        def called(*args: Arguments.args, **named: Arguments.kwargs) -> Returned:
+            for name in named.keys() & hints.keys():
+                raise BadInput(f"{name}: an argument of an earlier version", hint=hints[name])
+            return function(*args, **named)
+
+        return called
+
+    return decorate
