@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from rtclab.backend.sim import simulate
     from rtclab.backend.sim_batch import simulate_together
     from rtclab.backend.sim_steps import Simulation
+    from rtclab.comparing import Comparison, compare
     from rtclab.experiment import Experiment, Results
     from rtclab.gates import GateResult, gate
     from rtclab.lab import (
-        Comparison,
-        compare,
         import_files,
         link,
         list_metrics,
@@ -71,7 +70,7 @@ __all__ = [
 
 _HOME = {
     "Arena": ("rtclab.arenas", "Arena"),
-    "Comparison": ("rtclab.lab", "Comparison"),
+    "Comparison": ("rtclab.comparing", "Comparison"),
     "Experiment": ("rtclab.experiment", "Experiment"),
     "GateResult": ("rtclab.gates", "GateResult"),
     "Results": ("rtclab.experiment", "Results"),
@@ -79,7 +78,7 @@ _HOME = {
     "Simulation": ("rtclab.backend.sim_steps", "Simulation"),
     "Trace": ("rtclab.trace_methods", "Trace"),
     "arena": ("rtclab.arenas", "arena"),
-    "compare": ("rtclab.lab", "compare"),
+    "compare": ("rtclab.comparing", "compare"),
     "doctor": ("rtclab.machine", "doctor"),
     "gate": ("rtclab.gates", "gate"),
     "import_files": ("rtclab.lab", "import_files"),

@@ -11,10 +11,11 @@ import polars as pl
 
 from rtclab.cli import tables
 from rtclab.cli.running import Shown, print_cautions, show_summary
+from rtclab.comparing import compare
 from rtclab.errors import BadInput
 from rtclab.experiment import Results, check_names, essential
 from rtclab.experiment.flows import Flows
-from rtclab.lab import compare, open_results
+from rtclab.lab import open_results
 from rtclab.progress import busy
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rtclab.backend.live.doctor import MachineCheck
+    from rtclab.comparing import Comparison
     from rtclab.experiment import Results
-    from rtclab.lab import Comparison
     from rtclab.scenario import Scenario, Video
     from rtclab.trace import OpenWindow, Run
 
