@@ -33,6 +33,7 @@ pub mod stack;
 pub mod table;
 pub mod tcp;
 mod timeouts;
+mod transport_history;
 pub mod turn_tcp;
 pub mod udp;
 pub mod units;

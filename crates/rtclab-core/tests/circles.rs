@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Modules of core. Each may use those before it, but none after it.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 34] = [
     "units",
     "ecn",
     "limits",
@@ -28,6 +28,7 @@ const ORDER: [&str; 33] = [
     "media",
     "stack",
     "catalogue",
+    "transport_history",
     "replay",
     "tcp",
     "udp",

@@ -5,8 +5,10 @@ use crate::event_log::{EventLog, NO_VALUE};
 use crate::packet::{Ecn, Kind};
 use crate::rtp::rtcp::ReportBlock;
 use crate::rtp::{AbsSendTime, SeqUnwrapper, Unwrapper};
+use crate::stack::FeedbackKind;
 use crate::table::Column;
-use crate::units::{Bitrate, Bytes, Time};
+use crate::transport_history::{Departure, HeldArrival, RtpNumber};
+use crate::units::{Bitrate, Bytes, RemoteTime, Time};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A longer log can only mean that one of its times is wrong.
@@ -35,6 +37,8 @@ const BURST_GAP_MS: i64 = 1;
 const PROBE_DELAY_MS: i64 = 10;
 /// A probe that could not begin is given up (kProbeClusterTimeout).
 const PROBE_TIMEOUT_MS: i64 = 5_000;
+/// Time at which the first packet of those reported is said to have arrived.
+const FIRST_MS: i64 = 100_000;
 /// The most that an IP packet can have.
 const MOST_BYTES: i64 = 65_535;
 
@@ -65,6 +69,14 @@ pub(super) struct Packet {
     pub(super) rtp: Rtp,
 }
 
+impl Packet {
+    pub(super) fn departure(&self, at: Time, probe: Option<u32>) -> Departure<()> {
+        let &Packet { seq: transport_seq, size, kind, rtp, .. } = self;
+        let (rtp, ecn) = ((rtp.ssrc, rtp.seq), Ecn::NotCapable);
+        Departure { transport_seq, at, size, kind, probe, ecn, rtp, tag: () }
+    }
+}
+
 /// What a receiver reads in a packet.
 #[derive(Clone, Copy)]
 pub(super) struct Rtp {
@@ -90,20 +102,20 @@ pub(super) struct Acknowledged {
     pub(super) arrival_ms: Option<i64>,
 }
 
+impl Acknowledged {
+    /// Its number on the wire, and when it arrived; others may have arrived before the first that was reported.
+    pub(super) fn arrival(&self) -> (u16, Option<RemoteTime>) {
+        let since_start = |ms: i64| RemoteTime(Time::from_millis((FIRST_MS + ms).max(0) as u64));
+        (self.seq, self.arrival_ms.map(since_start))
+    }
+}
+
 /// Feedback of RFC 8888.
 pub(super) struct CongestionReport {
     /// Time of the report, in 1/65536 s.
     pub(super) timestamp: u32,
-    pub(super) entries: Vec<NamedPacket>,
-}
-
-/// An entry of RFC 8888 feedback.
-pub(super) struct NamedPacket {
-    /// SSRC and sequence number.
-    pub(super) number: (u32, u16),
-    /// How long the far end held the packet, if it knows that, and its ECN codepoint; `None` if the packet had not
-    /// arrived.
-    pub(super) arrival: Option<(Option<Time>, Ecn)>,
+    /// The packets that it names; `None` if they had not arrived.
+    pub(super) entries: Vec<(RtpNumber, Option<HeldArrival>)>,
 }
 
 /// The report blocks of one RTCP datagram about our streams, taken together.
@@ -122,6 +134,8 @@ pub(super) struct Inputs {
     pub(super) has_video: bool,
     /// Whether any packet has an absolute send time.
     pub(super) has_send_times: bool,
+    /// The feedback on packets that came in.
+    pub(super) feedback: FeedbackKind,
     pub(super) events: Vec<ReplayInput>,
 }
 
@@ -176,7 +190,9 @@ impl Inputs {
         }
         let events =
             all.into_iter().map(|(at, _, what)| ReplayInput { at: after(at), what }).collect();
-        Ok(Inputs { begin_ms, has_video, has_send_times, events })
+        let feedback =
+            if is_by_stream { FeedbackKind::Rfc8888 } else { FeedbackKind::TransportWide };
+        Ok(Inputs { begin_ms, has_video, has_send_times, feedback, events })
     }
 }
 
@@ -436,10 +452,11 @@ impl<'a> LogTables<'a> {
             }
             let (held, ecn) = (ints("arrival_offset_ns")[row], ints("ecn")[row]);
             let held = (held != NO_VALUE).then_some(Time(held.max(0) as u64));
-            let arrival = (ecn != NO_VALUE).then(|| (held, Ecn::from_bits(ecn as u8)));
+            let ecn = (ecn != NO_VALUE).then(|| Ecn::from_bits(ecn as u8));
+            let arrival = ecn.map(|ecn| HeldArrival { held, ecn });
             let number = (ints("media_ssrc")[row] as u32, ints("seq")[row] as u16);
             if let Some((_, report)) = all.last_mut() {
-                report.entries.push(NamedPacket { number, arrival });
+                report.entries.push((number, arrival));
             }
         }
         all

@@ -1,9 +1,8 @@
 //! What a sending half does with reports and requests.
 
-use super::history::TransportHistory;
 use super::stream::MediaSource;
 use super::{RESOLUTION, SendingHalf};
-use crate::cc::{ControlError, Feedback, PacketReport};
+use crate::cc::{ControlError, Feedback};
 use crate::endpoint::event::EndpointEvent;
 use crate::endpoint::format::packet_size;
 use crate::media::protection::Conditions;
@@ -11,6 +10,7 @@ use crate::media::repair::Retransmission;
 use crate::packet::Kind;
 use crate::rtp::rtcp::{ArrivalOffset, CongestionFeedback, TransportFeedback};
 use crate::stack::RtcpSchedule;
+use crate::transport_history::named_packets;
 use crate::units::{RemoteTime, Time};
 use std::collections::VecDeque;
 
@@ -87,12 +87,15 @@ impl SendingHalf {
         now: Time,
         feedback: &TransportFeedback,
     ) -> Result<(), ControlError> {
-        self.on_packets(now, RESOLUTION, |history, reports| {
-            history.acknowledge(feedback, reports);
-            for report in reports {
-                report.received = report.received.map(|at| RemoteTime(at.0.floor_to(RESOLUTION)));
-            }
-        })
+        if !self.is_controlled() {
+            return Ok(());
+        }
+        let arrival = |ticks: i64| {
+            RemoteTime((TransportFeedback::TICK * ticks.max(0) as u64).floor_to(RESOLUTION))
+        };
+        let arrivals = feedback.arrivals().map(|(seq, ticks)| (seq, ticks.map(arrival)));
+        self.history.acknowledge(arrivals);
+        self.on_packets(now, RESOLUTION)
     }
 
     pub(in crate::endpoint) fn on_congestion_feedback(
@@ -100,24 +103,22 @@ impl SendingHalf {
         now: Time,
         feedback: &CongestionFeedback,
     ) -> Result<(), ControlError> {
-        self.on_packets(now, ArrivalOffset::RESOLUTION, |history, reports| {
-            history.acknowledge_by_number(now, feedback, reports);
-        })
-    }
-
-    /// Handles feedback on packets, which `acknowledge` reads.
-    fn on_packets(
-        &mut self,
-        now: Time,
-        resolution: Time,
-        acknowledge: impl FnOnce(&mut TransportHistory, &mut Vec<PacketReport>),
-    ) -> Result<(), ControlError> {
         if !self.is_controlled() {
             return Ok(());
         }
+        let timestamp = feedback.report_timestamp;
+        self.history.acknowledge_by_number(now, timestamp, named_packets(feedback));
+        for outcome in self.history.outcomes() {
+            self.streams[usize::from(outcome.tag.stream)].reported.count(outcome);
+        }
+        self.on_packets(now, ArrivalOffset::RESOLUTION)
+    }
+
+    /// Handles what the feedback that was read last says about packets.
+    fn on_packets(&mut self, now: Time, resolution: Time) -> Result<(), ControlError> {
         let mut reports = std::mem::take(&mut self.reports);
         reports.clear();
-        acknowledge(&mut self.history, &mut reports);
+        reports.extend(self.history.reports());
         self.ecn.on_reports(&reports);
         if self.stack.retransmission == Retransmission::Since2024 {
             self.on_outcomes(now);

@@ -100,7 +100,7 @@ impl SendingHalf {
         let Waiting { kind, past, mut packet, .. } = waiting;
         let transport_seq = self.transport_seq();
         self.streams[index].stamp(&mut packet, now, transport_seq);
-        self.history.skip();
+        self.next_transport_seq += 1;
         self.count(index, kind, payload_bytes);
         let size = ip_bytes(&packet, payload_bytes);
         // A codepoint would promise a reaction to marks (RFC 3168, section 5; RFC 9331, section 4.3).

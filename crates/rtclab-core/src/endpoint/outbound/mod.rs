@@ -5,7 +5,6 @@ mod ecn;
 mod feedback;
 mod forwarded;
 mod forwarding;
-mod history;
 mod opus;
 mod packets;
 mod release;
@@ -25,13 +24,13 @@ use crate::media::microphone::Threads;
 use crate::media::pacer::{MediaPacket, Pacer, Padding};
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
-use crate::stack::StackProfile;
+use crate::stack::{FeedbackKind, StackProfile};
+use crate::transport_history::TransportHistory;
 use crate::units::{Bitrate, Time};
 use ecn::EcnPath;
-use history::{Reported, TransportHistory};
 use share::RepairShare;
 use std::collections::VecDeque;
-use stream::MediaSource;
+use stream::{MediaSource, Reported, SentMedia};
 
 pub(super) use stream::{OutboundStream, Totals};
 
@@ -63,7 +62,9 @@ pub(super) struct SendingHalf {
     decision: Decision,
     calls: CallsAtOnce,
     pacer: Pacer,
-    history: TransportHistory,
+    /// Transport-wide sequence number of the next packet, unwrapped.
+    next_transport_seq: i64,
+    history: TransportHistory<SentMedia>,
     ecn: EcnPath,
     repair: RepairShare,
     /// Decision and repair share last applied to the pacer and the encoders.
@@ -125,6 +126,7 @@ impl SendingHalf {
             control: Time::MAX,
             decision,
             calls: CallsAtOnce::default(),
+            next_transport_seq: 0,
             history: TransportHistory::new(feedback),
             ecn: EcnPath::default(),
             repair: RepairShare::new(config.sends.stack.retransmission),
@@ -195,13 +197,13 @@ impl SendingHalf {
 
     /// What feedback of RFC 8888 has said of a stream; `None` if there is no such feedback.
     pub(super) fn reported(&self, ssrc: u32) -> Option<Reported> {
-        let index = self.streams.iter().position(|stream| stream.config.ssrc == ssrc)?;
-        self.history.reported(index)
+        let stream = self.streams.iter().find(|stream| stream.config.ssrc == ssrc)?;
+        (self.stack.feedback == FeedbackKind::Rfc8888).then_some(stream.reported)
     }
 
     /// The transport-wide sequence number of the next packet; `None` if packets have none on the wire.
     fn transport_seq(&self) -> Option<u16> {
-        self.stack.feedback.has_transport_sequence().then(|| self.history.next_seq() as u16)
+        self.stack.feedback.has_transport_sequence().then(|| self.next_transport_seq as u16)
     }
 
     /// Whether the congestion control decides when packets leave.

@@ -1,265 +1,274 @@
-//! Packets sent on the transport, kept until feedback reports their arrival.
+//! Packets sent on the transport, kept until feedback reports their arrival, by simulated senders and in replays of
+//! event logs.
+//!
+//! Source: libwebrtc f3ae3eb, `transport_feedback_adapter.cc`.
 
 use crate::cc::{PacketReport, SentPacket};
 use crate::packet::{Ecn, Kind};
-use crate::rtp::rtcp::{CcfbArrival, CongestionFeedback, ReportClock, TransportFeedback};
+use crate::rtp::rtcp::{CongestionFeedback, ReportClock};
 use crate::stack::FeedbackKind;
 use crate::units::{Bytes, RemoteTime, Time};
 use std::collections::{HashMap, VecDeque};
 
-/// Packets are dropped after this (libwebrtc, `transport_feedback_adapter.cc`, kSendTimeHistoryWindow).
+/// Packets are dropped after this (kSendTimeHistoryWindow).
 const WINDOW: Time = Time::from_secs(60);
 
-/// Where a packet of video is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct VideoPacket {
-    pub(super) stream: u8,
-    /// Sequence number on the stream, of the original if it is a retransmission.
-    pub(super) seq: u16,
-    pub(super) retransmission: bool,
+/// SSRC and sequence number of a packet, by which feedback of RFC 8888 names it.
+pub(crate) type RtpNumber = (u32, u16);
+
+/// A packet that is sent now.
+pub(crate) struct Departure<T> {
+    /// Transport-wide sequence number, unwrapped. Packets are counted so also where it is not on the wire.
+    pub(crate) transport_seq: i64,
+    pub(crate) at: Time,
+    pub(crate) size: Bytes,
+    pub(crate) kind: Kind,
+    pub(crate) probe: Option<u32>,
+    pub(crate) ecn: Ecn,
+    pub(crate) rtp: RtpNumber,
+    /// What the sender wants to know again when the packet is reported.
+    pub(crate) tag: T,
 }
 
-/// A packet that was sent.
+/// A packet whose arrival has not been reported.
 #[derive(Clone, Copy)]
-struct Flying {
+struct Unacknowledged<T> {
     sent: SentPacket,
-    stream: u8,
     rtp: RtpNumber,
-    video: Option<VideoPacket>,
-}
-
-/// A packet that is no longer in flight, and whose arrival has not been reported.
-struct Missing {
-    packet: Flying,
-    /// Whether a report said that it had not arrived; otherwise no report has covered it.
+    tag: T,
+    /// Whether a report said that it had not arrived.
     reported: bool,
 }
 
-impl Missing {
-    fn seq(&self) -> i64 {
-        self.packet.sent.transport_seq
+/// An arrival in feedback of RFC 8888.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldArrival {
+    /// How long the far end held the packet before it sent the report; `None` if it no longer knows.
+    pub(crate) held: Option<Time>,
+    /// ECN codepoint on arrival.
+    pub(crate) ecn: Ecn,
+}
+
+/// What feedback says about a packet.
+pub(crate) struct Outcome<T> {
+    pub(crate) sent: SentPacket,
+    pub(crate) tag: T,
+    pub(crate) has_arrived: bool,
+    /// Arrival time, if it is known.
+    received: Option<RemoteTime>,
+    /// ECN codepoint on arrival, if the feedback has a field for it.
+    pub(crate) ecn: Option<Ecn>,
+    held: Option<Time>,
+    /// An earlier report said that it had not arrived.
+    pub(crate) lost_before: bool,
+}
+
+impl<T> Outcome<T> {
+    /// What the control is told; nothing of a packet that arrived at an unknown time.
+    fn report(&self) -> Option<PacketReport> {
+        let &Outcome { sent, received, ecn, held, lost_before, .. } = self;
+        (self.has_arrived == received.is_some()).then_some(PacketReport {
+            sent,
+            received,
+            ecn,
+            held,
+            lost_before,
+        })
     }
 }
 
-/// SSRC and sequence number of a packet, by which feedback of RFC 8888 names it.
-pub(super) type RtpNumber = (u32, u16);
-
-/// Totals of a stream's packets in feedback of RFC 8888.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::endpoint) struct Reported {
-    /// Packets reported as lost, each once.
-    pub(in crate::endpoint) lost: u64,
-    /// Of these, packets that were reported as received later.
-    pub(in crate::endpoint) recovered: u64,
-    /// Packets that left as ECT(1) and arrived as Not-ECT.
-    pub(in crate::endpoint) bleached: u64,
+/// What feedback of RFC 8888 says about each packet that it names.
+pub(crate) fn named_packets(
+    feedback: &CongestionFeedback,
+) -> impl Iterator<Item = (RtpNumber, Option<HeldArrival>)> {
+    feedback.streams.iter().flat_map(|stream| {
+        stream.arrivals.iter().enumerate().map(|(index, arrival)| {
+            let seq = stream.begin_seq.wrapping_add(index as u16);
+            let held = arrival.map(|one| HeldArrival { held: one.offset.time(), ecn: one.ecn });
+            ((stream.ssrc, seq), held)
+        })
+    })
 }
 
-pub(super) struct TransportHistory {
-    /// Packets above the highest reported sequence number, without gaps.
-    flight: VecDeque<Flying>,
+/// Packets sent on the transport; `T` is what the sender keeps with each.
+pub(crate) struct TransportHistory<T> {
+    /// Packets above the highest reported sequence number, in order.
+    flight: VecDeque<Unacknowledged<T>>,
     flight_bytes: u64,
     /// Packets below the flight, in order, that may still be reported as late arrivals.
-    missing: VecDeque<Missing>,
-    /// Video packets in the report handled last, in order, and whether they arrived.
-    outcomes: Vec<(VideoPacket, bool)>,
-    next_seq: i64,
+    missing: VecDeque<Unacknowledged<T>>,
+    /// Highest sequence number that was sent.
+    newest: i64,
+    /// Highest sequence number in any report.
+    highest_reported: i64,
+    /// Packets in the report handled last, in sending order.
+    outcomes: Vec<Outcome<T>>,
     /// Transport-wide sequence numbers of the packets that are kept, if feedback names them by their RTP number. A
     /// number that is used again stands for the newer packet.
     by_number: Option<HashMap<RtpNumber, i64>>,
     clock: ReportClock,
-    /// By stream.
-    reported: Vec<Reported>,
 }
 
-/// A packet that is sent now.
-pub(super) struct Departure {
-    pub(super) at: Time,
-    pub(super) size: Bytes,
-    pub(super) kind: Kind,
-    pub(super) probe: Option<u32>,
-    pub(super) ecn: Ecn,
-    /// Index of its stream.
-    pub(super) stream: u8,
-    pub(super) rtp: RtpNumber,
-    /// `None` for audio, FEC and padding.
-    pub(super) video: Option<VideoPacket>,
-}
-
-impl TransportHistory {
+impl<T: Copy> TransportHistory<T> {
     /// Keeps packets for feedback that names them by RTP number, or else by transport-wide sequence number.
-    pub(super) fn new(feedback: FeedbackKind) -> Self {
+    pub(crate) fn new(feedback: FeedbackKind) -> Self {
         TransportHistory {
             flight: VecDeque::new(),
             flight_bytes: 0,
             missing: VecDeque::new(),
+            newest: -1,
+            highest_reported: i64::MIN,
             outcomes: Vec::new(),
-            next_seq: 0,
             by_number: (feedback == FeedbackKind::Rfc8888).then(HashMap::new),
             clock: ReportClock::default(),
-            reported: Vec::new(),
         }
     }
 
-    /// Totals of a stream in feedback; `None` without RFC 8888.
-    pub(super) fn reported(&self, stream: usize) -> Option<Reported> {
-        self.by_number.as_ref()?;
-        Some(self.reported.get(stream).copied().unwrap_or_default())
-    }
-
-    /// Transport-wide sequence number of the next packet.
-    pub(super) fn next_seq(&self) -> i64 {
-        self.next_seq
-    }
-
-    /// Leaves the next transport-wide sequence number to a packet that is not kept.
-    pub(super) fn skip(&mut self) {
-        self.next_seq += 1;
-    }
-
-    pub(super) fn in_flight(&self) -> Bytes {
+    /// Bytes of packets above the highest sequence number of all feedback.
+    pub(crate) fn in_flight(&self) -> Bytes {
         Bytes(self.flight_bytes)
     }
 
-    /// Records that the packet with the next transport-wide sequence number was sent.
-    pub(super) fn sent(&mut self, departure: &Departure) -> SentPacket {
-        let &Departure { at, size, kind, probe, ecn, stream, rtp, video } = departure;
+    /// Packets in the report handled last, in sending order.
+    pub(crate) fn outcomes(&self) -> &[Outcome<T>] {
+        &self.outcomes
+    }
+
+    /// What the control is told of the report handled last.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = PacketReport> {
+        self.outcomes.iter().filter_map(Outcome::report)
+    }
+
+    /// Records that a packet was sent.
+    pub(crate) fn sent(&mut self, departure: Departure<T>) -> SentPacket {
+        let Departure { transport_seq, at, size, kind, probe, ecn, rtp, tag } = departure;
         self.forget(at);
-        self.flight_bytes += size.0;
-        let in_flight = self.in_flight();
-        let transport_seq = self.next_seq;
+        self.newest = self.newest.max(transport_seq);
+        let is_flying = transport_seq > self.highest_reported;
+        let list = if is_flying { &mut self.flight } else { &mut self.missing };
+        let index = match list.back().is_none_or(|last| last.sent.transport_seq < transport_seq) {
+            true => list.len(),
+            false => list.partition_point(|other| other.sent.transport_seq < transport_seq),
+        };
+        self.flight_bytes += if is_flying { size.0 } else { 0 };
+        let in_flight = Bytes(self.flight_bytes);
         let sent = SentPacket { transport_seq, at, size, kind, probe, in_flight, ecn };
-        self.next_seq += 1;
-        self.flight.push_back(Flying { sent, stream, rtp, video });
+        list.insert(index, Unacknowledged { sent, rtp, tag, reported: false });
         if let Some(by_number) = &mut self.by_number {
             by_number.insert(rtp, transport_seq);
         }
         sent
     }
 
-    /// Adds a report for each packet in the feedback that the history still has, in sending order.
-    pub(super) fn acknowledge(
+    /// Takes transport-wide feedback: sequence numbers on the wire, and when the packets arrived. Packets that are no
+    /// longer kept have no outcome.
+    pub(crate) fn acknowledge(
         &mut self,
-        feedback: &TransportFeedback,
-        out: &mut Vec<PacketReport>,
+        feedback: impl Iterator<Item = (u16, Option<RemoteTime>)>,
     ) {
         self.outcomes.clear();
         if self.by_number.is_some() {
             // Packets have no number that it could be about.
             return;
         }
-        for (seq, ticks) in feedback.arrivals() {
+        for (seq, received) in feedback {
             let seq = self.whole(seq);
-            let arrival = |ticks: i64| RemoteTime(TransportFeedback::TICK * ticks.max(0) as u64);
-            let received = ticks.map(arrival);
-            let report = match self.flight.front() {
-                Some(first) if first.sent.transport_seq <= seq => self.report_next(seq, received),
-                _ => self.report_late(seq, received),
-            };
-            if let Some(report) = report {
-                out.push(report);
+            self.cover(seq);
+            let found = self.missing.binary_search_by_key(&seq, |packet| packet.sent.transport_seq);
+            let Ok(index) = found else { continue };
+            let packet = &mut self.missing[index];
+            let &mut Unacknowledged { sent, tag, reported: lost_before, .. } = packet;
+            packet.reported = true;
+            let has_arrived = received.is_some();
+            let (ecn, held) = (None, None);
+            self.outcomes.push(Outcome {
+                sent,
+                tag,
+                has_arrived,
+                received,
+                ecn,
+                held,
+                lost_before,
+            });
+            if has_arrived {
+                self.missing.remove(index);
             }
         }
     }
 
-    /// Adds a report for each packet in the feedback that the history still has, in sending order, and for each packet
-    /// sent between the first and the last of these that the feedback does not name: it was lost.
+    /// Takes feedback of RFC 8888: its timestamp, and the packets that it names. A packet sent between the first and the
+    /// last of these that it does not name was lost.
     ///
     /// Everything up to the last one leaves the flight. What a lost report was about is therefore neither received nor
-    /// lost, unless the packets of a later one were sent around it. Source: libwebrtc f3ae3eb,
-    /// `transport_feedback_adapter.cc`.
-    pub(super) fn acknowledge_by_number(
+    /// lost, unless the packets of a later one were sent around it.
+    pub(crate) fn acknowledge_by_number(
         &mut self,
         now: Time,
-        feedback: &CongestionFeedback,
-        out: &mut Vec<PacketReport>,
+        report_timestamp: u32,
+        entries: impl Iterator<Item = (RtpNumber, Option<HeldArrival>)>,
     ) {
         self.outcomes.clear();
-        let report_time = self.clock.advance(now, feedback.report_timestamp);
-        let mut entries = self.named(feedback);
+        let report_time = self.clock.advance(now, report_timestamp);
+        let mut entries = self.named(entries);
         let (Some(&(first, _)), Some(&(last, _))) = (entries.first(), entries.last()) else {
             return;
         };
-        while let Some(packet) = pop_if(&mut self.flight, |p| p.sent.transport_seq <= last) {
-            self.flight_bytes -= packet.sent.size.0;
-            self.missing.push_back(Missing { packet, reported: false });
-        }
-        let start = self.missing.partition_point(|missing| missing.seq() < first);
+        self.cover(last);
+        let start = self.missing.partition_point(|packet| packet.sent.transport_seq < first);
         let mut entries = entries.drain(..).peekable();
-        for missing in self.missing.split_off(start) {
-            let seq = missing.seq();
+        for packet in self.missing.split_off(start) {
+            let Unacknowledged { sent, tag, reported: lost_before, .. } = packet;
+            let seq = sent.transport_seq;
             let named = entries.next_if(|entry| entry.0 == seq).map(|(_, arrival)| arrival);
-            let kept = match named.flatten() {
-                Some(arrival) => {
-                    out.extend(self.arrived(&missing, arrival, report_time));
-                    None
-                }
-                // A loss that follows from the packets around it is reported once.
-                None if seq > last || named.is_none() && missing.reported => Some(missing),
+            let arrival = named.flatten();
+            // A loss that follows from the packets around it is reported once.
+            let is_reported = arrival.is_some() || seq <= last && (named.is_some() || !lost_before);
+            if is_reported {
+                let held = arrival.and_then(|arrival| arrival.held);
+                self.outcomes.push(Outcome {
+                    sent,
+                    tag,
+                    has_arrived: arrival.is_some(),
+                    received: held.map(|held| RemoteTime(report_time.saturating_sub(held))),
+                    ecn: arrival.map(|arrival| arrival.ecn),
+                    held,
+                    lost_before,
+                });
+            }
+            match arrival {
+                Some(_) => self.unlist(&packet),
                 None => {
-                    out.push(self.lost(&missing));
-                    Some(Missing { reported: true, ..missing })
+                    let reported = lost_before || is_reported;
+                    self.missing.push_back(Unacknowledged { reported, ..packet });
                 }
-            };
-            self.missing.extend(kept);
+            }
         }
     }
 
     /// The packets that the feedback names, in sending order; of several entries about one packet the first.
-    fn named(&self, feedback: &CongestionFeedback) -> Vec<(i64, Option<CcfbArrival>)> {
+    fn named(
+        &self,
+        entries: impl Iterator<Item = (RtpNumber, Option<HeldArrival>)>,
+    ) -> Vec<(i64, Option<HeldArrival>)> {
         let Some(by_number) = &self.by_number else { return Vec::new() };
-        let mut named = Vec::new();
-        for stream in &feedback.streams {
-            for (index, arrival) in stream.arrivals.iter().enumerate() {
-                let seq = stream.begin_seq.wrapping_add(index as u16);
-                let known = by_number.get(&(stream.ssrc, seq));
-                named.extend(known.map(|transport_seq| (*transport_seq, *arrival)));
-            }
-        }
+        let known = |(rtp, arrival)| Some((*by_number.get(&rtp)?, arrival));
+        let mut named: Vec<_> = entries.filter_map(known).collect();
         named.sort_by_key(|entry| entry.0);
         named.dedup_by_key(|entry| entry.0);
         named
     }
 
-    /// Forgets a packet that has arrived; returns its report, unless the far end no longer knows the time.
-    fn arrived(
-        &mut self,
-        missing: &Missing,
-        arrival: CcfbArrival,
-        report_time: Time,
-    ) -> Option<PacketReport> {
-        let &Missing { packet: Flying { sent, stream, video, .. }, reported: lost_before } =
-            missing;
-        self.unlist(&missing.packet);
-        self.outcomes.extend(video.map(|video| (video, true)));
-        let totals = self.totals(stream);
-        totals.recovered += u64::from(lost_before);
-        let is_bleached = sent.ecn == Ecn::Ect1 && arrival.ecn == Ecn::NotCapable;
-        totals.bleached += u64::from(is_bleached);
-        let held = arrival.offset.time();
-        let received = RemoteTime(report_time.saturating_sub(held?));
-        let (received, ecn) = (Some(received), Some(arrival.ecn));
-        Some(PacketReport { sent, received, ecn, held, lost_before })
-    }
-
-    fn lost(&mut self, missing: &Missing) -> PacketReport {
-        let &Missing { packet: Flying { sent, stream, video, .. }, reported: lost_before } =
-            missing;
-        self.outcomes.extend(video.map(|video| (video, false)));
-        self.totals(stream).lost += u64::from(!lost_before);
-        PacketReport { sent, received: None, ecn: None, held: None, lost_before }
-    }
-
-    fn totals(&mut self, stream: u8) -> &mut Reported {
-        let index = usize::from(stream);
-        if self.reported.len() <= index {
-            self.reported.resize(index + 1, Reported::default());
+    /// Takes everything up to `seq` out of the flight.
+    fn cover(&mut self, seq: i64) {
+        while let Some(packet) = pop_if(&mut self.flight, |p| p.sent.transport_seq <= seq) {
+            self.flight_bytes -= packet.sent.size.0;
+            self.missing.push_back(packet);
         }
-        &mut self.reported[index]
+        self.highest_reported = self.highest_reported.max(seq);
     }
 
     /// Forgets the number of a packet, unless a newer packet has it.
-    fn unlist(&mut self, packet: &Flying) {
+    fn unlist(&mut self, packet: &Unacknowledged<T>) {
         let Some(by_number) = &mut self.by_number else { return };
         if by_number.get(&packet.rtp) == Some(&packet.sent.transport_seq) {
             by_number.remove(&packet.rtp);
@@ -269,60 +278,13 @@ impl TransportHistory {
     /// The newest packet with this number on the wire. So a report on a packet that was never sent is one on a packet that
     /// was sent long ago, and finds nothing. libwebrtc continues from the highest number that was reported.
     fn whole(&self, seq: u16) -> i64 {
-        let last = self.next_seq - 1;
-        last - i64::from((last as u16).wrapping_sub(seq))
-    }
-
-    /// Video packets in the report handled last, in order, and whether they arrived.
-    pub(super) fn outcomes(&self) -> &[(VideoPacket, bool)] {
-        &self.outcomes
-    }
-
-    /// Takes everything up to `seq` out of the flight. Packets before `seq` were not in any report.
-    fn report_next(&mut self, seq: i64, received: Option<RemoteTime>) -> Option<PacketReport> {
-        loop {
-            let packet = self.flight.pop_front()?;
-            let sent = packet.sent;
-            self.flight_bytes -= sent.size.0;
-            if sent.transport_seq < seq {
-                self.missing.push_back(Missing { packet, reported: false });
-                continue;
-            }
-            if received.is_none() {
-                self.missing.push_back(Missing { packet, reported: true });
-            }
-            if let Some(video) = packet.video {
-                self.outcomes.push((video, received.is_some()));
-            }
-            return Some(PacketReport {
-                sent,
-                received,
-                ecn: None,
-                held: None,
-                lost_before: false,
-            });
-        }
-    }
-
-    fn report_late(&mut self, seq: i64, received: Option<RemoteTime>) -> Option<PacketReport> {
-        let found =
-            self.missing.binary_search_by_key(&seq, |missing| missing.packet.sent.transport_seq);
-        let index = found.ok()?;
-        let Missing { packet, reported } = self.missing.get_mut(index)?;
-        let sent = packet.sent;
-        let report = PacketReport { sent, received, ecn: None, held: None, lost_before: *reported };
-        self.outcomes.extend(packet.video.map(|video| (video, received.is_some())));
-        *reported = true;
-        if received.is_some() {
-            self.missing.remove(index);
-        }
-        Some(report)
+        self.newest - i64::from((self.newest as u16).wrapping_sub(seq))
     }
 
     fn forget(&mut self, now: Time) {
-        let old = |packet: &Flying| packet.sent.at.saturating_add(WINDOW) < now;
-        while let Some(missing) = pop_if(&mut self.missing, |missing| old(&missing.packet)) {
-            self.unlist(&missing.packet);
+        let old = |packet: &Unacknowledged<T>| packet.sent.at.saturating_add(WINDOW) < now;
+        while let Some(packet) = pop_if(&mut self.missing, old) {
+            self.unlist(&packet);
         }
         while let Some(packet) = pop_if(&mut self.flight, old) {
             self.flight_bytes -= packet.sent.size.0;
@@ -339,19 +301,23 @@ fn pop_if<T>(items: &mut VecDeque<T>, is_like: impl Fn(&T) -> bool) -> Option<T>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtp::rtcp::{ArrivalOffset, StreamArrivals};
+    use crate::rtp::rtcp::{ArrivalOffset, CcfbArrival, StreamArrivals};
 
-    fn departure(at: Time) -> Departure {
-        let (kind, ecn) = (Kind::Video, Ecn::NotCapable);
-        let (size, probe, stream, rtp) = (Bytes(100), None, 0, (7, 0));
-        Departure { at, size, kind, probe, ecn, stream, rtp, video: None }
+    /// A packet of 100 B; its tag is its SSRC.
+    fn departure(transport_seq: i64, at: Time, rtp: RtpNumber, ecn: Ecn) -> Departure<u32> {
+        let (size, kind, probe) = (Bytes(100), Kind::Video, None);
+        Departure { transport_seq, at, size, kind, probe, ecn, rtp, tag: rtp.0 }
+    }
+
+    fn plain(transport_seq: i64, at: Time) -> Departure<u32> {
+        departure(transport_seq, at, (VIDEO, 0), Ecn::NotCapable)
     }
 
     /// Sends ten packets at time zero.
-    fn ten_sent() -> TransportHistory {
+    fn ten_sent() -> TransportHistory<u32> {
         let mut history = TransportHistory::new(FeedbackKind::TransportWide);
-        for _ in 0..10 {
-            history.sent(&departure(Time::ZERO));
+        for seq in 0..10 {
+            history.sent(plain(seq, Time::ZERO));
         }
         history
     }
@@ -359,17 +325,14 @@ mod tests {
     /// Reports on packets from `base` on, `true` for those that arrived. Returns sequence numbers, whether
     /// each arrived, and whether it had been reported as lost before.
     fn report(
-        history: &mut TransportHistory,
+        history: &mut TransportHistory<u32>,
         base: u16,
         arrived: &[bool],
     ) -> Vec<(i64, bool, bool)> {
-        let arrivals: Vec<_> =
-            arrived.iter().map(|arrived| arrived.then_some(Time::ZERO)).collect();
-        let (feedback, _) = TransportFeedback::from_arrivals((1, 2), 0, base, &arrivals);
-        let mut reports = Vec::new();
-        history.acknowledge(&feedback, &mut reports);
-        let of = |r: &PacketReport| (r.sent.transport_seq, r.received.is_some(), r.lost_before);
-        reports.iter().map(of).collect()
+        let arrival = |arrived: &bool| arrived.then_some(RemoteTime(Time::ZERO));
+        history.acknowledge((base..).zip(arrived.iter().map(arrival)));
+        let reports: Vec<_> = history.reports().collect();
+        seen(&reports)
     }
 
     #[test]
@@ -415,9 +378,9 @@ mod tests {
     #[test]
     fn packets_are_dropped_after_a_minute_without_feedback() {
         let mut history = ten_sent();
-        history.sent(&departure(WINDOW));
+        history.sent(plain(10, WINDOW));
         assert_eq!(history.in_flight(), Bytes(1_100));
-        history.sent(&departure(WINDOW + Time(1)));
+        history.sent(plain(11, WINDOW + Time(1)));
         assert_eq!(history.in_flight(), Bytes(200));
     }
 
@@ -425,28 +388,22 @@ mod tests {
     fn one_unrepaired_loss_keeps_one_packet_and_not_all_that_follow_it() {
         let mut history = TransportHistory::new(FeedbackKind::TransportWide);
         for seq in 0..5_000u16 {
-            history.sent(&departure(Time::from_millis(u64::from(seq))));
+            history.sent(plain(i64::from(seq), Time::from_millis(u64::from(seq))));
             report(&mut history, seq, &[seq != 10]);
         }
         assert_eq!((history.missing.len(), history.flight.len()), (1, 0));
-    }
-
-    /// A packet of video, of 100 B.
-    fn numbered(at: Time, rtp: RtpNumber, ecn: Ecn) -> Departure {
-        let stream = u8::from(rtp.0 != VIDEO);
-        let video = VideoPacket { stream, seq: rtp.1, retransmission: false };
-        Departure { ecn, stream, rtp, video: Some(video), ..departure(at) }
     }
 
     const VIDEO: u32 = 7;
     const AUDIO: u32 = 8;
 
     /// Ten packets, video and audio in turns, with the RTP numbers 100 to 104 of each stream.
-    fn by_number() -> TransportHistory {
+    fn by_number() -> TransportHistory<u32> {
         let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
         for number in 0..10_u16 {
             let ssrc = if number % 2 == 0 { VIDEO } else { AUDIO };
-            history.sent(&numbered(Time::ZERO, (ssrc, 100 + number / 2), Ecn::Ect1));
+            let rtp = (ssrc, 100 + number / 2);
+            history.sent(departure(i64::from(number), Time::ZERO, rtp, Ecn::Ect1));
         }
         history
     }
@@ -467,13 +424,16 @@ mod tests {
     }
 
     fn acknowledged(
-        history: &mut TransportHistory,
+        history: &mut TransportHistory<u32>,
         now: Time,
         feedback: &CongestionFeedback,
     ) -> Vec<PacketReport> {
-        let mut reports = Vec::new();
-        history.acknowledge_by_number(now, feedback, &mut reports);
-        reports
+        history.acknowledge_by_number(now, feedback.report_timestamp, named_packets(feedback));
+        history.reports().collect()
+    }
+
+    fn outcome(outcome: &Outcome<u32>) -> (i64, bool) {
+        (outcome.sent.transport_seq, outcome.has_arrived)
     }
 
     /// Sequence numbers, whether each arrived, and whether it had been reported as lost before.
@@ -484,7 +444,7 @@ mod tests {
 
     /// A report on video, `true` for packets that arrived.
     fn on_video(
-        history: &mut TransportHistory,
+        history: &mut TransportHistory<u32>,
         begin: u16,
         arrived: &[bool],
     ) -> Vec<(i64, bool, bool)> {
@@ -502,7 +462,7 @@ mod tests {
         let at = Time::from_millis;
         let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
         for (ms, seq) in [(900, 1), (910, 2), (1_000, 3)] {
-            history.sent(&numbered(at(ms), (VIDEO, seq), Ecn::Ect1));
+            history.sent(departure(i64::from(seq), at(ms), (VIDEO, seq), Ecn::Ect1));
         }
         let first = vec![arrival(Ecn::Ect1, at(100)), arrival(Ecn::CongestionExperienced, at(80))];
         let first = report_of(5_000, VIDEO, 1, first);
@@ -526,7 +486,6 @@ mod tests {
         // The report on 100 to 102 of both streams is lost. The next one is on 103, number 6 in order.
         assert_eq!(on_video(&mut history, 103, &[true]), [(6, true, false)]);
         assert_eq!(history.in_flight(), Bytes(300));
-        assert_eq!(history.reported(0), Some(Reported::default()));
         // A report that repeats them, because one of them is late, makes up for it.
         assert_eq!(
             on_video(&mut history, 101, &[true, true, true]),
@@ -541,10 +500,8 @@ mod tests {
         let lost = |seq| (seq, false, false);
         let first = on_video(&mut history, 101, &[true, false, true]);
         assert_eq!(first, [(2, true, false), lost(3), lost(4), lost(5), (6, true, false)]);
-        let outcomes: Vec<_> = history.outcomes().iter().map(|(p, ok)| (p.seq, *ok)).collect();
-        assert_eq!(outcomes, [(101, true), (101, false), (102, false), (102, false), (103, true)]);
-        assert_eq!(history.reported(0).expect("totals").lost, 1);
-        assert_eq!(history.reported(1).expect("totals").lost, 2);
+        let outcomes: Vec<_> = history.outcomes().iter().map(outcome).collect();
+        assert_eq!(outcomes, [(2, true), (3, false), (4, false), (5, false), (6, true)]);
         // Of the packets around it only those count that are not known to have arrived.
         assert_eq!(
             on_video(&mut history, 100, &[true, true, false]),
@@ -556,8 +513,6 @@ mod tests {
             seen(&acknowledged(&mut history, Time::from_secs(1), &late)),
             [(3, true, true), (5, false, true)]
         );
-        let expected = Reported { lost: 3, recovered: 1, bleached: 0 };
-        assert_eq!(history.reported(1), Some(expected));
         assert_eq!(history.in_flight(), Bytes(300));
     }
 
@@ -598,22 +553,10 @@ mod tests {
             let reports =
                 acknowledged(&mut history, Time::ZERO, &report_of(0, VIDEO, 100, arrivals));
             assert_eq!((seen(&reports), history.in_flight()), (vec![], Bytes(900)));
-            let outcomes: Vec<_> = history.outcomes().iter().map(|(p, ok)| (p.seq, *ok)).collect();
-            assert_eq!(outcomes, [(100, true)]);
+            let outcomes: Vec<_> = history.outcomes().iter().map(outcome).collect();
+            assert_eq!(outcomes, [(0, true)]);
             assert_eq!(on_video(&mut history, 100, &[false, true]), [(2, true, false)]);
         }
-    }
-
-    #[test]
-    fn packets_that_left_as_ect1_and_arrived_without_a_codepoint_are_counted() {
-        let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
-        for (seq, ecn) in [(0, Ecn::Ect1), (1, Ecn::Ect1), (2, Ecn::NotCapable)] {
-            history.sent(&numbered(Time::ZERO, (VIDEO, seq), ecn));
-        }
-        let bleached = arrival(Ecn::NotCapable, Time::ZERO);
-        let arrivals = vec![bleached, arrival(Ecn::Ect1, Time::ZERO), bleached];
-        acknowledged(&mut history, Time::ZERO, &report_of(0, VIDEO, 0, arrivals));
-        assert_eq!(history.reported(0).expect("totals").bleached, 1);
     }
 
     /// The number 100 comes again after 65,536 packets; the first packet that had it was lost.
@@ -622,14 +565,15 @@ mod tests {
         let mut history = TransportHistory::new(FeedbackKind::Rfc8888);
         for seq in 0..200_000_u32 {
             let at = Time::from_micros(u64::from(seq));
-            history.sent(&numbered(at, (VIDEO, seq as u16), Ecn::Ect1));
+            history.sent(departure(i64::from(seq), at, (VIDEO, seq as u16), Ecn::Ect1));
             if seq != 100 {
                 on_video(&mut history, seq as u16, &[true]);
             }
         }
         assert_eq!((history.missing.len(), history.flight.len()), (1, 0));
         assert_eq!(history.by_number.as_ref().map(HashMap::len), Some(0));
-        history.sent(&numbered(WINDOW + Time::from_secs(1), (VIDEO, 1), Ecn::Ect1));
+        let late = WINDOW + Time::from_secs(1);
+        history.sent(departure(200_000, late, (VIDEO, 1), Ecn::Ect1));
         assert_eq!((history.missing.len(), history.flight.len()), (0, 1));
         assert_eq!(history.by_number.as_ref().map(HashMap::len), Some(1));
     }
