@@ -12,7 +12,7 @@ const ORDER: [&str; 34] = [
     "limits",
     "sliding",
     "timeouts",
-    "forwarding",
+    "simulcast",
     "normal",
     "ipv4",
     "pcapng",

@@ -6,7 +6,7 @@ use crate::outbox::Outbox;
 use crate::publication::PublishedPacket;
 use crate::sources::Sources;
 use crate::timeouts::Timeouts;
-use rtclab_core::forwarding::layers;
+use rtclab_core::simulcast::layers;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

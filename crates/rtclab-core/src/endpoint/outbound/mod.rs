@@ -3,8 +3,7 @@
 mod decisions;
 mod ecn;
 mod feedback;
-mod forwarded;
-mod forwarding;
+mod forwarded_stream;
 mod opus;
 mod packets;
 mod release;
@@ -14,7 +13,7 @@ mod store;
 mod stream;
 mod video;
 
-use super::config::{Direction, Forwarding, Pause, StreamConfig};
+use super::config::{Direction, ForwardingMode, Pause, StreamConfig};
 use super::event::EndpointEvent;
 use super::format::{AUDIO_CLOCK, audio_size, packet_size};
 use super::outbox::Outbox;
@@ -43,7 +42,7 @@ pub(super) struct SendingHalf {
     stack: &'static StackProfile,
     direction: Direction,
     /// How it forwards what it sends; `None` if it sends its own media.
-    forwarding: Option<Forwarding>,
+    forwarding: Option<ForwardingMode>,
     /// Empty until the connection is established.
     pub(super) streams: Vec<OutboundStream>,
     /// Indices of the video streams; [`SendingHalf::allocate`] puts those that can use least first.
@@ -208,7 +207,7 @@ impl SendingHalf {
 
     /// Whether the congestion control decides when packets leave.
     fn is_controlled(&self) -> bool {
-        self.forwarding != Some(Forwarding::AtOnce)
+        self.forwarding != Some(ForwardingMode::AtOnce)
     }
 
     /// The stream with this SSRC.

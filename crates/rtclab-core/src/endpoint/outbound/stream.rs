@@ -1,9 +1,9 @@
 //! An outbound stream, and where its media comes from.
 
-use super::forwarded::ForwardedStream;
+use super::forwarded_stream::ForwardedStream;
 use super::opus::InBandFec;
 use super::video::VideoStream;
-use crate::endpoint::config::{AudioConfig, Forwarding, Media, StreamConfig};
+use crate::endpoint::config::{AudioConfig, ForwardingMode, Media, StreamConfig};
 use crate::media::microphone::{Microphone, Threads};
 use crate::media::pacer::MediaPacket;
 use crate::packet::{Ecn, Kind, Rtp, RtpPayload};
@@ -95,7 +95,7 @@ impl OutboundStream {
         start: Time,
         seed: u64,
         threads: Option<Threads>,
-        forwarding: Option<Forwarding>,
+        forwarding: Option<ForwardingMode>,
     ) -> Self {
         OutboundStream {
             config: *config,

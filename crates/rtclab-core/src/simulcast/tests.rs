@@ -89,7 +89,7 @@ fn send(layers: [Layer; 3], frames: &[Frame]) -> Vec<Sent> {
 
 /// What the receiver gets, in the order in which it is forwarded.
 fn forward(sent: &[Sent]) -> Vec<(Sent, Numbers)> {
-    let mut stream = ForwardedStream::default();
+    let mut stream = LayerSwitch::default();
     let mut forwarded = Vec::new();
     for packet in sent {
         stream.choose(&[(packet.wanted, Some(Bitrate(1)))], Bitrate(2));
@@ -179,7 +179,7 @@ fn packet(seq: u64) -> ReceivedNumbers {
 
 #[test]
 fn a_stream_without_layers_is_forwarded_from_its_first_packet() {
-    let mut stream = ForwardedStream::<u8>::default();
+    let mut stream = LayerSwitch::<u8>::default();
     assert_eq!(stream.forward(None, false, &packet(7)).map(|it| it.seq), Some(7));
     stream.choose(&[], Bitrate::from_mbps(1));
     assert_eq!(stream.forward(None, false, &packet(8)).map(|it| it.seq), Some(8));
@@ -188,7 +188,7 @@ fn a_stream_without_layers_is_forwarded_from_its_first_packet() {
 
 #[test]
 fn the_old_layer_is_forwarded_until_the_key_frame_of_the_new_one_and_not_afterwards() {
-    let mut stream = ForwardedStream::default();
+    let mut stream = LayerSwitch::default();
     let mut forward = |wanted, layer, key, seq| {
         stream.choose(&[(wanted, Some(Bitrate(1)))], Bitrate(2));
         stream.forward(Some(layer), key, &packet(seq)).map(|it| it.seq)

@@ -1,8 +1,8 @@
-//! What a forwarding server knows about layers and numbers.
+//! How a server forwards simulcast.
 //!
 //! A sender with simulcast sends one picture in several layers. A server forwards one of them to each receiver,
 //! and the receiver must see a single continuous stream. [`layers`] says which layer that is, [`numbering`] how
-//! its packets are numbered, and [`ForwardedStream`] puts both together for one receiver.
+//! its packets are numbered, and [`LayerSwitch`] puts both together for one receiver.
 
 pub mod layers;
 pub mod numbering;
@@ -10,26 +10,26 @@ pub mod numbering;
 use crate::units::Bitrate;
 use numbering::{Numbering, Numbers, ReceivedNumbers};
 
-/// A stream as one receiver gets it.
+/// Switches what one receiver gets between the layers of a stream.
 ///
 /// `Layer` is the caller's name of a layer, such as a number. `None` is a stream without layers.
 ///
 /// ```
-/// use rtclab_core::forwarding::ForwardedStream;
-/// use rtclab_core::forwarding::numbering::ReceivedNumbers;
+/// use rtclab_core::simulcast::LayerSwitch;
+/// use rtclab_core::simulcast::numbering::ReceivedNumbers;
 /// use rtclab_core::units::Bitrate;
 ///
-/// let mut stream = ForwardedStream::default();
+/// let mut switch = LayerSwitch::default();
 /// let rates = [("low", Some(Bitrate::from_kbps(150))), ("high", Some(Bitrate::from_kbps(1200)))];
-/// stream.choose(&rates, Bitrate::from_kbps(300));
-/// assert_eq!(stream.target(), Some("low"));
+/// switch.choose(&rates, Bitrate::from_kbps(300));
+/// assert_eq!(switch.target(), Some("low"));
 ///
 /// let packet = ReceivedNumbers::default();
-/// assert_eq!(stream.forward(Some("low"), false, &packet), None, "it waits for a key frame");
-/// assert!(stream.forward(Some("low"), true, &packet).is_some());
+/// assert_eq!(switch.forward(Some("low"), false, &packet), None, "it waits for a key frame");
+/// assert!(switch.forward(Some("low"), true, &packet).is_some());
 /// ```
 #[derive(Debug)]
-pub struct ForwardedStream<Layer> {
+pub struct LayerSwitch<Layer> {
     /// The layer that is forwarded.
     layer: Option<Layer>,
     /// The layer that will be forwarded from its next key frame.
@@ -37,13 +37,13 @@ pub struct ForwardedStream<Layer> {
     numbering: Option<Numbering>,
 }
 
-impl<Layer> Default for ForwardedStream<Layer> {
+impl<Layer> Default for LayerSwitch<Layer> {
     fn default() -> Self {
-        ForwardedStream { layer: None, target: None, numbering: None }
+        LayerSwitch { layer: None, target: None, numbering: None }
     }
 }
 
-impl<Layer: Copy + PartialEq> ForwardedStream<Layer> {
+impl<Layer: Copy + PartialEq> LayerSwitch<Layer> {
     /// The layer that is forwarded; `None` without layers, or before the first key frame.
     pub fn layer(&self) -> Option<Layer> {
         self.layer

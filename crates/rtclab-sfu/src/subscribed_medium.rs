@@ -1,23 +1,23 @@
 //! A medium that a subscriber receives.
 
 use crate::publication::PublishedPacket;
-use rtclab_core::forwarding::ForwardedStream;
-use rtclab_core::forwarding::numbering::Numbers;
+use rtclab_core::simulcast::LayerSwitch;
+use rtclab_core::simulcast::numbering::Numbers;
 use str0m::media::{MediaKind, Mid, Pt, Rid};
 use str0m::rtp::{ExtensionValues, RtpWrite, Vp8Descriptor, Vp8Patch};
 
 /// Makes the packets of a medium.
 #[derive(Debug)]
-pub(crate) struct Forwarded {
+pub(crate) struct SubscribedMedium {
     /// The medium of the subscriber's connection.
     pub(crate) mid: Mid,
     pub(crate) kind: MediaKind,
-    pub(crate) stream: ForwardedStream<Rid>,
+    pub(crate) stream: LayerSwitch<Rid>,
 }
 
-impl Forwarded {
+impl SubscribedMedium {
     pub(crate) fn new(mid: Mid, kind: MediaKind) -> Self {
-        Self { mid, kind, stream: ForwardedStream::default() }
+        Self { mid, kind, stream: LayerSwitch::default() }
     }
 
     /// Makes the packet to send of a received one; `None` if the subscriber does not get this packet.
