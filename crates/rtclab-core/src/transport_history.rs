@@ -50,7 +50,7 @@ pub(crate) struct HeldArrival {
 }
 
 /// What feedback says about a packet.
-pub(crate) struct Outcome<T> {
+pub(crate) struct PacketOutcome<T> {
     pub(crate) sent: SentPacket,
     pub(crate) tag: T,
     pub(crate) has_arrived: bool,
@@ -63,10 +63,10 @@ pub(crate) struct Outcome<T> {
     pub(crate) lost_before: bool,
 }
 
-impl<T> Outcome<T> {
+impl<T> PacketOutcome<T> {
     /// What the control is told; nothing of a packet that arrived at an unknown time.
     fn report(&self) -> Option<PacketReport> {
-        let &Outcome { sent, received, ecn, held, lost_before, .. } = self;
+        let &PacketOutcome { sent, received, ecn, held, lost_before, .. } = self;
         (self.has_arrived == received.is_some()).then_some(PacketReport {
             sent,
             received,
@@ -102,7 +102,7 @@ pub(crate) struct TransportHistory<T> {
     /// Highest sequence number in any report.
     highest_reported: i64,
     /// Packets in the report handled last, in sending order.
-    outcomes: Vec<Outcome<T>>,
+    outcomes: Vec<PacketOutcome<T>>,
     /// Transport-wide sequence numbers of the packets that are kept, if feedback names them by their RTP number. A
     /// number that is used again stands for the newer packet.
     by_number: Option<HashMap<RtpNumber, i64>>,
@@ -130,13 +130,13 @@ impl<T: Copy> TransportHistory<T> {
     }
 
     /// Packets in the report handled last, in sending order.
-    pub(crate) fn outcomes(&self) -> &[Outcome<T>] {
+    pub(crate) fn outcomes(&self) -> &[PacketOutcome<T>] {
         &self.outcomes
     }
 
     /// What the control is told of the report handled last.
     pub(crate) fn reports(&self) -> impl Iterator<Item = PacketReport> {
-        self.outcomes.iter().filter_map(Outcome::report)
+        self.outcomes.iter().filter_map(PacketOutcome::report)
     }
 
     /// Records that a packet was sent.
@@ -181,7 +181,7 @@ impl<T: Copy> TransportHistory<T> {
             packet.reported = true;
             let has_arrived = received.is_some();
             let (ecn, held) = (None, None);
-            self.outcomes.push(Outcome {
+            self.outcomes.push(PacketOutcome {
                 sent,
                 tag,
                 has_arrived,
@@ -225,7 +225,7 @@ impl<T: Copy> TransportHistory<T> {
             let is_reported = arrival.is_some() || seq <= last && (named.is_some() || !lost_before);
             if is_reported {
                 let held = arrival.and_then(|arrival| arrival.held);
-                self.outcomes.push(Outcome {
+                self.outcomes.push(PacketOutcome {
                     sent,
                     tag,
                     has_arrived: arrival.is_some(),
@@ -432,7 +432,7 @@ mod tests {
         history.reports().collect()
     }
 
-    fn outcome(outcome: &Outcome<u32>) -> (i64, bool) {
+    fn outcome(outcome: &PacketOutcome<u32>) -> (i64, bool) {
         (outcome.sent.transport_seq, outcome.has_arrived)
     }
 

@@ -196,7 +196,7 @@ fn outbound_rtp(
 ) -> OutboundRtp {
     let ssrc = stream.config.ssrc;
     // W3C includes retransmissions and FEC in the totals; libwebrtc sends padding on their stream.
-    let sum = |of: fn(&super::outbound::Totals) -> u64| stream.totals.iter().map(of).sum();
+    let sum = |of: fn(&super::outbound::SentTotals) -> u64| stream.totals.iter().map(of).sum();
     let is_video = stream.config.is_video();
     let video = stream.video();
     let retransmitted = stream.totals[Kind::Rtx as usize];

@@ -5,7 +5,7 @@
 //! a frame. What cannot be read has a name, so that it can be counted.
 
 use super::capture::{Direction, Frame, Interface};
-use ip::{Datagram, FragmentOf, protocol};
+use ip::{FragmentOf, TransportDatagram, protocol};
 
 mod ethertype;
 pub mod ip;
@@ -78,7 +78,7 @@ type Inside<'a> = (Header, Span<'a>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A UDP datagram or TCP segment, or the first fragment of one.
-    Datagram(Datagram<'a>),
+    Datagram(TransportDatagram<'a>),
     /// A fragment without a transport header, and its IP total length.
     LaterFragment(FragmentOf, u32),
     /// Something else.
@@ -129,7 +129,7 @@ struct Opening<'a> {
     fragment: bool,
     /// The datagram whose port belongs to a tunnel, and the tunnels it is in, until an IP packet is found
     /// inside that fills it. Calls may use such ports, too.
-    outer: Option<(Datagram<'a>, Tunnels)>,
+    outer: Option<(TransportDatagram<'a>, Tunnels)>,
 }
 
 impl<'a> Opening<'a> {

@@ -61,7 +61,7 @@ pub enum NodeEvent {
     /// Something that happened at an end of a call.
     Endpoint(u32, EndpointEvent),
     /// Figures of an end of a TCP connection.
-    Tcp(u32, tcp::Statistics),
+    Tcp(u32, tcp::TcpStatistics),
     /// A picture was composed at a server that mixes.
     Composed {
         /// The port of the end that sends it.

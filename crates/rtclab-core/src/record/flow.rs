@@ -181,7 +181,7 @@ impl Second {
 
 /// Counts of one flow.
 #[derive(Clone)]
-pub(super) struct Flow {
+pub(super) struct FlowCounts {
     pub(super) text: Text,
     begin: Option<Time>,
     /// When the connection ends. Packets that arrive later are received by nobody.
@@ -193,11 +193,19 @@ pub(super) struct Flow {
     queuing_delays: Histogram,
 }
 
-impl Flow {
+impl FlowCounts {
     pub(super) fn new(text: Text, config: &FlowConfig) -> Self {
         let &FlowConfig { end, forwarded, .. } = config;
         let (delays, queuing_delays) = (Histogram::default(), Histogram::default());
-        Flow { text, begin: None, end, forwarded, seconds: Vec::new(), delays, queuing_delays }
+        FlowCounts {
+            text,
+            begin: None,
+            end,
+            forwarded,
+            seconds: Vec::new(),
+            delays,
+            queuing_delays,
+        }
     }
 
     pub(super) fn sent(&mut self, at: Time, size: Bytes, first: First, ecn: Ecn) {
@@ -251,14 +259,14 @@ impl Flow {
 
 /// The tables `flows`, `flow_seconds`, `delay_histogram` and `queuing_histogram`. Every second up to `end` has
 /// a row.
-pub(super) fn tables(flows: &mut [Flow], end: Time) -> [Table; 4] {
+pub(super) fn tables(flows: &mut [FlowCounts], end: Time) -> [Table; 4] {
     let mut spans = rows::<Span>("flows");
     let mut seconds = Rows::<SecondKey, SecondCounts>::new("flow_seconds");
     let mut delays = rows::<DelayBin>("delay_histogram");
     let mut queuing_delays = rows::<QueuingBin>("queuing_histogram");
     for flow in flows {
         flow.second(Time(end.0.saturating_sub(1)));
-        let Flow { text, begin, .. } = *flow;
+        let FlowCounts { text, begin, .. } = *flow;
         spans.push(Span { flow: text, begin, end: flow.end.min(end) }, Nothing {});
         for (index, second) in flow.seconds.iter().enumerate() {
             let at = Time::from_secs(index as u64);

@@ -49,7 +49,7 @@ pub(super) struct ReplayInput {
 }
 
 pub(super) enum What {
-    Sent(Packet),
+    Sent(ReplayedPacket),
     Transport(Vec<Acknowledged>),
     Congestion(CongestionReport),
     Reports(Reports),
@@ -60,18 +60,18 @@ pub(super) enum What {
 
 /// A packet that was sent.
 #[derive(Clone, Copy)]
-pub(super) struct Packet {
+pub(super) struct ReplayedPacket {
     /// Transport-wide sequence number, unwrapped; its place in order of sending if packets have none.
     pub(super) seq: i64,
     pub(super) size: Bytes,
     pub(super) kind: Kind,
-    pub(super) cluster: Option<Cluster>,
+    pub(super) cluster: Option<BrowserProbe>,
     pub(super) rtp: Rtp,
 }
 
-impl Packet {
+impl ReplayedPacket {
     pub(super) fn departure(&self, at: Time, probe: Option<u32>) -> Departure<()> {
-        let &Packet { seq: transport_seq, size, kind, rtp, .. } = self;
+        let &ReplayedPacket { seq: transport_seq, size, kind, rtp, .. } = self;
         let (rtp, ecn) = ((rtp.ssrc, rtp.seq), Ecn::NotCapable);
         Departure { transport_seq, at, size, kind, probe, ecn, rtp, tag: () }
     }
@@ -90,7 +90,7 @@ pub(super) struct Rtp {
 
 /// A probe that the browser made.
 #[derive(Clone, Copy)]
-pub(super) struct Cluster {
+pub(super) struct BrowserProbe {
     pub(super) id: u32,
     pub(super) rate: Bitrate,
 }
@@ -202,7 +202,7 @@ struct LoggedPacket {
     send_ms: i64,
     /// When the log was written.
     at_ms: i64,
-    packet: Packet,
+    packet: ReplayedPacket,
 }
 
 /// A probe that the browser's pacer sends.
@@ -213,7 +213,7 @@ struct LoggedPacket {
 /// pacing_controller.cc; confirmed by the results that logs of Chromium 156 have for each probe).
 struct OpenProbe {
     created_ms: i64,
-    cluster: Cluster,
+    cluster: BrowserProbe,
     bursts_left: i64,
     bytes_left: i64,
     /// Size at which a burst ends.
@@ -376,7 +376,7 @@ impl<'a> LogTables<'a> {
                     abs_send_time: known.map(|bits| AbsSendTime::from_bits(bits as u32)),
                     payload: Bytes(content as u64),
                 };
-                let packet = Packet { seq: 0, size, kind, cluster: None, rtp };
+                let packet = ReplayedPacket { seq: 0, size, kind, cluster: None, rtp };
                 LoggedPacket { send_ms, at_ms: at[row], packet }
             })
             .collect()
@@ -396,7 +396,7 @@ impl<'a> LogTables<'a> {
                 let rate = ints("rate_bps")[row].max(0);
                 OpenProbe {
                     created_ms: ints("at_ms")[row],
-                    cluster: Cluster {
+                    cluster: BrowserProbe {
                         id: ints("probe")[row].max(0) as u32,
                         rate: Bitrate(rate as u64),
                     },

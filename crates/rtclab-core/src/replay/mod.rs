@@ -189,7 +189,7 @@ struct Wanted {
 struct Receiving {
     receiver: ReplayedReceiver,
     /// Packets that no feedback has reported as received, by transport-wide sequence number.
-    sent: BTreeMap<i64, inputs::Packet>,
+    sent: BTreeMap<i64, inputs::ReplayedPacket>,
     /// The first arrival, which has time zero on the receiver's clock.
     first: Option<RemoteTime>,
 }
@@ -355,7 +355,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The number of the probe that our control wanted when the browser made this one.
-    fn own_probe(&mut self, now: Time, cluster: inputs::Cluster) -> Option<u32> {
+    fn own_probe(&mut self, now: Time, cluster: inputs::BrowserProbe) -> Option<u32> {
         let current = &mut self.wanted[self.wanted_since..];
         if let Some(known) = current.iter().find(|wanted| wanted.cluster == Some(cluster.id)) {
             return Some(known.probe.id);

@@ -125,7 +125,7 @@ fn control(name: &str) -> Choice<'static> {
     Catalogue::ours().choose(Box::leak(Box::new(config))).expect("a control of ours")
 }
 
-fn sent(inputs: &Inputs) -> Vec<(Time, inputs::Packet)> {
+fn sent(inputs: &Inputs) -> Vec<(Time, inputs::ReplayedPacket)> {
     let packet = |event: &inputs::ReplayInput| match event.what {
         What::Sent(packet) => Some((event.at, packet)),
         _ => None,

@@ -44,7 +44,7 @@ use pacing::PacingInput;
 use packet::PacketResult;
 use probe_controller::{Cause, ProbeController};
 use probe_estimator::ProbeEstimator;
-use pushback::{Pushback, Window};
+use pushback::{Pushback, PushbackWindow};
 use send_side::SendSide;
 use std::collections::VecDeque;
 use streams::Streams;
@@ -79,7 +79,7 @@ pub struct GoogCc {
     delay: DelayBased,
     send_side: SendSide,
     prober: ProbeController,
-    window: Window,
+    window: PushbackWindow,
     pushback: Pushback,
     /// Probes to send.
     probes: VecDeque<Probe>,
@@ -88,7 +88,7 @@ pub struct GoogCc {
     next_process: Time,
     /// Whether updates change nothing before the next packet, feedback or probe, once that was asked.
     settled: Option<bool>,
-    /// The least that the window becomes in a settled state; see [`Window::least`].
+    /// The least that the window becomes in a settled state; see [`PushbackWindow::least`].
     least_window: Option<i64>,
     /// Whether the last packet that was sent changed the decision.
     changed_by_sending: bool,
@@ -128,7 +128,7 @@ impl GoogCc {
             delay: DelayBased::new(config.trendline, config.beta),
             send_side: SendSide::new(&config.send_side),
             prober: ProbeController::new(config.probes),
-            window: Window::new(config.pushback),
+            window: PushbackWindow::new(config.pushback),
             pushback: Pushback::new(config.pushback),
             probes: VecDeque::new(),
             given_out: VecDeque::new(),

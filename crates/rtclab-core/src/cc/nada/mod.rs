@@ -16,7 +16,7 @@ use super::reals::{
 };
 use crate::ecn::Ecn;
 use crate::units::{Bytes, Time};
-use history::{Entry, History};
+use history::{Entry, ObservationWindow};
 use loss::LossIntervals;
 use std::collections::VecDeque;
 
@@ -210,7 +210,7 @@ pub(crate) struct Nada {
     updated: Option<f64>,
     /// Since when reports are missing, in microseconds.
     silent_since: Option<f64>,
-    history: History,
+    history: ObservationWindow,
     intervals: LossIntervals,
     /// When the last packet arrived, on the far end's clock in microseconds.
     last_arrival: Option<f64>,
@@ -248,7 +248,7 @@ impl Nada {
             is_gradual: false,
             updated: None,
             silent_since: None,
-            history: History::default(),
+            history: ObservationWindow::default(),
             intervals: LossIntervals::default(),
             last_arrival: None,
             base: [f64::INFINITY; 2],

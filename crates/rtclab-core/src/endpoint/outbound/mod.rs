@@ -31,7 +31,7 @@ use share::RepairShare;
 use std::collections::VecDeque;
 use stream::{MediaSource, Reported, SentMedia};
 
-pub(super) use stream::{OutboundStream, Totals};
+pub(super) use stream::{OutboundStream, SentTotals};
 
 /// Times of departure and arrival are known in these units (libwebrtc, `transport_feedback_adapter.cc`).
 const RESOLUTION: Time = Time::from_millis(1);

@@ -9,12 +9,12 @@ use crate::media::pacer::MediaPacket;
 use crate::packet::{Ecn, Kind, Rtp, RtpPayload};
 use crate::rtp::AbsSendTime;
 use crate::stack::StackProfile;
-use crate::transport_history::Outcome;
+use crate::transport_history::PacketOutcome;
 use crate::units::{Bitrate, Time};
 
 /// Totals of one kind of packet sent on one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::endpoint) struct Totals {
+pub(in crate::endpoint) struct SentTotals {
     pub(in crate::endpoint) packets: u64,
     pub(in crate::endpoint) payload_bytes: u64,
     pub(in crate::endpoint) header_bytes: u64,
@@ -32,7 +32,7 @@ pub(in crate::endpoint) struct Reported {
 }
 
 impl Reported {
-    pub(super) fn count<T>(&mut self, outcome: &Outcome<T>) {
+    pub(super) fn count<T>(&mut self, outcome: &PacketOutcome<T>) {
         self.lost += u64::from(!outcome.has_arrived && !outcome.lost_before);
         self.recovered += u64::from(outcome.has_arrived && outcome.lost_before);
         let is_bleached = outcome.sent.ecn == Ecn::Ect1 && outcome.ecn == Some(Ecn::NotCapable);
@@ -64,7 +64,7 @@ pub(in crate::endpoint) struct OutboundStream {
     pub(super) next_seq: u16,
     /// Next sequence number of the retransmission stream.
     next_repair_seq: u16,
-    pub(in crate::endpoint) totals: [Totals; Kind::ALL.len()],
+    pub(in crate::endpoint) totals: [SentTotals; Kind::ALL.len()],
     /// Packets of all kinds that left with ECT(1).
     pub(in crate::endpoint) sent_with_ect1: u64,
     pub(in crate::endpoint) reported: Reported,

@@ -50,7 +50,7 @@ const MIN_AUDIO_PADDING: u64 = 50;
 
 /// Packets that leave one after another without waiting.
 #[derive(Clone, Copy)]
-struct Batch {
+struct ReleasedBatch {
     /// The probe that it belongs to.
     probe: Option<u32>,
     /// Bytes that a burst of the probe needs.
@@ -86,7 +86,7 @@ pub(super) struct BurstPacer {
     prober: Prober,
     /// The running probe had nothing to send.
     probe_failed: bool,
-    batch: Option<Batch>,
+    batch: Option<ReleasedBatch>,
     wake: Time,
     /// Mean packet size, zero before the first packet.
     mean_size: f64,
@@ -293,11 +293,11 @@ impl BurstPacer {
             Some((id, burst, bytes)) => (Some(id), burst, bytes),
             None => (None, Bytes::ZERO, Bytes::ZERO),
         };
-        self.batch = Some(Batch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
+        self.batch = Some(ReleasedBatch { probe, wanted, probe_bytes, sent: Bytes::ZERO, due });
     }
 
     /// The next packet of a batch.
-    fn take(&mut self, now: Time, batch: &Batch) -> Option<(Release, Bytes)> {
+    fn take(&mut self, now: Time, batch: &ReleasedBatch) -> Option<(Release, Bytes)> {
         let probes = batch.probe.is_some();
         if probes && batch.probe_bytes == Bytes::ZERO {
             // A small packet first, because its size does not count in the probe's rate.
@@ -329,7 +329,7 @@ impl BurstPacer {
     }
 
     /// Continues a batch after a packet, or ends it.
-    fn go_on(&mut self, now: Time, mut batch: Batch, size: Bytes) {
+    fn go_on(&mut self, now: Time, mut batch: ReleasedBatch, size: Bytes) {
         batch.sent += size;
         batch.probe_bytes += size;
         let probes = batch.probe.is_some();
@@ -347,7 +347,7 @@ impl BurstPacer {
         self.batch = Some(batch);
     }
 
-    fn end(&mut self, now: Time, batch: &Batch) {
+    fn end(&mut self, now: Time, batch: &ReleasedBatch) {
         if batch.probe.is_some() {
             self.probe_failed = batch.sent == Bytes::ZERO;
             if !self.probe_failed {
@@ -358,7 +358,7 @@ impl BurstPacer {
     }
 
     /// Queues padding if there is nothing else to send; returns whether it did.
-    fn pad(&mut self, now: Time, batch: &Batch) -> bool {
+    fn pad(&mut self, now: Time, batch: &ReleasedBatch) -> bool {
         if !self.queue.is_empty() || self.congested {
             return false;
         }
