@@ -228,7 +228,7 @@ impl Node {
         }
     }
 
-    /// Tells the end of a call at a port that the far end was at the signalling server before it.
+    /// Tells the endpoint at a port that its far end reached the signalling server first.
     pub fn handle_present(&mut self, now: Time, port: u32) {
         if let Some(index) = self.index_of(port) {
             self.ends[index].handle_present(now);

@@ -33,10 +33,10 @@ use std::fmt;
 /// Arrival times in transport-wide feedback, after libwebrtc's adapter has rounded them down
 /// (`TransportFeedbackAdapter::ProcessTransportFeedbackInner`).
 const RESOLUTION: Time = Time::from_millis(1);
-/// A probe of ours is the same as one of the browser if it is at most this much older than its first packet: the
-/// pacer waits as long for a packet (kProbeClusterTimeout) …
+/// A probe of our control stands for a probe of the browser if it is at most this much older than the first packet of
+/// the browser's: the pacer waits as long for a packet (kProbeClusterTimeout).
 const PROBE_AGE: Time = Time::from_secs(5);
-/// … and if their rates differ by at most this factor.
+/// The rates of the two probes differ by at most this factor.
 const PROBE_RATIO: f64 = 1.5;
 
 /// Why a replay is not possible.

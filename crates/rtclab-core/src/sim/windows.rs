@@ -155,10 +155,10 @@ pub(super) struct Windows {
     runs: Vec<NodeRun>,
     /// What the nodes did in the window before the current one.
     done: Vec<Vec<(EventKey, Output)>>,
-    ahead: Deliveries,
+    foreseen: Deliveries,
 }
 
-/// What is known of deliveries ahead of time.
+/// Deliveries that the network foresees.
 struct Deliveries {
     /// Everything before this time has been taken out of the network.
     until: Time,
@@ -178,7 +178,7 @@ impl Windows {
         Windows {
             runs: (0..nodes).map(|_| NodeRun::new()).collect(),
             done: (0..nodes).map(|_| Vec::new()).collect(),
-            ahead: Deliveries {
+            foreseen: Deliveries {
                 until: Time::ZERO,
                 next: 0,
                 deliveries: Vec::new(),
@@ -201,12 +201,12 @@ impl Windows {
         let length = Time((lookahead.time.0 / 2).max(1));
         let ends = world.ends.len();
         let mut now = begin;
-        self.ahead.take(world, lookahead, now, end.min(now + length));
+        self.foreseen.take(world, lookahead, now, end.min(now + length));
         while now < end {
             let next = end.min(now + length);
-            let Windows { runs, done, ahead } = self;
+            let Windows { runs, done, foreseen } = self;
             // The inboxes of the window before are empty.
-            for (run, arrived) in runs.iter_mut().zip(&mut ahead.arrived) {
+            for (run, arrived) in runs.iter_mut().zip(&mut foreseen.arrived) {
                 std::mem::swap(&mut run.inbox, arrived);
             }
             {
@@ -222,9 +222,9 @@ impl Windows {
                 };
                 let mut jobs: Vec<Job<'_>> = Vec::new();
                 jobs.push(Box::new(|| {
-                    world.settle(ahead, done, now);
+                    world.settle(foreseen, done, now);
                     let until = end.min(now + length + length);
-                    ahead.take(world, lookahead, now, until);
+                    foreseen.take(world, lookahead, now, until);
                     run_nodes();
                 }));
                 (1..executor.threads()).for_each(|_| jobs.push(Box::new(&run_nodes)));
@@ -238,7 +238,7 @@ impl Windows {
             }
             now = next;
         }
-        world.settle(&mut self.ahead, &mut self.done, end);
+        world.settle(&mut self.foreseen, &mut self.done, end);
         world.failure.clone().map_or(Ok(()), Err)
     }
 }
@@ -272,8 +272,13 @@ impl Deliveries {
 impl World {
     /// Puts what nodes, servers and relays did before `end` into the network and the record, in order, and lets
     /// everything happen in the network that happens before `end`.
-    fn settle(&mut self, ahead: &mut Deliveries, done: &mut [Vec<(EventKey, Output)>], end: Time) {
-        let Deliveries { order, passing, .. } = ahead;
+    fn settle(
+        &mut self,
+        foreseen: &mut Deliveries,
+        done: &mut [Vec<(EventKey, Output)>],
+        end: Time,
+    ) {
+        let Deliveries { order, passing, .. } = foreseen;
         order.clear();
         for (node, outputs) in done.iter().enumerate() {
             order.extend(outputs.iter().map(|(key, _)| (*key, node)));

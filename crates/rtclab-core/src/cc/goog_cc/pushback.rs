@@ -120,7 +120,7 @@ impl Pushback {
 
     /// Whether every further step leaves the target as it is, unless more is in flight or the window becomes smaller
     /// than `least`.
-    pub(super) fn is_settled(&self, least: Option<i64>) -> bool {
+    pub(super) fn is_silent(&self, least: Option<i64>) -> bool {
         self.ratio == 1.0 && least.is_none_or(|window| self.outstanding <= window)
     }
 

@@ -270,7 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// What is kept up to date is what the whole window gives, for every order of sending and arriving.
+        /// The sums that are updated with each packet equal the sums over the whole window, in whatever order packets
+        /// were sent and arrived.
         #[test]
         fn the_rate_is_that_of_the_whole_window(
             packets in proptest::collection::vec((0i64..60, -30i64..400, 0i64..80, 0i64..1_500), 0..400)

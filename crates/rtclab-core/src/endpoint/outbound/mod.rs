@@ -55,8 +55,8 @@ pub(super) struct SendingHalf {
     pictures_from: Time,
     pause: Option<Pause>,
     pub(super) controller: Box<dyn Controller>,
-    /// When the controller is called next, as of the last [`SendingHalf::poll_timeout`].
-    control: Time,
+    /// The controller's next timeout that is not silent, as of the last [`SendingHalf::poll_timeout`].
+    next_control: Time,
     /// The controller's decision as of its last call.
     decision: Decision,
     calls: CallsAtOnce,
@@ -91,7 +91,8 @@ pub(super) struct SendingHalf {
     reported_loss: f64,
 }
 
-/// How busy the threads of the microphone are; `None` unless there is a browser of the years of [`Negotiation::Page`].
+/// How busy the threads of the microphone are. They are modelled for browsers that negotiate as
+/// [`Negotiation::Page`] does, whose packets of audio were measured.
 fn threads(config: &PeerConfig) -> Option<Threads> {
     let has_video = config.sends.has_video() || config.receives.has_video();
     let threads = if has_video { Threads::Busy } else { Threads::Quiet };
@@ -122,7 +123,7 @@ impl SendingHalf {
             pictures_from: if config.composes { Time::MAX } else { Time::ZERO },
             pause: config.pause,
             controller,
-            control: Time::MAX,
+            next_control: Time::MAX,
             decision,
             calls: CallsAtOnce::default(),
             next_transport_seq: 0,
@@ -233,16 +234,16 @@ impl SendingHalf {
             true => Time::MAX,
             false => or_never(self.pacer.poll_timeout()),
         };
-        self.control = or_never(match self.stack.retransmission {
+        self.next_control = or_never(match self.stack.retransmission {
             // The share of repair takes effect at each of the control's timeouts.
             Retransmission::Until2024 => self.controller.poll_timeout(),
-            Retransmission::Since2024 => self.controller.next_effect(),
+            Retransmission::Since2024 => self.controller.skip_until(),
         });
-        let first = pacer.min(self.control);
+        let first = pacer.min(self.next_control);
         self.streams.iter().map(OutboundStream::poll_timeout).fold(first, Time::min)
     }
 
-    /// Makes up for the control's timeouts before `now`, which were passed over.
+    /// Makes up for the control's silent timeouts before `now`.
     pub(super) fn catch_up(&mut self, now: Time) {
         if self.started {
             self.controller.catch_up(now);
@@ -258,7 +259,7 @@ impl SendingHalf {
         if !self.started {
             return Ok(());
         }
-        if self.control <= now {
+        if self.next_control <= now {
             self.controller.catch_up(now);
             let state = SenderState {
                 queued: self.pacer.queued(),

@@ -90,8 +90,8 @@ pub(super) struct BurstPacer {
     wake: Time,
     /// Mean packet size, zero before the first packet.
     mean_size: f64,
-    /// The video packet that padding repeats, and its IP total length; with several streams one of the stream
-    /// that sent last, perhaps not its large one.
+    /// The video packet that padding repeats, and its IP total length. With several streams it is a packet of the stream
+    /// that sent last, which need not be the largest one.
     repeated: Option<(MediaPacket, Bytes)>,
     padding: Padding,
     /// RTP timestamps of the last key frame, by stream.

@@ -354,7 +354,7 @@ impl Playout for JitterBuffer {
         (next < Time::MAX).then_some(next)
     }
 
-    fn release(&self) -> Time {
+    fn next_silent(&self) -> Time {
         match (&self.decoding, &self.scheduled) {
             (None, Some(next)) => next.release,
             _ => Time::MAX,
@@ -362,7 +362,7 @@ impl Playout for JitterBuffer {
     }
 
     fn catch_up(&mut self, now: Time) {
-        if self.release() < now {
+        if self.next_silent() < now {
             self.start_decoding();
         }
     }
@@ -375,7 +375,7 @@ impl Playout for JitterBuffer {
                 self.schedule(done);
                 return Some(rendered);
             }
-            if self.release() > now {
+            if self.next_silent() > now {
                 return None;
             }
             self.start_decoding();

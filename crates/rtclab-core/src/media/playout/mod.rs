@@ -132,9 +132,9 @@ pub trait Playout: Send {
     /// When to call [`Playout::poll`] or [`Playout::poll_key_request`] again.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// When the next picture goes to the decoder. Nobody sees anything of that before the picture is shown, so it needs no
-    /// call at that time; see [`Playout::catch_up`].
-    fn release(&self) -> Time {
+    /// When the next picture goes to the decoder, which is [silent](crate#silent-timeouts): nobody sees the picture before
+    /// it is shown.
+    fn next_silent(&self) -> Time {
         Time::MAX
     }
 
@@ -204,8 +204,8 @@ impl Playout for AnyPlayout {
         each!(self, inner => inner.poll_timeout())
     }
 
-    fn release(&self) -> Time {
-        each!(self, inner => inner.release())
+    fn next_silent(&self) -> Time {
+        each!(self, inner => inner.next_silent())
     }
 
     fn catch_up(&mut self, now: Time) {

@@ -1,11 +1,10 @@
-//! What a network asks of a path to put packets before the next path of their route ahead of time: as soon as it is
-//! known when they arrive there.
+//! Hands packets over to the network as soon as their exit is foreseen; see [`network`](crate::network).
 
 use super::{Capacity, LossPosition, OnWire, Path, PathConfig, QueueLimit};
 use crate::units::{Bitrate, Bytes, Time};
 
-/// What a queue holds for certain at any time, whatever the rate of the link is then. Of a path that may drop a packet
-/// when it enters for another reason, or let it pass at once, nothing is certain.
+/// What a queue is certain to hold at any time, whatever the rate of the link is then. It is zero for a path that may
+/// drop a packet for another reason when it enters, or let it pass at once.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     packets: u64,
@@ -36,8 +35,8 @@ impl PathConfig {
 }
 
 impl<P> Path<P> {
-    /// Offers packets to the network from now on, as soon as it is known when they arrive.
-    pub(crate) fn offer_arrivals(&mut self) {
+    /// Offers packets to the network from now on, as soon as their exit is foreseen.
+    pub(crate) fn offer_exits(&mut self) {
         self.offers = true;
     }
 
@@ -47,18 +46,13 @@ impl<P> Path<P> {
         self.offered.pop_front()
     }
 
-    /// Whether the next packet on the wire arrives by `now` and has a number above `last`.
-    pub(crate) fn arrives_behind(&self, now: Time, last: u64) -> bool {
+    /// Whether the next packet on the wire exits by `now` and has a number above `last`.
+    pub(crate) fn exits_after(&self, now: Time, last: u64) -> bool {
         self.wire.front().is_some_and(|next| next.at <= now && next.number > last)
     }
 
-    /// Lets everything happen on the path up to `now`.
-    pub(crate) fn advance_to(&mut self, now: Time) {
-        self.advance(now);
-    }
-
-    /// Takes the packets off the wire that arrive before `until` and are wanted.
-    pub(crate) fn take_arrivals(
+    /// Takes the packets off the wire that exit before `until` and are wanted.
+    pub(crate) fn take_exits(
         &mut self,
         until: Time,
         is_wanted: impl Fn(&P) -> bool,
@@ -78,7 +72,7 @@ impl<P> Path<P> {
         self.wire.push_back(packet);
     }
 
-    /// Puts a packet on the wire that the network took when it was offered.
+    /// Puts a packet back on the wire that the network took when it was offered.
     pub(crate) fn put_back(&mut self, packet: OnWire<P>) {
         let index = self
             .wire
@@ -86,15 +80,15 @@ impl<P> Path<P> {
         self.wire.insert(index, packet);
     }
 
-    /// Whether this many packets, of `bytes` in total and none of them empty, enter without being dropped then and
-    /// leave later, whenever they enter, if no others do.
+    /// Whether this many packets more, of `bytes` in total and none of them empty, have room whenever they enter, if no
+    /// others enter: none is dropped then, and each exits later.
     #[inline]
     pub(crate) fn has_room(&self, packets: usize, bytes: Bytes) -> bool {
         (self.queue.len() + packets) as u64 <= self.room.packets
             && self.queue.bytes() + bytes <= self.room.bytes
     }
 
-    /// Lower bound of when a packet leaves or is dropped that enters at `at` and is not dropped then.
+    /// Lower bound of when a packet exits or is dropped later, if it enters at `at` and is not dropped at once.
     pub(crate) fn earliest_exit(&self, at: Time, size: Bytes) -> Time {
         let service = match &self.config.capacity {
             Some(Capacity::Constant { bps }) => bps.time_for(size).unwrap_or(Time::MAX),
@@ -103,9 +97,10 @@ impl<P> Path<P> {
         at.saturating_add(service).saturating_add(self.unobserved)
     }
 
-    /// Whether all packets that enter from now on leave later than one that is on the wire, and none of them is lost.
+    /// `true` if there is a packet on the wire, every packet that enters from now on exits after it, and none is lost on
+    /// the wire. An ingress then needs no timeout of its own.
     #[inline]
-    pub(crate) fn leaves_later(&self) -> bool {
+    pub(crate) fn exits_in_order(&self) -> bool {
         self.plain_delay.is_some() && !self.wire.is_empty()
     }
 }
