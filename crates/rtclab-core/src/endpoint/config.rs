@@ -73,7 +73,7 @@ pub struct StreamConfig {
     pub repair_ssrc: u32,
     /// What it carries.
     pub media: Media,
-    /// How losses are repaired; never [`Repair::Auto`]. Unused for audio.
+    /// How losses are repaired. Unused for audio.
     pub repair: Repair,
 }
 

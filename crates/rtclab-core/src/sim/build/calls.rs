@@ -297,7 +297,7 @@ impl<'a> Calls<'a> {
     /// only passes packets on is no end.
     fn repair(&self, side: &Side<'a>, of: &'a ParticipantConfig) -> Result<Repair, SimError> {
         let of_participant = |participant: &'a ParticipantConfig| -> Result<Repair, SimError> {
-            Ok(participant.repair.or(self.stack(participant)?.repair))
+            Ok(participant.repair.unwrap_or(self.stack(participant)?.repair))
         };
         let own = of_participant(of)?;
         if side.connection.switching {

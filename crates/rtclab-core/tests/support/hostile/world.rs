@@ -102,8 +102,7 @@ struct Choice {
 
 impl Choice {
     fn new(input: &mut Input<'_>) -> Self {
-        const REPAIRS: [Repair; 6] = [
-            Repair::Auto,
+        const REPAIRS: [Repair; 5] = [
             Repair::Rtx,
             Repair::RtxAndUlpfec,
             Repair::Nack2013,
@@ -118,7 +117,10 @@ impl Choice {
         Choice {
             control: input.below(Catalogue::ours().algorithms().len()),
             stack,
-            repair: REPAIRS[input.below(REPAIRS.len())].or(stack.repair),
+            repair: match input.below(REPAIRS.len() + 1) {
+                0 => stack.repair,
+                choice => REPAIRS[choice - 1],
+            },
             streams: flags & 3,
             relayed: flags & 4 != 0 || nat == Some(NatKind::UdpBlocked),
             nat,
