@@ -53,8 +53,8 @@ pub struct FlowConfig {
     pub name: String,
     /// When the flow's connection ends.
     pub end: Time,
-    /// Whether the flow's connection forwards media. Then delays are those of first transmissions of media and FEC,
-    /// because all other packets begin at the forwarder, and not at the flow's sender.
+    /// Whether the flow's connection forwards media. Then only first transmissions of media and FEC have
+    /// delays, because all other packets begin at the forwarder, and not at the flow's sender.
     pub forwarded: bool,
 }
 

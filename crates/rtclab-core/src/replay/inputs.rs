@@ -3,7 +3,7 @@
 use super::ReplayError;
 use crate::event_log::{EventLog, NO_VALUE};
 use crate::packet::{Ecn, Kind};
-use crate::rtp::rtcp::ReportBlock;
+use crate::rtp::rtcp::{IntervalLoss, ReportBlock};
 use crate::rtp::{AbsSendTime, SeqUnwrapper, Unwrapper};
 use crate::stack::FeedbackKind;
 use crate::table::Column;
@@ -120,8 +120,7 @@ pub(super) struct CongestionReport {
 
 /// The report blocks of one RTCP datagram about our streams, taken together.
 pub(super) struct Reports {
-    pub(super) lost: u64,
-    pub(super) expected: u64,
+    pub(super) loss: IntervalLoss,
     pub(super) fraction: u8,
     pub(super) rtt: Option<Time>,
 }
@@ -502,12 +501,11 @@ impl<'a> LogTables<'a> {
             };
             let since = last.get(&ssrc).map(|before| block.since(before));
             if all.last().is_none_or(|(known, _)| *known != at) {
-                all.push((at, Reports { lost: 0, expected: 0, fraction: 0, rtt: None }));
+                all.push((at, Reports { loss: IntervalLoss::default(), fraction: 0, rtt: None }));
             }
             let Some((_, together)) = all.last_mut() else { continue };
-            if let Some(Some((lost, expected))) = since {
-                together.lost += lost;
-                together.expected += expected;
+            if let Some(Some(since)) = since {
+                together.loss += since;
             }
             if since != Some(None) {
                 last.insert(ssrc, block);
@@ -518,8 +516,9 @@ impl<'a> LogTables<'a> {
             let rtt_ms = answered.map(|sent| at.saturating_sub(*sent) as f64 - held_ms);
             together.rtt = rtt_ms.map(|ms| Time::from_secs_f64(ms.max(1.0) / 1e3)).or(together.rtt);
         }
-        all.iter_mut()
-            .for_each(|(_, together)| together.lost = together.lost.min(together.expected));
+        all.iter_mut().for_each(|(_, together)| {
+            together.loss.lost = together.loss.lost.min(together.loss.expected)
+        });
         all
     }
 

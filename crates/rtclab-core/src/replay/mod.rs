@@ -19,7 +19,7 @@ use crate::cc::{
 };
 use crate::event_log::EventLog;
 use crate::packet::Kind;
-use crate::rtp::rtcp::ArrivalOffset;
+use crate::rtp::rtcp::{ArrivalOffset, IntervalLoss};
 use crate::stack::FeedbackKind;
 use crate::table::{Column, Row, RowColumns, Table, Text, Texts, row};
 use crate::transport_history::TransportHistory;
@@ -314,7 +314,8 @@ impl<'a> Replay<'a> {
                 self.report(now, ArrivalOffset::RESOLUTION)?;
             }
             What::Reports(report) => {
-                let &inputs::Reports { lost, expected, fraction, rtt } = report;
+                let &inputs::Reports { loss: IntervalLoss { lost, expected }, fraction, rtt } =
+                    report;
                 let report = Feedback::ReceiverReport { lost, expected, fraction, rtt };
                 self.controller.on_feedback(now, report).map_err(failed)?;
                 if let (Some(receiving), Some(rtt)) = (&mut self.receiving, rtt) {

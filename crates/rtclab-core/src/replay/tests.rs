@@ -307,7 +307,7 @@ fn the_loss_of_reports_is_what_they_add_and_the_round_trip_leaves_out_what_the_f
     let inputs = Inputs::read(&log.read(), &[]).expect("a log");
     let reports: Vec<_> = (inputs.events.iter())
         .filter_map(|event| match &event.what {
-            What::Reports(one) => Some((one.lost, one.expected, one.fraction, one.rtt)),
+            What::Reports(one) => Some((one.loss.lost, one.loss.expected, one.fraction, one.rtt)),
             _ => None,
         })
         .collect();
@@ -333,7 +333,7 @@ fn a_report_that_was_overtaken_adds_nothing() {
     let inputs = Inputs::read(&Log::of(3).with(report_blocks).read(), &[]).expect("a log");
     let reports: Vec<_> = (inputs.events.iter())
         .filter_map(|event| match &event.what {
-            What::Reports(one) => Some((one.lost, one.expected)),
+            What::Reports(one) => Some((one.loss.lost, one.loss.expected)),
             _ => None,
         })
         .collect();

@@ -15,7 +15,7 @@ use super::or_never;
 use super::outbox::Outbox;
 use crate::cc::{CallsAtOnce, ControlError, Estimator, ReceivedPacket};
 use crate::media::grid::{Grid, PERIOD, Timers};
-use crate::media::playout::{Playout, RecentRtt};
+use crate::media::playout::RecentRtt;
 use crate::media::repair::Retransmission;
 use crate::packet::{Datagram, Ecn, Rtp};
 use crate::rtp::RtcpPacket;
@@ -53,7 +53,7 @@ pub(super) struct ReceivingHalf {
     pub(super) audios: Vec<InboundAudio>,
     /// When one of the video streams is due, as of the last packet, timeout or frame.
     next_video: Time,
-    /// When a picture goes to the decoder, as of then; see [`Playout::next_silent`].
+    /// When a picture goes to the decoder, as of then; see [`next_silent`](crate::media::playout::Playout::next_silent).
     next_silent: Time,
     sync: Synchronizer,
     /// The longest recent round trip, which Chromium 156 uses in place of the last one.

@@ -8,7 +8,7 @@ use crate::endpoint::format::packet_size;
 use crate::media::protection::Conditions;
 use crate::media::repair::Retransmission;
 use crate::packet::Kind;
-use crate::rtp::rtcp::{ArrivalOffset, CongestionFeedback, TransportFeedback};
+use crate::rtp::rtcp::{ArrivalOffset, CongestionFeedback, IntervalLoss, TransportFeedback};
 use crate::stack::RtcpSchedule;
 use crate::transport_history::named_packets;
 use crate::units::{RemoteTime, Time};
@@ -48,11 +48,9 @@ impl SendingHalf {
         }
         match self.stack.rtcp {
             RtcpSchedule::PerMedia => {
-                let (so_far, of) = self.unreported;
-                self.unreported = (so_far + lost, of + expected);
-                if self.unreported.1 >= MIN_REPORTED {
-                    let (lost, expected) = std::mem::take(&mut self.unreported);
-                    self.reported_loss = in_256ths(lost, expected);
+                self.unreported += IntervalLoss { lost, expected };
+                if self.unreported.expected >= MIN_REPORTED {
+                    self.reported_loss = in_256ths(std::mem::take(&mut self.unreported));
                     self.protect(now);
                 }
             }
@@ -189,6 +187,6 @@ impl SendingHalf {
 
 /// The fraction lost as libwebrtc passes it on: whole 256ths, at most 255 of them, which then count as 255ths.
 /// Source: f3ae3eb62e, `goog_cc/send_side_bandwidth_estimation.cc`, UpdatePacketsLost.
-fn in_256ths(lost: u64, expected: u64) -> f64 {
+fn in_256ths(IntervalLoss { lost, expected }: IntervalLoss) -> f64 {
     (256 * lost / expected.max(1)).min(255) as f64 / 255.0
 }

@@ -23,6 +23,7 @@ use crate::media::microphone::Threads;
 use crate::media::pacer::{MediaPacket, Pacer, Padding};
 use crate::media::repair::{Repair, Retransmission};
 use crate::packet::{Kind, VideoPart};
+use crate::rtp::rtcp::IntervalLoss;
 use crate::stack::{FeedbackKind, StackProfile};
 use crate::transport_history::TransportHistory;
 use crate::units::{Bitrate, Time};
@@ -60,7 +61,7 @@ pub(super) struct SendingHalf {
     /// The controller's decision as of its last call.
     decision: Decision,
     calls: CallsAtOnce,
-    pacer: Pacer,
+    pacer: Box<dyn Pacer>,
     /// Transport-wide sequence number of the next packet, unwrapped.
     next_transport_seq: i64,
     history: TransportHistory<SentMedia>,
@@ -85,8 +86,8 @@ pub(super) struct SendingHalf {
     media_limit: Bitrate,
     /// Whether an encoder has taken pictures since then, and may have changed its resolution.
     has_encoded: bool,
-    /// Packets lost and expected in receiver reports that have not changed the protection yet.
-    unreported: (u64, u64),
+    /// Losses in receiver reports that have not changed the protection yet.
+    unreported: IntervalLoss,
     /// Fraction lost in the reports that changed the protection last.
     reported_loss: f64,
 }
@@ -112,7 +113,7 @@ impl SendingHalf {
         let by_need = (0..streams.len()).filter(|i| streams[*i].is_video()).collect();
         SendingHalf {
             stack: direction.stack,
-            pacer: Pacer::new(direction.stack.pacing, decision.target, padding),
+            pacer: direction.stack.pacing.pacer(decision.target, padding),
             padding_stream: direction.streams.iter().position(StreamConfig::is_video).unwrap_or(0),
             direction,
             forwarding: config.forwards,
@@ -142,7 +143,7 @@ impl SendingHalf {
             may_ask: false,
             media_limit: config.sends.bounds().max,
             has_encoded: false,
-            unreported: (0, 0),
+            unreported: IntervalLoss::default(),
             reported_loss: 0.0,
         }
     }

@@ -3,7 +3,7 @@
 use super::assembly::Assembly;
 use super::freezes::Freezes;
 use super::timing::{DECODE, DECODE_MS, Leaving, Timing, ms};
-use super::{Playout, PlayoutDetails, PlayoutStats, Rendered};
+use super::{PacketIds, Playout, PlayoutDetails, PlayoutStats, Rendered};
 use crate::media::grid::{PERIOD, Timers};
 use crate::packet::VideoPart;
 use crate::units::{Bytes, Time};
@@ -275,7 +275,7 @@ impl Playout for JitterBuffer {
         now: Time,
         part: &VideoPart,
         marker: bool,
-        (seq, frame, timestamp): (i64, i64, i64),
+        PacketIds { seq, frame, timestamp }: PacketIds,
         requested: bool,
     ) -> bool {
         self.catch_up(now);
