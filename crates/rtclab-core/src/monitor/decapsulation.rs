@@ -1,7 +1,6 @@
 //! Finds the innermost UDP datagram or TCP segment in a captured frame.
 //!
-//! Header after header is stripped: the link's, those of tunnels, and IP, until UDP or TCP is reached that
-//! carries no tunnel. Lengths are taken from the headers, because a capture may hold only the beginning of
+//! Header after header is stripped (link, tunnels, IP) until UDP or TCP is reached that carries no tunnel. Lengths are taken from the headers, because a capture may hold only the beginning of
 //! a frame. What cannot be read has a name, so that it can be counted.
 
 use super::capture::{Direction, Frame, Interface};
@@ -122,7 +121,7 @@ enum Step<'a> {
     End(Found<'a>),
 }
 
-/// A frame of which some headers are stripped.
+/// A frame without the headers stripped so far.
 struct Opening<'a> {
     point: Point,
     tunnels: Tunnels,

@@ -1,7 +1,7 @@
 //! What streams contain: audio, video or repair, and their clock rates.
 //!
 //! A session description says it. Without one, repair is told by what it repeats or protects, and audio
-//! and video by the steps of their timestamps: those of the stream, else those of all streams between the
+//! and video by the steps of their timestamps: first of the stream alone, then of all streams between the
 //! same hosts with its payload type, in both directions. Last comes the clock rate.
 
 use super::sdp::{PayloadKind, Sdp};

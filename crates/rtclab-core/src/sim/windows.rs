@@ -59,7 +59,7 @@ impl EventKey {
     const BEGINNING: EventKey =
         EventKey { at: Time::ZERO, delivery: 0, due: Time::ZERO, port: 0, number: 0 };
 
-    /// What has happened in the network by then.
+    /// The moment in the network up to which everything has happened.
     fn until(&self) -> Until {
         match self.delivery {
             EventKey::TIMEOUT => Until::End(self.at),

@@ -420,8 +420,8 @@ impl NetEq {
         }
     }
 
-    /// Joins what is left of concealment with the next packet. What lies behind the place where the packet begins
-    /// is dropped (`merge.cc`).
+    /// Joins the rest of concealment with the next packet. Concealment behind the place where the packet begins is
+    /// dropped (`merge.cc`).
     fn merge(&mut self) {
         let old = self.left + OVERLAP;
         let before = self.left;
