@@ -204,7 +204,7 @@ impl SendingHalf {
 
     /// The transport-wide sequence number of the next packet; `None` if packets have none on the wire.
     fn transport_seq(&self) -> Option<u16> {
-        self.stack.feedback.has_transport_sequence().then(|| self.next_transport_seq as u16)
+        self.stack.feedback.has_transport_sequence().then_some(self.next_transport_seq as u16)
     }
 
     /// Whether the congestion control decides when packets leave.
