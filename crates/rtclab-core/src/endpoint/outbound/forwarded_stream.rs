@@ -1,7 +1,6 @@
 //! Streams that another end of the node receives, and that this one sends on.
 
 use super::SendingHalf;
-use super::stream::MediaSource;
 use crate::cc::ControlError;
 use crate::endpoint::config::{ForwardingMode, StreamConfig};
 use crate::endpoint::fan_out::{FanOut, FanOutPacket, Stored};
@@ -155,8 +154,8 @@ impl SendingHalf {
         outbox: &mut Outbox,
     ) -> Result<(), ControlError> {
         let &FanOutPacket { ref packet, payload_bytes, stream: index, known, repairs } = forwarded;
-        let stream = self.streams.get_mut(index).map(|stream| &mut stream.source);
-        let Some(MediaSource::Forwarded(stream)) = stream else { return Ok(()) };
+        let stream = self.streams.get_mut(index).and_then(|stream| stream.forwarded_mut());
+        let Some(stream) = stream else { return Ok(()) };
         let since = *stream.since.get_or_insert(now);
         let is_known = known.is_some_and(|at| at >= since);
         if is_known && repairs {
@@ -187,8 +186,9 @@ impl SendingHalf {
         for &seq in lost {
             let Some((index, stored)) = fan_out.find(ssrc, seq) else { continue };
             let Some(stream) = self.streams.get_mut(index) else { continue };
-            let MediaSource::Forwarded(source) = &mut stream.source else { continue };
-            let packet = source.retransmission(now, seq, rtt, &stored, &stream.config);
+            let config = stream.config;
+            let Some(source) = stream.forwarded_mut() else { continue };
+            let packet = source.retransmission(now, seq, rtt, &stored, &config);
             let Some(packet) = packet else { continue };
             source.forget(|seq| fan_out.find(ssrc, seq).is_none());
             let bytes = packet.payload_bytes();
@@ -211,7 +211,7 @@ impl SendingHalf {
             self.send_at_once(now, index, waiting, payload_bytes, outbox);
             return Ok(());
         }
-        let MediaSource::Forwarded(source) = &mut self.streams[index].source else { return Ok(()) };
+        let Some(source) = self.streams[index].forwarded_mut() else { return Ok(()) };
         source.count(now, waiting.kind, payload_bytes);
         let PacedPacket { kind, seq, packet: Rtp { header, .. }, .. } = waiting;
         let RtpHeader { timestamp, marker, .. } = header;

@@ -143,6 +143,13 @@ impl OutboundStream {
         }
     }
 
+    pub(super) fn forwarded_mut(&mut self) -> Option<&mut ForwardedStream> {
+        match &mut self.source {
+            MediaSource::Forwarded(forwarded) => Some(forwarded),
+            MediaSource::Video(_) | MediaSource::Audio { .. } => None,
+        }
+    }
+
     pub(super) fn poll_timeout(&self) -> Time {
         match &self.source {
             MediaSource::Video(video) => video.poll_timeout(),
