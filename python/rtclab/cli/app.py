@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+from collections.abc import Callable
+from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperGroup
 
+from rtclab.cli.commands import Command, Commands
 from rtclab.errors import BadInput
-
-EXIT_BROKEN_PIPE = 141
-"""128 + SIGPIPE, which a shell reports when the reader of a pipe has exited."""
-
-
-class Commands(TyperGroup):
-    """The group of all commands: rtclab's own, and commands that other distributions add.
-
-    Typer's own group exits with 1 when the reader of the output has exited.
-    """
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, rtclab's own first."""
-        from rtclab import plugins
-
-        own = super().list_commands(ctx)
-        return [*own, *(name for name in plugins.command_names() if name not in own)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; rtclab's own come first. None if there is no such command."""
-        from rtclab import plugins
-
-        return super().get_command(ctx, cmd_name) or plugins.command(cmd_name)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs a command; if nobody reads its output any more, the exit status is ``EXIT_BROKEN_PIPE``."""
-        try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()
-        except BrokenPipeError:
-            # Otherwise Python would complain when it flushes at exit.
-            sys.stdout = None
-            raise typer.Exit(EXIT_BROKEN_PIPE) from None
-
 
 app = typer.Typer(
     cls=Commands,
@@ -57,6 +23,27 @@ app = typer.Typer(
     help="A laboratory for real-time calls: scenarios run simulated or live, and both leave the same trace.",
     epilog="Example: rtclab run first-call",
 )
+
+
+def declared(
+    home: str, name: str | None = None, *, epilog: str, group: typer.Typer = app
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Declares a command, whose options go to the function ``home``, ``MODULE:FUNCTION`` of rtclab.cli.
+
+    The module is imported when the command runs. The function returns the exit status, None for 0.
+    """
+
+    def declare(declaration: Callable[..., None]) -> Callable[..., None]:
+        @wraps(declaration)
+        def run(**options: Any) -> None:
+            module, _, function = home.partition(":")
+            done = getattr(import_module(f"rtclab.cli.{module}"), function)(**options)
+            raise typer.Exit(done or 0)
+
+        group.command(name, epilog=epilog)(run)
+        return run
+
+    return declare
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -109,7 +96,6 @@ Repeats = Annotated[
     int | None,
     typer.Option(
         "--repeats",
-        "--repeat",
         min=1,
         help="Number of repeats, of a sweep for each combination; default: the scenario's own.",
     ),
@@ -139,7 +125,9 @@ Control = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the run.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the path of the results, and what fails.")
+]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV, for a spreadsheet.")]
 AllMetrics = Annotated[bool, typer.Option("--all", help="Print all metrics, with standard deviations.")]
 Metrics = Annotated[
@@ -147,7 +135,7 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="Print only this metric; may be given several times. `rtclab metrics` lists all metrics.",
+        help="Only this metric; may be given several times. `rtclab metrics` lists all metrics.",
         autocompletion=complete_metric,
     ),
 ]
@@ -164,13 +152,29 @@ Flows = Annotated[
         "times. By default flows that carry feedback alone are left out.",
     ),
 ]
-PLOT_HELP = "the name ends in .html, .svg, .png or .pdf."
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assert",
+        metavar="LIMIT",
+        help="A limit for the mean over the repeats of each condition, such as 'rtt_p95 < 150 ms' or "
+        "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
+    ),
+]
+Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page, as HTML.")]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write a plot; the name ends in .html, .svg, .png or .pdf."),
+]
+Sdp = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
         metavar="FIELD=VALUE",
-        help="Only the conditions of a sweep with this value, as it was given.",
+        help="Only the conditions of a sweep with this value; may be given several times.",
     ),
 ]
 Resume = Annotated[
@@ -219,7 +223,7 @@ def options(
     """Handles the options of ``rtclab`` itself."""
 
 
-@app.command("list", epilog="Example: rtclab list examples")
+@declared("listing:list_scenarios", "list", epilog="Example: rtclab list examples")
 def list_scenarios(
     folders: Annotated[
         list[str] | None,
@@ -230,45 +234,26 @@ def list_scenarios(
     controls: Annotated[
         bool, typer.Option("--controls", help="List the congestion controls of the simulator instead.")
     ] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also list each condition of the published papers.")
-    ] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios that come with rtclab, or the congestion controls with their options.
 
-    The conditions of published papers are only counted, unless you ask for them. --json lists everything.
+    The conditions of published papers are only counted, unless you name their folder. --json and --csv list
+    everything.
     """
-    from rtclab.cli.listing import list_controls, list_scenarios
-
-    if controls:
-        if folders or every:
-            raise BadInput("--controls takes neither folders nor --all")
-        list_controls(as_json=as_json)
-    else:
-        list_scenarios(folders or [], every=every, as_json=as_json)
 
 
-@app.command("metrics", epilog="Example: rtclab metrics rtt")
+@declared("listing:list_metrics", "metrics", epilog="Example: rtclab metrics rtt")
 def list_metrics(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAME …]", help="Only these metrics.", autocompletion=complete_metric),
     ] = None,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """List the metrics with unit, definition and source."""
-    from rtclab.cli import tables
-    from rtclab.cli.running import chosen
-    from rtclab.experiment import check_names
-    from rtclab.lab import list_metrics
-
-    check_names(names or [])
-    metrics = chosen(list_metrics(), names or [])
-    if as_json:
-        tables.print_json(metrics.to_dicts())
-    else:
-        tables.show_definitions(metrics)
 
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
@@ -337,15 +322,7 @@ def run(
             "minute of first-call takes 3 MB, kept in memory until the end. Live calls always write one.",
         ),
     ] = False,
-    limits: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assert",
-            metavar="LIMIT",
-            help="A limit for the mean over the repeats, such as 'rtt_p95 < 150 ms' or "
-            "'frame_rate of alice->bob >= 25 frame/s'; may be given several times.",
-        ),
-    ] = None,
+    limits: Limits = None,
     watched: Annotated[
         bool,
         typer.Option("--watch", help="Serve a page that shows what happens, and keep it as watch.html."),
@@ -371,23 +348,24 @@ def run(
     no_report: NoReport = False,
     all_metrics: AllMetrics = False,
     quiet: Quiet = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario, print the most important metrics and write a report.
 
     The exit status is 1 if a repeat failed or a limit does not hold; finished repeats are kept.
     """
-    from rtclab.cli.running import RunOutput, changes_of, limits_of, run_and_report, seats_of
+    from rtclab.cli import running
     from rtclab.lab import run
 
     if watch_port is not None and not watched:
         raise BadInput("--watch-port: expected --watch with it")
-    wanted_changes = changes_of(changes, control)
-    seats = seats_of(invite or ())
+    wanted_changes = running.changes_of(changes, control)
+    seats = running.pairs("--invite", invite or (), "NAME=ADDRESS")
     shorthands = (f"duration={duration}",) if duration else ()
-    wanted = limits_of(limits or (), flows or (), scenario, [*wanted_changes, *shorthands], resume, out)
-    status = run_and_report(
-        RunOutput(not no_report, all_metrics, as_json, quiet=quiet, flows=flows),
+    changed = [*wanted_changes, *shorthands]
+    wanted = running.limits_of(limits or (), flows or (), scenario, changed, resume, out)
+    status = running.run_and_report(
         lambda: run(
             scenario,
             backend=backend,
@@ -408,7 +386,13 @@ def run(
             invite_wait=invite_wait,
             trust=trust,
         ),
-        wanted,
+        limits=wanted,
+        report=not no_report,
+        all_metrics=all_metrics,
+        flows=flows,
+        quiet=quiet,
+        as_csv=as_csv,
+        as_json=as_json,
     )
     raise typer.Exit(status)
 
@@ -439,6 +423,7 @@ def sweep(
     flows: Flows = None,
     begin: From = None,
     end: To = None,
+    limits: Limits = None,
     traces: Annotated[
         bool,
         typer.Option(
@@ -452,13 +437,14 @@ def sweep(
     out: Out = RUNS,
     no_report: NoReport = False,
     quiet: Quiet = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario with every combination of some values; write one table and one report.
 
     Simulated repeats are measured in memory and leave no traces. Live repeats leave theirs in the directory
-    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat
-    failed.
+    of the sweep, below conditions/. Finished repeats are always kept. The exit status is 1 if a repeat failed
+    or a limit does not hold in a condition.
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store
@@ -466,6 +452,8 @@ def sweep(
 
     check_names(metrics or [])
     wanted_changes = running.changes_of(changes, control)
+    shorthands = (f"duration={duration}",) if duration else ()
+    wanted = running.limits_of(limits or (), (), scenario, [*wanted_changes, *shorthands], resume, out)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
         sweep,
@@ -486,13 +474,21 @@ def sweep(
         trust=trust,
     )
     status = running.run_and_report(
-        running.RunOutput(not no_report, as_json=as_json, metrics=metrics or (), quiet=quiet, flows=flows),
         lambda: running.sweep_in_processes(start, jobs, simulated=resumed == "sim" and not traces),
+        limits=wanted,
+        report=not no_report,
+        metrics=metrics or (),
+        flows=flows,
+        quiet=quiet,
+        as_csv=as_csv,
+        as_json=as_json,
     )
     raise typer.Exit(status)
 
 
-@app.command(epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md")
+@declared(
+    "gating:gate_and_show", epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md"
+)
 def gate(
     suite: Annotated[
         Path, typer.Argument(metavar="SUITE", help="TOML file with scenarios, limits and comparisons.")
@@ -515,10 +511,14 @@ def gate(
         Path | None,
         typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
     ] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    page: Page = None,
     jobs: Jobs = None,
     trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the verdict, and what fails.")
+    ] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the scenarios of a suite; check their limits, and whether a metric is worse than in the baseline.
@@ -526,15 +526,6 @@ def gate(
     The exit status is 1 if a check fails, because a limit does not hold, a metric is worse by more than its
     margin and by more than chance, or something was not measured.
     """
-    from rtclab.cli.gating import Files, gate_and_show
-
-    if update_baseline != (reason is not None):
-        raise BadInput(
-            "--update-baseline and --reason: expected both or neither",
-            hint="for example --update-baseline --reason 'frames are paced'",
-        )
-    files = Files(junit, markdown, page)
-    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json, trust=trust))
 
 
 @app.command(epilog="Example: rtclab arena goog-cc scream nada,kappa=0.4 --suite rfc8867 --repeats 10")
@@ -614,7 +605,7 @@ def arena(
     )
 
 
-@app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
+@declared("measuring:measure_and_show", epilog="Example: rtclab measure latest --from 10s --metric rtt")
 def measure(
     name: RunName,
     begin: From = None,
@@ -630,22 +621,50 @@ def measure(
     ] = None,
     where: Where = None,
     flows: Flows = None,
+    limits: Limits = None,
     all_metrics: AllMetrics = False,
     out: Out = RUNS,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the limits that are broken.")
+    ] = False,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run or a sweep: mean, standard deviation and 95 % confidence interval over repeats.
 
-    --from and --to need traces, which simulated sweeps keep with --traces.
+    --from and --to need traces, which simulated sweeps keep with --traces. The exit status is 1 if a limit
+    does not hold.
     """
-    from rtclab.cli.measuring import TableOutput, measure_and_show
-
-    output = TableOutput(all_metrics, as_csv, as_json)
-    measure_and_show(name, out, begin, end, metrics or [], by or [], where or [], flows, output)
 
 
-@app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
+@declared("measuring:export_and_show", epilog="Example: rtclab export latest values.parquet --metric rtt")
+def export(
+    name: RunName,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="File to write; its name ends in .csv or .parquet. By default, CSV is printed.",
+        ),
+    ] = None,
+    begin: From = None,
+    end: To = None,
+    metrics: Metrics = None,
+    where: Where = None,
+    flows: Flows = None,
+    out: Out = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Write the value of every metric in every repeat, one row each, for other programs.
+
+    A row has the condition and its varied fields, the repeat with its seed and status, and the metric with
+    flow, unit and value.
+    """
+
+
+@declared(
+    "measuring:report_and_show", epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf"
+)
 def report(
     name: RunName,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
@@ -653,21 +672,13 @@ def report(
         Literal["svg", "png", "pdf", "html"] | None,
         typer.Option("--format", help="Format of the files of --plots; by default svg."),
     ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="Of a sweep: draw only this metric; may be given several times.",
-            autocompletion=complete_metric,
-        ),
-    ] = None,
+    metrics: Metrics = None,
     x: Annotated[
         str | None, typer.Option("--x", metavar="FIELD", help="Of a sweep: the field along the axis.")
     ] = None,
-    lines: Annotated[
+    by: Annotated[
         str | None,
-        typer.Option("--lines", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
+        typer.Option("--by", metavar="FIELD", help="Of a sweep: a line for each value of this field."),
     ] = None,
     average: Annotated[
         list[str] | None,
@@ -684,12 +695,6 @@ def report(
 
     The page of a part of the time has a name of its own, such as report-from-10s.html.
     """
-    from rtclab.cli.measuring import Drawn, report_and_show
-
-    if suffix is not None and plots is None:
-        raise BadInput("--format: expected --plots with it")
-    drawn = Drawn(metrics or [], x, lines, flows, average or [], where or [], begin, end)
-    report_and_show(name, out, plots, suffix or "svg", drawn, as_json=as_json)
 
 
 @app.command(epilog="Example: rtclab watch latest")
@@ -704,15 +709,12 @@ def watch(name: RunName = "latest", port: WatchPort = None, out: Out = RUNS) -> 
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-@app.command("runs", epilog="Example: rtclab runs --out runs")
+@declared("keeping:list_and_show", "runs", epilog="Example: rtclab runs --out runs")
 def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """List the runs, sweeps, imports and arenas below --out, the newest last."""
-    from rtclab.cli.keeping import list_and_show
-
-    list_and_show(out, as_csv=as_csv, as_json=as_json)
 
 
-@app.command(epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
+@declared("keeping:delete_runs", epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
 def delete(
     names: Annotated[
         list[str],
@@ -728,12 +730,12 @@ def delete(
     Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
     written, are refused, and then nothing is deleted.
     """
-    from rtclab.cli.keeping import delete_runs
-
-    delete_runs(names, out, yes=yes)
 
 
-@app.command(epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after")
+@declared(
+    "measuring:compare_and_show",
+    epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after",
+)
 def compare(
     runs: Annotated[
         list[str],
@@ -747,9 +749,7 @@ def compare(
         list[str] | None,
         typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page with plots of all, as HTML.")
-    ] = None,
+    page: Page = None,
     begin: From = None,
     end: To = None,
     unpaired: Annotated[
@@ -762,20 +762,18 @@ def compare(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: what differs, differences of the metrics and whether they are chance.
+    """Compare runs with the first: changes of the scenario, differences of the metrics, and significance.
 
-    Chance is corrected for the number of all compared metrics and flows. --metric and --flow name those that
+    Significance is corrected for the number of all compared metrics and flows. --metric and --flow name what
     a question is about, chosen before looking at the values.
     """
-    from rtclab.cli.measuring import CompareRequest, TableOutput, compare_and_show
-
-    compare_and_show(
-        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics, flows, page),
-        TableOutput(all_metrics, as_csv, as_json),
-    )
 
 
-@app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
+@declared(
+    "importing:import_and_show",
+    "import",
+    epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob",
+)
 def import_files(
     files: Annotated[
         list[Path],
@@ -794,9 +792,7 @@ def import_files(
             "first log, and the other end.",
         ),
     ] = None,
-    sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
-    ] = None,
+    sdp: Sdp = None,
     corrected: Annotated[
         bool,
         typer.Option(
@@ -804,6 +800,7 @@ def import_files(
         ),
     ] = False,
     out: Out = RUNS,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a run of captures or of logs of a call that rtclab did not run, to measure and to report.
@@ -811,9 +808,6 @@ def import_files(
     Captures are pcap or pcapng, from tcpdump or Wireshark. Logs are RTC event logs of Chromium, dumps of
     chrome://webrtc-internals and files of rtcstats, also with gzip. The content of a file tells what it is.
     """
-    from rtclab.cli.importing import ImportRequest, import_and_show
-
-    import_and_show(ImportRequest(files, names, sdp, corrected, out, as_json))
 
 
 scenario_app = typer.Typer(
@@ -829,7 +823,12 @@ def scenario() -> None:
     """Make scenarios."""
 
 
-@scenario_app.command("from", epilog="Example: rtclab scenario from alice.pcapng bob.pcapng --same-clock")
+@declared(
+    "estimating:estimate_and_show",
+    "from",
+    group=scenario_app,
+    epilog="Example: rtclab scenario from alice.pcapng bob.pcapng --same-clock",
+)
 def scenario_from(
     calls: Annotated[
         list[str],
@@ -849,9 +848,7 @@ def scenario_from(
         str | None,
         typer.Option(metavar="NAME,NAME", help="The two ends, as for `rtclab import`: alice,bob."),
     ] = None,
-    sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that describes the codecs of a captured call.")
-    ] = None,
+    sdp: Sdp = None,
     same_clock: Annotated[
         bool,
         typer.Option(
@@ -864,14 +861,9 @@ def scenario_from(
         int | None,
         typer.Option(min=0, help="Of a run: number of the repeat; by default the first with a trace."),
     ] = None,
-    begin: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Take the call from this time on, such as 10s."),
-    ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Take the call up to this time.")
-    ] = None,
-    scenario: Annotated[
+    begin: From = None,
+    end: To = None,
+    toml: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="TOML file to write; by default from-NAME.toml, here."),
     ] = None,
@@ -893,38 +885,24 @@ def scenario_from(
     the call did not load a path, its capacity is a lower bound, and the scenario has no limit.
     Files that exist are not overwritten. Of a call of more than an hour, --from and --to choose a part.
     """
-    from rtclab.cli.estimating import EstimateRequest, estimate_and_show
-
-    if no_report and (page is not None or simulations is not None):
-        raise BadInput("--no-report: the page is not written; expected neither --page nor --simulations")
-    count = simulations or 10
-    request = EstimateRequest(
-        calls, flow, names, sdp, same_clock, repeat, begin, end, scenario, page, count, out, as_json
-    )
-    estimate_and_show(request, report=not no_report)
 
 
-@app.command(epilog="Example: rtclab replay event-log-alice-bob.log --control goog-cc --plot replay.html")
+@declared(
+    "replaying:replay_and_show",
+    epilog="Example: rtclab replay event-log-alice-bob.log --control goog-cc --plot replay.html",
+)
 def replay(
     recordings: Annotated[
         list[Path],
-        typer.Argument(metavar="LOG …", help="RTC event logs of Chromium; with --estimator, captures."),
+        typer.Argument(metavar="FILE …", help="RTC event logs of Chromium, or captures."),
     ],
-    controllers: Annotated[
+    controls: Annotated[
         list[str] | None,
         typer.Option(
             "--control",
-            "--controller",
             metavar="NAME[,OPTION=VALUE…]",
-            help="A control from `rtclab list --controls`, or FILE.py:CLASS; may be given several times.",
-        ),
-    ] = None,
-    estimators: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--estimator",
-            metavar="NAME[,OPTION=VALUE…]",
-            help="A control that estimates at the receiver, such as gcc-2016; may be given several times.",
+            help="A control from `rtclab list --controls`, or FILE.py:CLASS; may be given several times. For "
+            "captures, a control that estimates at the receiver, such as gcc-2016.",
         ),
     ] = None,
     start: Annotated[
@@ -941,10 +919,7 @@ def replay(
             help="Maximum bitrate of the video encoder; by default 1.7 Mbit/s.",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"Plot the rates; {PLOT_HELP}"),
-    ] = None,
+    plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay recorded packets into congestion controls, and compare their targets with the browser's.
@@ -952,10 +927,6 @@ def replay(
     A log's packets and feedback go to a control, at the times of the log; if it estimates at the receiver,
     that half gets the arrivals in the feedback. A capture's packets go to an estimator at the receiver alone.
     """
-    from rtclab.cli.replaying import ReplayRequest, replay_and_show
-
-    rates = (start, least, most)
-    replay_and_show(ReplayRequest(recordings, controllers or [], estimators or [], rates, plot, as_json))
 
 
 @app.command(
@@ -1004,8 +975,9 @@ def run_link(
     raise typer.Exit(result["status"])
 
 
-@app.command(
-    epilog="Example: rtclab monitor runs/first-call-live-1/repeat-0/capture.pcapng --plot streams.html"
+@declared(
+    "monitor:run_monitor",
+    epilog="Example: rtclab monitor runs/first-call-live-1/repeat-0/capture.pcapng --plot streams.html",
 )
 def monitor(
     captures: Annotated[
@@ -1018,44 +990,34 @@ def monitor(
     duration: Annotated[
         str | None, typer.Option(metavar="TIME", help="With --live: stop after this time, such as 10s.")
     ] = None,
-    sdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="SDP that describes codecs and header extensions.")
-    ] = None,
+    sdp: Sdp = None,
     max_streams: Annotated[int, typer.Option(min=1, help="Maximum number of streams tracked.")] = 10_000,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"Plot rates and, with two captures, delays; {PLOT_HELP}"),
-    ] = None,
+    plot: PlotFile = None,
     parquet: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write all tables as Parquet, including every packet and second."),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the table of streams as CSV.")] = False,
+    as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the streams in a capture: rate, loss and jitter. With two captures, also the delay between them.
 
     Two captures must have the same streams, the first near the sender and the second near the receiver.
     """
-    from rtclab.cli.monitor import MonitorRequest, run_monitor
-
-    run_monitor(
-        MonitorRequest(captures or [], live, duration, sdp, max_streams, as_json, as_csv, parquet, plot)
-    )
 
 
 @app.command("doctor", epilog="Example: rtclab doctor --json")
-def show_checks(as_json: AsJson = False) -> None:
+def show_checks(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """Check what this machine can do, and say how to install what is missing."""
+    import polars as pl
+
     from rtclab.cli import tables
     from rtclab.machine import doctor
     from rtclab.progress import busy
 
     with busy("checking this machine"):
         checks = doctor()
-    if as_json:
-        tables.print_json([vars(check) for check in checks])
-    else:
+    if not tables.print_rows(pl.DataFrame(map(vars, checks)), as_csv=as_csv, as_json=as_json):
         tables.show_checks(checks)
     raise typer.Exit(0 if all(check.ok or not check.required for check in checks) else 1)
 
@@ -1080,3 +1042,8 @@ def schema(
         show_fields(fields)
         return
     tables.print_json(Scenario.json_schema())
+
+
+for _group in (app, scenario_app):
+    for _command in _group.registered_commands:
+        _command.cls = Command

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
@@ -18,57 +17,58 @@ from rtclab.experiment.store import find_store
 from rtclab.lab import scenario_from
 from rtclab.progress import busy
 
-
-@dataclass(frozen=True)
-class EstimateRequest:
-    """The options of ``rtclab scenario from``."""
-
-    calls: Sequence[str]
-    flow: str | None
-    names: str | None
-    sdp: Path | None
-    same_clock: bool
-    repeat: int | None
-    begin: str | None
-    end: str | None
-    scenario: Path | None
-    page: Path | None
-    simulations: int
-    out: Path
-    as_json: bool
+SIMULATIONS = 10
+"""Number of simulations that a page shows beside the call, by default."""
 
 
-def estimate_and_show(request: EstimateRequest, *, report: bool) -> None:
+def estimate_and_show(
+    *,
+    calls: Sequence[str],
+    flow: str | None,
+    names: str | None,
+    sdp: Path | None,
+    same_clock: bool,
+    repeat: int | None,
+    begin: str | None,
+    end: str | None,
+    toml: Path | None,
+    page: Path | None,
+    simulations: int | None,
+    out: Path,
+    no_report: bool,
+    as_json: bool,
+) -> None:
     """Estimates the scenario, writes it and its page, and prints its numbers.
 
     Raises:
         BadInput: the call cannot be read or an option is invalid; nothing was written.
     """
-    scenario, page = _files(request, report=report)
-    calls = request.calls[0] if len(request.calls) == 1 else request.calls
-    names, sdp = names_of(request.names), sdp_text(request.sdp)
+    if no_report and (page is not None or simulations is not None):
+        raise BadInput("--no-report: the page is not written; expected neither --page nor --simulations")
+    scenario, page = _files(find_store(calls[0], out) or Path(calls[0]), toml, page, report=not no_report)
+    of_ends, text = names_of(names), sdp_text(sdp)
     with busy("estimating"):
         made = scenario_from(
-            calls,
-            flow=request.flow,
-            names=names,
-            sdp=sdp,
-            same_clock=request.same_clock,
-            repeat=request.repeat,
-            begin=request.begin,
-            end=request.end,
-            out=request.out,
+            calls[0] if len(calls) == 1 else calls,
+            flow=flow,
+            names=of_ends,
+            sdp=text,
+            same_clock=same_clock,
+            repeat=repeat,
+            begin=begin,
+            end=end,
+            out=out,
         )
     if page is not None:
         with busy("simulating"):
-            made.report(page, request.simulations)
+            made.report(page, simulations or SIMULATIONS)
     try:
         made.save(scenario)
     except (OSError, RtclabError):
         if page is not None:
             page.unlink()
         raise
-    if request.as_json:
+    if as_json:
         tables.print_json(
             {"file": str(scenario), "page": None if page is None else str(page), **made.as_dict()}
         )
@@ -79,22 +79,20 @@ def estimate_and_show(request: EstimateRequest, *, report: bool) -> None:
         print(page)
 
 
-def _files(request: EstimateRequest, *, report: bool) -> tuple[Path, Path | None]:
+def _files(source: Path, toml: Path | None, page: Path | None, *, report: bool) -> tuple[Path, Path | None]:
     """The scenario and the page to write.
 
     Raises:
         BadInput: one of them exists already, or both are the same file.
     """
-    first = request.calls[0]
-    source = find_store(first, request.out) or Path(first)
-    scenario = request.scenario or Path(f"{scenario_name(source.resolve().name)}.toml")
-    page = request.page or (scenario.with_suffix(".html") if report else None)
+    scenario = toml or Path(f"{scenario_name(source.resolve().name)}.toml")
+    page = page or (scenario.with_suffix(".html") if report else None)
     if page is not None and page.resolve() == scenario.resolve():
         raise BadInput(
             f"{scenario}: both the scenario and the page would be written there",
             hint="the name of a scenario ends in .toml; --page names the page",
         )
-    for option, file in (("--scenario", scenario), ("--page", page)):
+    for option, file in (("--toml", scenario), ("--page", page)):
         if file is not None:
             check_new(file, option)
     return scenario, page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
@@ -19,30 +18,27 @@ MOST_FLOWS = 6
 """Further flows are only counted."""
 
 
-@dataclass(frozen=True)
-class ImportRequest:
-    """The options of ``rtclab import``."""
-
-    files: Sequence[Path]
-    names: str | None
-    sdp: Path | None
-    corrected: bool
-    out: Path
-    as_json: bool
-
-
-def import_and_show(request: ImportRequest) -> None:
+def import_and_show(
+    *,
+    files: Sequence[Path],
+    names: str | None,
+    sdp: Path | None,
+    corrected: bool,
+    out: Path,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Makes a run with one trace, and prints its name and notes on missing data.
 
     Raises:
         BadInput: a file cannot be read, or an option is invalid.
     """
-    names, sdp = names_of(request.names), sdp_text(request.sdp)
+    of_ends, text = names_of(names), sdp_text(sdp)
     with busy("reading"):
-        run = import_files(request.files, names=names, sdp=sdp, corrected=request.corrected, out=request.out)
+        run = import_files(files, names=of_ends, sdp=text, corrected=corrected, out=out)
     about = run.traces[0].manifest
     notes = [] if about.capture is None else list(about.capture.notes_in_words)
-    if request.as_json:
+    if as_json:
         tables.print_json(
             {
                 "run": str(run.path),
@@ -55,6 +51,9 @@ def import_and_show(request: ImportRequest) -> None:
         return
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
+    if quiet:
+        print(run.path)
+        return
     flows = [*about.flows]
     more = [f"{len(flows) - MOST_FLOWS} more flows"] if len(flows) > MOST_FLOWS else []
     print(f"{run.path}: {run.scenario['duration']}, {', '.join([*flows[:MOST_FLOWS], *more])}")

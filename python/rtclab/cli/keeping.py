@@ -25,16 +25,10 @@ MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""
 
 
-def list_and_show(out: Path, *, as_csv: bool, as_json: bool) -> None:
+def list_and_show(*, out: Path, as_csv: bool, as_json: bool) -> None:
     """Prints the results in a directory."""
-    if as_csv and as_json:
-        raise BadInput("--json and --csv: expected one of them")
     runs = runs_of(out)
-    if as_json:
-        tables.print_json(runs.to_dicts())
-    elif as_csv:
-        sys.stdout.write(runs.write_csv())
-    else:
+    if not tables.print_rows(runs, as_csv=as_csv, as_json=as_json):
         _print_runs(runs, out)
 
 
@@ -155,7 +149,7 @@ def _repeats(results: Results, store: Store) -> str:
     return f"{results.planned} planned: {', '.join([*ended, *([f'{missing} not run'] if missing else [])])}"
 
 
-def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
+def delete_runs(*, names: Sequence[str], out: Path, yes: bool) -> None:
     """Deletes directories of results or of arenas, all or none of them.
 
     Raises:

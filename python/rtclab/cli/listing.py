@@ -1,4 +1,4 @@
-"""``rtclab list``: the shipped scenarios by folder, and the congestion controls with their options."""
+"""``rtclab list`` and ``rtclab metrics``: scenarios by folder, congestion controls, and metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import polars as pl
 
 from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROL_SUMMARIES
 from rtclab.cli import tables
+from rtclab.cli.running import chosen
 from rtclab.errors import BadInput
+from rtclab.experiment import check_names
+from rtclab.lab import list_metrics as metrics_table
 from rtclab.lab import list_scenarios as shipped_scenarios
 from rtclab.plugins import papers
 from rtclab.scenario.table import closest
@@ -18,12 +21,18 @@ WIDTH_FOR_SOURCES = 140
 EXAMPLES = "examples"
 
 
-def list_scenarios(folders: Sequence[str], *, every: bool, as_json: bool) -> None:
-    """Prints the scenarios of some folders or, without any, all but the papers' unless ``every``.
+def list_scenarios(*, folders: Sequence[str] | None, controls: bool, as_csv: bool, as_json: bool) -> None:
+    """Prints the scenarios of some folders or, without any, all but the papers'; or the controls.
 
     Raises:
         BadInput: there is no such folder.
     """
+    if controls:
+        if folders:
+            raise BadInput("--controls takes no folders")
+        _list_controls(as_csv=as_csv, as_json=as_json)
+        return
+    folders = folders or []
     scenarios = shipped_scenarios().with_columns(folder=pl.col("name").str.extract("^(.+)/", 1).fill_null(""))
     known = [folder for folder in scenarios["folder"].unique(maintain_order=True) if folder]
     wrong = [folder for folder in folders if folder not in known]
@@ -33,12 +42,11 @@ def list_scenarios(folders: Sequence[str], *, every: bool, as_json: bool) -> Non
         )
     if folders:
         scenarios = scenarios.filter(pl.col("folder").is_in(folders))
-    if as_json:
-        tables.print_json(scenarios.drop("folder").to_dicts())
+    if tables.print_rows(scenarios.drop("folder"), as_csv=as_csv, as_json=as_json):
         return
-    shown = scenarios if folders or every else scenarios.filter(~pl.col("folder").is_in(papers()))
+    shown = scenarios if folders else scenarios.filter(~pl.col("folder").is_in(papers()))
     _print(_examples_first(shown))
-    if not folders and not every and papers():
+    if not folders and papers():
         _count_papers(scenarios)
 
 
@@ -68,13 +76,25 @@ def _count_papers(scenarios: pl.DataFrame) -> None:
     print("conditions of published papers; each is a scenario too:")
     for name, title in papers().items():
         tables.print_text(f"{name}: {counts[name]}, {title}", indent=2, hanging=2)
-    tables.print_text(
-        f"`rtclab list {next(iter(papers()))}` lists one paper's, `rtclab list --all` lists everything"
-    )
+    print(f"`rtclab list {next(iter(papers()))}` lists one paper's")
 
 
-def list_controls(*, as_json: bool) -> None:
+def list_metrics(*, names: Sequence[str] | None, as_csv: bool, as_json: bool) -> None:
+    """Prints the metrics, or some of them, with unit, definition and source."""
+    check_names(names or ())
+    metrics = chosen(metrics_table(), names or ())
+    if not tables.print_rows(metrics, as_csv=as_csv, as_json=as_json):
+        tables.show_definitions(metrics)
+
+
+def _list_controls(*, as_csv: bool, as_json: bool) -> None:
     """Prints each congestion control with what it is, and its options with their bounds."""
+    if as_csv:
+        columns = ("control", "option", "meaning", "least", "most")
+        options = pl.DataFrame(CONGESTION_CONTROL_OPTIONS, columns, orient="row")
+        about = pl.DataFrame(CONGESTION_CONTROL_SUMMARIES, ("control", "summary"), orient="row")
+        tables.print_rows(about.join(options, on="control", how="left"), as_csv=True, as_json=False)
+        return
     controls = [
         {
             "name": name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rtclab.cli import tables
@@ -18,52 +17,38 @@ from rtclab.report.page import write_plot_page
 _SHARES = ("within_5_percent", "within_10_percent")
 
 
-@dataclass(frozen=True)
-class ReplayRequest:
-    """The options of ``rtclab replay``. ``rates`` are start, min and max as text."""
-
-    recordings: Sequence[Path]
-    controllers: Sequence[str]
-    estimators: Sequence[str]
-    rates: tuple[str | None, str | None, str | None]
-    plot: Path | None
-    as_json: bool
-
-
-def replay_and_show(request: ReplayRequest) -> None:
+def replay_and_show(
+    *,
+    recordings: Sequence[Path],
+    controls: Sequence[str] | None,
+    start: str | None,
+    least: str | None,
+    most: str | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
     """Replays every recording with every control, prints the figures and writes the plot.
 
     Raises:
         BadInput: a recording, a control or a rate is invalid.
     """
-    if bool(request.controllers) == bool(request.estimators):
-        raise BadInput(
-            "expected --controller for event logs, or --estimator for captures",
-            hint="`rtclab list --controls` lists the names",
-        )
-    start, least, most = request.rates
+    if not controls:
+        raise BadInput("expected --control", hint="`rtclab list --controls` lists the names")
     with busy("replaying"):
         replays = [
-            replay(
-                recording,
-                controller=None if request.estimators else name,
-                estimator=name if request.estimators else None,
-                start=start,
-                min=least,
-                max=most,
-            )
-            for recording in request.recordings
-            for name in (*request.controllers, *request.estimators)
+            replay(recording, control, start=start, min=least, max=most)
+            for recording in recordings
+            for control in controls
         ]
-    if request.plot is not None:
-        _write_plots(request.plot, replays)
-    if request.as_json:
+    if plot is not None:
+        _write_plots(plot, replays)
+    if as_json:
         tables.print_json([one.figures() for one in replays])
         return
     _show_logs([one for one in replays if isinstance(one, LogReplay)])
     _show_captures([one for one in replays if isinstance(one, ArrivalReplay)])
-    if request.plot is not None:
-        print(f"plot: {request.plot}")
+    if plot is not None:
+        print(f"plot: {plot}")
 
 
 def _show_logs(replays: Sequence[LogReplay]) -> None:
@@ -71,7 +56,7 @@ def _show_logs(replays: Sequence[LogReplay]) -> None:
     if not replays:
         return
     table = tables.new_table(
-        *tables.whole("log", "controller"),
+        *tables.whole("log", "control"),
         *tables.right("within 5 % (%)", "within 10 % (%)", "median error (%)", "first off at (s)"),
     )
     for one in replays:
@@ -95,11 +80,11 @@ def _show_logs(replays: Sequence[LogReplay]) -> None:
 
 
 def _show_captures(replays: Sequence[ArrivalReplay]) -> None:
-    """One row for each flow and estimator."""
+    """One row for each flow and control."""
     if not replays:
         return
     table = tables.new_table(
-        *tables.whole("capture", "estimator", "flow"),
+        *tables.whole("capture", "control", "flow"),
         *tables.right("REMBs", "mean (kbit/s)", "last (kbit/s)", "last in capture (kbit/s)"),
     )
     for one in replays:

@@ -82,7 +82,7 @@ def show_scenario(scenario: Scenario) -> None:
         print(f"source: {scenario.source}")
     repeats = count(scenario.repeats, "repeat")
     print(f"{scenario.duration}, {repeats}, seed {scenario.seed}, records {scenario.record}")
-    participants = new_table(*whole("participant"), "there", "video", "audio", "simulated control")
+    participants = new_table(*whole("participant"), "present", "video", "audio", "simulated control")
     for name in scenario.participants:
         video, audio = scenario.video_of(name), scenario.audio_of(name)
         participants.add_row(
@@ -422,7 +422,7 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     marks = {
         CONSTANT: "the difference is the same in every repeat",
         WITHIN: f"the interval excludes a difference of more than {MARGIN_PERCENT} %",
-        MORE: "too few repeats to tell; as many as given would find a difference of this size",
+        MORE: f"too few repeats to tell; {MORE}=37 means that 37 would detect a difference of this size",
     }
     cells = {mark for row in rows.iter_rows(named=True) for mark in marks if _mark(row).startswith(mark)}
     if cells:
@@ -571,6 +571,18 @@ def _with_interval(value: float | None, low: float | None, high: float | None) -
 def print_json(value: object) -> None:
     """Prints one JSON document. NaN and infinite numbers, which JSON does not have, become null."""
     print(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def print_rows(rows: pl.DataFrame, *, as_csv: bool, as_json: bool, **about: object) -> bool:
+    """Prints rows as CSV or JSON if one was asked for, and returns whether it was.
+
+    In JSON, rows that something is said ``about`` are in ``metrics``, beside it.
+    """
+    if as_json:
+        print_json({**about, "metrics": rows.to_dicts()} if about else rows.to_dicts())
+    elif as_csv:
+        sys.stdout.write(rows.write_csv())
+    return as_json or as_csv
 
 
 def _finite(value: object) -> object:

@@ -53,7 +53,7 @@ def read_log(path: Path) -> LogBytes:
         raise BadInput(
             f"{path}: a capture of packets; expected a log of a browser",
             hint=f"`rtclab import {path}` makes a run of a capture, `rtclab monitor` shows its streams, and "
-            "`rtclab replay --estimator` feeds it to a control",
+            "`rtclab replay` feeds it to a control",
         )
     return log
 
