@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial, wraps
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,27 +21,6 @@ app = typer.Typer(
     help="A laboratory for real-time calls: scenarios run simulated or live, and both leave the same trace.",
     epilog="Example: rtclab run first-call",
 )
-
-
-def declared(
-    home: str, name: str | None = None, *, epilog: str, group: typer.Typer = app
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Declares a command, whose options go to the function ``home``, ``MODULE:FUNCTION`` of rtclab.cli.
-
-    The module is imported when the command runs. The function returns the exit status, None for 0.
-    """
-
-    def declare(declaration: Callable[..., None]) -> Callable[..., None]:
-        @wraps(declaration)
-        def run(**options: Any) -> None:
-            module, _, function = home.partition(":")
-            done = getattr(import_module(f"rtclab.cli.{module}"), function)(**options)
-            raise typer.Exit(done or 0)
-
-        group.command(name, epilog=epilog)(run)
-        return run
-
-    return declare
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -203,6 +180,8 @@ Trust = Annotated[
     ),
 ]
 RUNS = Path("runs")
+MOST_IMPORTED_FLOWS = 6
+"""Further flows of an import are only counted."""
 
 
 def version(wanted: bool) -> None:
@@ -223,7 +202,7 @@ def options(
     """Handles the options of ``rtclab`` itself."""
 
 
-@declared("listing:list_scenarios", "list", epilog="Example: rtclab list examples")
+@app.command("list", epilog="Example: rtclab list examples")
 def list_scenarios(
     folders: Annotated[
         list[str] | None,
@@ -242,9 +221,12 @@ def list_scenarios(
     The conditions of published papers are only counted, unless you name their folder. --json and --csv list
     everything.
     """
+    from rtclab.cli.listing import list_scenarios
+
+    list_scenarios(folders or [], controls=controls, as_csv=as_csv, as_json=as_json)
 
 
-@declared("listing:list_metrics", "metrics", epilog="Example: rtclab metrics rtt")
+@app.command("metrics", epilog="Example: rtclab metrics rtt")
 def list_metrics(
     names: Annotated[
         list[str] | None,
@@ -254,6 +236,15 @@ def list_metrics(
     as_json: AsJson = False,
 ) -> None:
     """List the metrics with unit, definition and source."""
+    from rtclab.cli import tables
+    from rtclab.cli.running import chosen
+    from rtclab.experiment import check_names
+    from rtclab.lab import list_metrics
+
+    check_names(names or ())
+    metrics = chosen(list_metrics(), names or ())
+    if not tables.print_rows(metrics, as_csv=as_csv, as_json=as_json):
+        tables.show_definitions(metrics)
 
 
 @app.command(epilog="Example: rtclab show first-call --set 'link.up.capacity=2 Mbit/s'")
@@ -486,9 +477,7 @@ def sweep(
     raise typer.Exit(status)
 
 
-@declared(
-    "gating:gate_and_show", epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md"
-)
+@app.command(epilog="Example: rtclab gate suite.toml --junit gate.xml --markdown gate.md")
 def gate(
     suite: Annotated[
         Path, typer.Argument(metavar="SUITE", help="TOML file with scenarios, limits and comparisons.")
@@ -526,6 +515,29 @@ def gate(
     The exit status is 1 if a check fails, because a limit does not hold, a metric is worse by more than its
     margin and by more than chance, or something was not measured.
     """
+    from rtclab.cli import tables
+    from rtclab.cli.gating import show_result
+    from rtclab.cli.running import EXIT_FAILED
+    from rtclab.gates import gate
+    from rtclab.trace import write_text
+
+    if update_baseline != (reason is not None):
+        raise BadInput(
+            "--update-baseline and --reason: expected both or neither",
+            hint="for example --update-baseline --reason 'frames are paced'",
+        )
+    result = gate(suite, update_baseline=reason, jobs=jobs, out=out, trust=trust)
+    for file, text in ((junit, result.junit), (markdown, result.markdown)):
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(file, text())
+    if page is not None:
+        result.report(page)
+    if as_json:
+        tables.print_json(result.as_dict())
+    elif not tables.print_rows(result.table(), as_csv=as_csv):
+        show_result(result, quiet=quiet)
+    raise typer.Exit(0 if result.passed else EXIT_FAILED)
 
 
 @app.command(epilog="Example: rtclab arena goog-cc scream nada,kappa=0.4 --suite rfc8867 --repeats 10")
@@ -605,7 +617,7 @@ def arena(
     )
 
 
-@declared("measuring:measure_and_show", epilog="Example: rtclab measure latest --from 10s --metric rtt")
+@app.command(epilog="Example: rtclab measure latest --from 10s --metric rtt")
 def measure(
     name: RunName,
     begin: From = None,
@@ -635,9 +647,35 @@ def measure(
     --from and --to need traces, which simulated sweeps keep with --traces. The exit status is 1 if a limit
     does not hold.
     """
+    from rtclab.cli import running, tables
+    from rtclab.gates.checks import checks_table
+    from rtclab.gates.limits import parse_options
+    from rtclab.progress import busy
+
+    wanted = parse_options(limits or (), "--assert", None)
+    results = running.chosen_results(name, out, begin, end, where)
+    with busy("measuring"):
+        measured = results.summary(metrics=metrics or None, by=by or None)
+        for limit in wanted:
+            results.rows_of_flows(measured, limit.flow)  # refuses a flow that there is not
+        checks = running.checks_of(wanted, results)
+    tables.print_incomplete(results)
+    rows = results.rows_of_flows(measured, flows)
+    about: dict[str, object] = {"run": str(results.path), "window": results.window}
+    if checks:
+        about["limits"] = checks_table(checks).to_dicts()
+    if tables.print_rows(rows, as_csv=as_csv, as_json=as_json, **about) or quiet:
+        if not as_json:
+            running.print_broken(checks, sys.stderr)
+    else:
+        running.show_summary(
+            results, measured, metrics=metrics or (), flows=flows, by=by or (), all_metrics=all_metrics
+        )
+        running.print_checks(checks)
+    raise typer.Exit(running.EXIT_FAILED if any(check.fails for check in checks) else 0)
 
 
-@declared("measuring:export_and_show", epilog="Example: rtclab export latest values.parquet --metric rtt")
+@app.command(epilog="Example: rtclab export latest values.parquet --metric rtt")
 def export(
     name: RunName,
     file: Annotated[
@@ -660,11 +698,29 @@ def export(
     A row has the condition and its varied fields, the repeat with its seed and status, and the metric with
     flow, unit and value.
     """
+    from rtclab.cli import running, tables
+    from rtclab.experiment.export import values_of_repeats
+    from rtclab.progress import busy
+
+    if file is not None and as_json:
+        raise BadInput("--json: expected no FILE, or no --json")
+    results = running.chosen_results(name, out, begin, end, where)
+    with busy("measuring"):
+        if file is not None:
+            results.export(file, metrics=metrics, flows=flows)
+        else:
+            rows = values_of_repeats(results, metrics, flows)
+    tables.print_incomplete(results)
+    if file is not None:
+        print(file)
+    elif as_json:
+        values = rows.to_dicts()
+        tables.print_json({"run": str(results.path), "window": results.window, "values": values})
+    else:
+        tables.print_rows(rows, as_csv=True)
 
 
-@declared(
-    "measuring:report_and_show", epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf"
-)
+@app.command(epilog="Example: rtclab report first-call-sim-1 --plots figures --format pdf")
 def report(
     name: RunName,
     plots: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each plot as a file.")] = None,
@@ -695,6 +751,41 @@ def report(
 
     The page of a part of the time has a name of its own, such as report-from-10s.html.
     """
+    from rtclab.cli import running, tables
+    from rtclab.experiment import check_names
+    from rtclab.progress import busy
+    from rtclab.report import Chosen, run_plots, sweep_plots, write_report, write_sweep_report
+
+    if suffix is not None and plots is None:
+        raise BadInput("--format: expected --plots with it")
+    check_names(metrics or ())
+    results = running.chosen_results(name, out, begin, end, where)
+    chosen = Chosen(metrics=tuple(metrics or ()), x=x, by=by, flow=flows, average=tuple(average or ()))
+    with busy("drawing the report"):
+        summary = results.summary()
+        for sentence in results.without_value(metrics or (), summary):
+            print(f"{results.name}: {sentence}", file=sys.stderr)
+        alone = results.is_run
+        if alone and chosen != Chosen(flow=flows):
+            raise BadInput(
+                f"{results.name} has one condition; --flow chooses what is drawn, and the other options are "
+                "for sweeps"
+            )
+        if alone:
+            page = write_report(
+                results.run, summary, results.path / f"report{results.page_suffix}.html", flows
+            )
+        else:
+            page = write_sweep_report(results, summary, chosen)
+        files = []
+        if plots is not None:
+            drawings = run_plots(results.run, flows) if alone else sweep_plots(results, summary, chosen)
+            files = [plot.save(plots / f"{plot.name}.{suffix or 'svg'}") for plot in drawings]
+    tables.print_incomplete(results)
+    if as_json:
+        tables.print_json({"run": str(results.path), "page": str(page), "plots": [*map(str, files)]})
+    else:
+        print(page)
 
 
 @app.command(epilog="Example: rtclab watch latest")
@@ -709,12 +800,19 @@ def watch(name: RunName = "latest", port: WatchPort = None, out: Out = RUNS) -> 
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-@declared("keeping:list_and_show", "runs", epilog="Example: rtclab runs --out runs")
+@app.command("runs", epilog="Example: rtclab runs --out runs")
 def list_runs(out: Out = RUNS, as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     """List the runs, sweeps, imports and arenas below --out, the newest last."""
+    from rtclab.cli import tables
+    from rtclab.cli.keeping import print_runs
+    from rtclab.lab import list_runs
+
+    runs = list_runs(out)
+    if not tables.print_rows(runs, as_csv=as_csv, as_json=as_json):
+        print_runs(runs, out)
 
 
-@declared("keeping:delete_runs", epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
+@app.command(epilog="Example: rtclab delete first-call-sim-1 first-call-sim-2 --yes")
 def delete(
     names: Annotated[
         list[str],
@@ -730,10 +828,12 @@ def delete(
     Asks first on a terminal; elsewhere --yes is needed. A directory without results, and a run that is being
     written, are refused, and then nothing is deleted.
     """
+    from rtclab.cli.keeping import delete_runs
+
+    delete_runs(names, out, yes=yes)
 
 
-@declared(
-    "measuring:compare_and_show",
+@app.command(
     epilog="Example: rtclab compare first-call-sim-1 first-call-sim-2 --label before --label after",
 )
 def compare(
@@ -767,13 +867,57 @@ def compare(
     Significance is corrected for the number of all compared metrics and flows. --metric and --flow name what
     a question is about, chosen before looking at the values.
     """
+    import polars as pl
+
+    from rtclab.cli import tables
+    from rtclab.cli.running import print_cautions
+    from rtclab.comparing import compare
+    from rtclab.experiment import check_names, essential
+    from rtclab.progress import busy
+
+    check_names(metrics or ())
+    if len(runs) < 2:
+        raise BadInput(
+            f"{runs[0]} alone: expected two runs or more", hint="the first is what others are compared with"
+        )
+    compared = compare(
+        *runs,
+        labels=labels,
+        begin=begin,
+        end=end,
+        paired=not unpaired,
+        metrics=metrics,
+        flows=flows,
+        out=out,
+    )
+    with busy("comparing"):
+        table = compared.table()
+        if page is not None:
+            compared.report(page)
+    for one in compared.runs:
+        print_cautions(one.run)
+        tables.print_incomplete(one)
+    measured = table.with_columns(mean=pl.coalesce("mean_a", "mean_b"))
+    for one in {one.path: one for one in compared.runs}.values():
+        for sentence in one.without_value(metrics or (), measured):
+            print(f"{one.name}: {sentence}", file=sys.stderr)
+    about = {
+        "runs": [str(one.path) for one in compared.runs],
+        "window": compared.window,
+        "page": page and str(page),
+    }
+    printed = tables.print_rows(table, as_csv=as_csv, as_json=as_json, **about)
+    if printed or (metrics and table.is_empty()):
+        return
+    every = all_metrics or bool(metrics)
+    tables.show_comparison(compared, table, table if every else essential(table))
+    if not every:
+        print(f"all {table['metric'].n_unique()} metrics: --all; what they mean: `rtclab metrics`")
+    if page is not None:
+        print(f"page: {page}")
 
 
-@declared(
-    "importing:import_and_show",
-    "import",
-    epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob",
-)
+@app.command("import", epilog="Example: rtclab import alice.pcapng bob.pcapng --names alice,bob")
 def import_files(
     files: Annotated[
         list[Path],
@@ -808,6 +952,37 @@ def import_files(
     Captures are pcap or pcapng, from tcpdump or Wireshark. Logs are RTC event logs of Chromium, dumps of
     chrome://webrtc-internals and files of rtcstats, also with gzip. The content of a file tells what it is.
     """
+    from rtclab.cli import tables
+    from rtclab.cli.capture_options import names_of, sdp_text
+    from rtclab.lab import import_files
+    from rtclab.progress import busy
+    from rtclab.trace import NS_PER_S
+
+    of_ends, text = names_of(names), sdp_text(sdp)
+    with busy("reading"):
+        run = import_files(files, names=of_ends, sdp=text, corrected=corrected, out=out)
+    about = run.traces[0].manifest
+    notes = [] if about.capture is None else list(about.capture.notes_in_words)
+    if as_json:
+        tables.print_json(
+            {
+                "run": str(run.path),
+                "participants": list(about.participants),
+                "flows": list(about.flows),
+                "duration_s": about.duration_ns / NS_PER_S,
+                "notes": notes,
+            }
+        )
+        return
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    if quiet:
+        print(run.path)
+        return
+    flows = [*about.flows]
+    more = [f"{len(flows) - MOST_IMPORTED_FLOWS} more flows"] if len(flows) > MOST_IMPORTED_FLOWS else []
+    print(f"{run.path}: {run.scenario['duration']}, {', '.join([*flows[:MOST_IMPORTED_FLOWS], *more])}")
+    print(f"`rtclab measure {run.name}` and `rtclab report {run.name}` show it")
 
 
 scenario_app = typer.Typer(
@@ -823,12 +998,7 @@ def scenario() -> None:
     """Make scenarios."""
 
 
-@declared(
-    "estimating:estimate_and_show",
-    "from",
-    group=scenario_app,
-    epilog="Example: rtclab scenario from alice.pcapng bob.pcapng --same-clock",
-)
+@scenario_app.command("from", epilog="Example: rtclab scenario from alice.pcapng bob.pcapng --same-clock")
 def scenario_from(
     calls: Annotated[
         list[str],
@@ -885,12 +1055,53 @@ def scenario_from(
     the call did not load a path, its capacity is a lower bound, and the scenario has no limit.
     Files that exist are not overwritten. Of a call of more than an hour, --from and --to choose a part.
     """
+    from rtclab.cli import tables
+    from rtclab.cli.capture_options import names_of, sdp_text
+    from rtclab.cli.estimating import files_to_write, show_estimate
+    from rtclab.errors import RtclabError
+    from rtclab.experiment import find_store
+    from rtclab.lab import scenario_from
+    from rtclab.progress import busy
+
+    if no_report and (page is not None or simulations is not None):
+        raise BadInput("--no-report: the page is not written; expected neither --page nor --simulations")
+    scenario, page = files_to_write(
+        find_store(calls[0], out) or Path(calls[0]), toml, page, report=not no_report
+    )
+    of_ends, text = names_of(names), sdp_text(sdp)
+    with busy("estimating"):
+        made = scenario_from(
+            calls[0] if len(calls) == 1 else calls,
+            flow=flow,
+            names=of_ends,
+            sdp=text,
+            same_clock=same_clock,
+            repeat=repeat,
+            begin=begin,
+            end=end,
+            out=out,
+        )
+    if page is not None:
+        with busy("simulating"):
+            made.report(page, simulations or 10)
+    try:
+        made.save(scenario)
+    except (OSError, RtclabError):
+        if page is not None:
+            page.unlink()
+        raise
+    if as_json:
+        tables.print_json(
+            {"file": str(scenario), "page": None if page is None else str(page), **made.as_dict()}
+        )
+        return
+    show_estimate(made)
+    print(f"{scenario}: `rtclab run {scenario}` simulates it")
+    if page is not None:
+        print(page)
 
 
-@declared(
-    "replaying:replay_and_show",
-    epilog="Example: rtclab replay event-log-alice-bob.log --control goog-cc --plot replay.html",
-)
+@app.command(epilog="Example: rtclab replay event-log-alice-bob.log --control goog-cc --plot replay.html")
 def replay(
     recordings: Annotated[
         list[Path],
@@ -927,6 +1138,28 @@ def replay(
     A log's packets and feedback go to a control, at the times of the log; if it estimates at the receiver,
     that half gets the arrivals in the feedback. A capture's packets go to an estimator at the receiver alone.
     """
+    from rtclab.cli import replaying, tables
+    from rtclab.lab import replay
+    from rtclab.progress import busy
+    from rtclab.replays import ArrivalReplay, LogReplay
+
+    if not controls:
+        raise BadInput("expected --control", hint="`rtclab list --controls` lists the names")
+    with busy("replaying"):
+        replays = [
+            replay(recording, control, start=start, min=least, max=most)
+            for recording in recordings
+            for control in controls
+        ]
+    if plot is not None:
+        replaying.write_plots(plot, replays)
+    if as_json:
+        tables.print_json([one.figures() for one in replays])
+        return
+    replaying.show_logs([one for one in replays if isinstance(one, LogReplay)])
+    replaying.show_captures([one for one in replays if isinstance(one, ArrivalReplay)])
+    if plot is not None:
+        print(f"plot: {plot}")
 
 
 @app.command(
@@ -975,9 +1208,8 @@ def run_link(
     raise typer.Exit(result["status"])
 
 
-@declared(
-    "monitor:run_monitor",
-    epilog="Example: rtclab monitor runs/first-call-live-1/repeat-0/capture.pcapng --plot streams.html",
+@app.command(
+    epilog="Example: rtclab monitor runs/first-call-live-1/repeat-0/capture.pcapng --plot streams.html"
 )
 def monitor(
     captures: Annotated[
@@ -1004,6 +1236,35 @@ def monitor(
 
     Two captures must have the same streams, the first near the sender and the second near the receiver.
     """
+    from rtclab.cli import monitor, monitor_tables, tables
+    from rtclab.cli.capture_options import sdp_text
+
+    files = captures or ()
+    monitor.check_options(files, live, duration, plot)
+    source = live or " and ".join(map(str, files))
+    is_pair = len(files) == 2
+    seen = monitor.tables_of(
+        files,
+        live,
+        None if duration is None else monitor.length_in_s(duration),
+        sdp=sdp_text(sdp),
+        packets=parquet is not None or (is_pair and plot is not None),
+        seconds=parquet is not None or plot is not None,
+        max_streams=max_streams,
+    )
+    if parquet is not None:
+        monitor.write_tables(parquet, seen, source)
+    if plot is not None:
+        from rtclab.report.captures import write_capture_plots, write_comparison_plots
+
+        (write_comparison_plots if is_pair else write_capture_plots)(plot, source, seen)
+    if as_json:
+        tables.print_json(monitor.rows_for_json(seen))
+    elif not tables.print_rows(seen["streams"], as_csv=as_csv):
+        (monitor_tables.show_comparison if is_pair else monitor_tables.show_capture)(seen)
+        for what, path in (("tables", parquet), ("plot", plot)):
+            if path is not None:
+                print(f"{what}: {path}")
 
 
 @app.command("doctor", epilog="Example: rtclab doctor --json")
@@ -1017,7 +1278,7 @@ def show_checks(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
 
     with busy("checking this machine"):
         checks = doctor()
-    if not tables.print_rows(pl.DataFrame(map(vars, checks)), as_csv=as_csv, as_json=as_json):
+    if not tables.print_rows(pl.DataFrame([vars(check) for check in checks]), as_csv=as_csv, as_json=as_json):
         tables.show_checks(checks)
     raise typer.Exit(0 if all(check.ok or not check.required for check in checks) else 1)
 

@@ -17,7 +17,6 @@ from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.experiment import Results, Store, arena_of, find_store
 from rtclab.lab import bytes_of
-from rtclab.lab import list_runs as runs_of
 from rtclab.phrases import names_in_words
 from rtclab.trace import only_writer, window_in_words
 
@@ -25,14 +24,8 @@ MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""
 
 
-def list_and_show(*, out: Path, as_csv: bool, as_json: bool) -> None:
-    """Prints the results in a directory."""
-    runs = runs_of(out)
-    if not tables.print_rows(runs, as_csv=as_csv, as_json=as_json):
-        _print_runs(runs, out)
-
-
-def _print_runs(runs: pl.DataFrame, out: Path) -> None:
+def print_runs(runs: pl.DataFrame, out: Path) -> None:
+    """Prints a row for each of the results in a directory."""
     if runs.is_empty():
         print(f"no runs in {out}/", file=sys.stderr)
         return
@@ -149,7 +142,7 @@ def _repeats(results: Results, store: Store) -> str:
     return f"{results.planned} planned: {', '.join([*ended, *([f'{missing} not run'] if missing else [])])}"
 
 
-def delete_runs(*, names: Sequence[str], out: Path, yes: bool) -> None:
+def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
     """Deletes directories of results or of arenas, all or none of them.
 
     Raises:

@@ -1,4 +1,4 @@
-"""``rtclab list`` and ``rtclab metrics``: scenarios by folder, congestion controls, and metrics."""
+"""``rtclab list``: the shipped scenarios by folder, and the congestion controls with their options."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import polars as pl
 
 from rtclab._native import CONGESTION_CONTROL_OPTIONS, CONGESTION_CONTROL_SUMMARIES
 from rtclab.cli import tables
-from rtclab.cli.running import chosen
 from rtclab.errors import BadInput
-from rtclab.experiment import check_names
-from rtclab.lab import list_metrics as metrics_table
 from rtclab.lab import list_scenarios as shipped_scenarios
 from rtclab.plugins import papers
 from rtclab.scenario.table import closest
@@ -21,7 +18,7 @@ WIDTH_FOR_SOURCES = 140
 EXAMPLES = "examples"
 
 
-def list_scenarios(*, folders: Sequence[str] | None, controls: bool, as_csv: bool, as_json: bool) -> None:
+def list_scenarios(folders: Sequence[str], *, controls: bool, as_csv: bool, as_json: bool) -> None:
     """Prints the scenarios of some folders or, without any, all but the papers'; or the controls.
 
     Raises:
@@ -32,7 +29,6 @@ def list_scenarios(*, folders: Sequence[str] | None, controls: bool, as_csv: boo
             raise BadInput("--controls takes no folders")
         _list_controls(as_csv=as_csv, as_json=as_json)
         return
-    folders = folders or []
     scenarios = shipped_scenarios().with_columns(folder=pl.col("name").str.extract("^(.+)/", 1).fill_null(""))
     known = [folder for folder in scenarios["folder"].unique(maintain_order=True) if folder]
     wrong = [folder for folder in folders if folder not in known]
@@ -79,21 +75,13 @@ def _count_papers(scenarios: pl.DataFrame) -> None:
     print(f"`rtclab list {next(iter(papers()))}` lists one paper's")
 
 
-def list_metrics(*, names: Sequence[str] | None, as_csv: bool, as_json: bool) -> None:
-    """Prints the metrics, or some of them, with unit, definition and source."""
-    check_names(names or ())
-    metrics = chosen(metrics_table(), names or ())
-    if not tables.print_rows(metrics, as_csv=as_csv, as_json=as_json):
-        tables.show_definitions(metrics)
-
-
 def _list_controls(*, as_csv: bool, as_json: bool) -> None:
     """Prints each congestion control with what it is, and its options with their bounds."""
     if as_csv:
         columns = ("control", "option", "meaning", "least", "most")
         options = pl.DataFrame(CONGESTION_CONTROL_OPTIONS, columns, orient="row")
         about = pl.DataFrame(CONGESTION_CONTROL_SUMMARIES, ("control", "summary"), orient="row")
-        tables.print_rows(about.join(options, on="control", how="left"), as_csv=True, as_json=False)
+        tables.print_rows(about.join(options, on="control", how="left"), as_csv=True)
         return
     controls = [
         {

@@ -13,8 +13,7 @@ from typing import Any
 import polars as pl
 
 from rtclab import monitor
-from rtclab.cli import monitor_tables, tables
-from rtclab.cli.sdp import sdp_text
+from rtclab.cli import monitor_tables
 from rtclab.errors import BadInput, DiskFull, FieldError, is_disk_full
 from rtclab.monitor import Tables
 from rtclab.progress import busy
@@ -24,52 +23,9 @@ from rtclab.trace import replace_file
 REFRESH_S = 0.5
 
 
-def run_monitor(
-    *,
-    captures: Sequence[Path] | None,
-    live: str | None,
-    duration: str | None,
-    sdp: Path | None,
-    max_streams: int,
-    plot: Path | None,
-    parquet: Path | None,
-    as_csv: bool,
-    as_json: bool,
+def check_options(
+    captures: Sequence[Path], live: str | None, duration: str | None, plot: Path | None
 ) -> None:
-    """Monitors one capture or one interface, or compares two captures.
-
-    Raises:
-        BadInput: options contradict each other, or a capture cannot be read.
-    """
-    files = captures or ()
-    _check(files, live, duration, plot)
-    source = live or " and ".join(map(str, files))
-    is_pair = len(files) == 2
-    seen = _seen(
-        files,
-        live,
-        None if duration is None else _seconds(duration),
-        sdp=sdp_text(sdp),
-        packets=parquet is not None or (is_pair and plot is not None),
-        seconds=parquet is not None or plot is not None,
-        max_streams=max_streams,
-    )
-    if parquet is not None:
-        _write_tables(parquet, seen, source)
-    if plot is not None:
-        from rtclab.report.captures import write_capture_plots, write_comparison_plots
-
-        (write_comparison_plots if is_pair else write_capture_plots)(plot, source, seen)
-    if as_json:
-        tables.print_json(_rows(seen))
-    elif not tables.print_rows(seen["streams"], as_csv=as_csv, as_json=False):
-        (monitor_tables.show_comparison if is_pair else monitor_tables.show_capture)(seen)
-        for what, path in (("tables", parquet), ("plot", plot)):
-            if path is not None:
-                print(f"{what}: {path}")
-
-
-def _check(captures: Sequence[Path], live: str | None, duration: str | None, plot: Path | None) -> None:
     """Rejects options that contradict each other, before a large file is read."""
     if live is not None and captures:
         raise BadInput("--live monitors an interface; expected no capture with it")
@@ -84,7 +40,7 @@ def _check(captures: Sequence[Path], live: str | None, duration: str | None, plo
         raise BadInput(f"--plot: `{plot}`: expected a name that ends in {', '.join(SUFFIXES)}")
 
 
-def _seen(
+def tables_of(
     captures: Sequence[Path],
     interface: str | None,
     length_s: float | None,
@@ -109,7 +65,7 @@ def _seen(
         return monitor.watch(capture, sdp=sdp, packets=packets, seconds=seconds, max_streams=max_streams)
 
 
-def _seconds(duration: str) -> float:
+def length_in_s(duration: str) -> float:
     from rtclab.scenario.units import Duration
 
     try:
@@ -143,7 +99,7 @@ def _ctrl_c() -> Iterator[Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _write_tables(directory: Path, seen: Tables, source: str) -> None:
+def write_tables(directory: Path, seen: Tables, source: str) -> None:
     """Writes every table as a Parquet file into a directory."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -156,6 +112,6 @@ def _write_tables(directory: Path, seen: Tables, source: str) -> None:
         raise BadInput(f"--parquet: {directory}: {error.strerror or error}") from None
 
 
-def _rows(seen: Tables) -> dict[str, list[dict[str, Any]]]:
+def rows_for_json(seen: Tables) -> dict[str, list[dict[str, Any]]]:
     """All tables as JSON values, except packets and seconds, which are only written as files."""
     return {name: table.to_dicts() for name, table in seen.items() if name not in ("packets", "seconds")}

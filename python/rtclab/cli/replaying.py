@@ -8,8 +8,6 @@ from pathlib import Path
 
 from rtclab.cli import tables
 from rtclab.errors import BadInput
-from rtclab.lab import replay
-from rtclab.progress import busy
 from rtclab.replays import ArrivalReplay, LogReplay
 from rtclab.replays.log import SETTLED_S
 from rtclab.report.page import write_plot_page
@@ -17,41 +15,7 @@ from rtclab.report.page import write_plot_page
 _SHARES = ("within_5_percent", "within_10_percent")
 
 
-def replay_and_show(
-    *,
-    recordings: Sequence[Path],
-    controls: Sequence[str] | None,
-    start: str | None,
-    least: str | None,
-    most: str | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
-    """Replays every recording with every control, prints the figures and writes the plot.
-
-    Raises:
-        BadInput: a recording, a control or a rate is invalid.
-    """
-    if not controls:
-        raise BadInput("expected --control", hint="`rtclab list --controls` lists the names")
-    with busy("replaying"):
-        replays = [
-            replay(recording, control, start=start, min=least, max=most)
-            for recording in recordings
-            for control in controls
-        ]
-    if plot is not None:
-        _write_plots(plot, replays)
-    if as_json:
-        tables.print_json([one.figures() for one in replays])
-        return
-    _show_logs([one for one in replays if isinstance(one, LogReplay)])
-    _show_captures([one for one in replays if isinstance(one, ArrivalReplay)])
-    if plot is not None:
-        print(f"plot: {plot}")
-
-
-def _show_logs(replays: Sequence[LogReplay]) -> None:
+def show_logs(replays: Sequence[LogReplay]) -> None:
     """One row for each log and control, and the state at each first divergence from the browser."""
     if not replays:
         return
@@ -79,7 +43,7 @@ def _show_logs(replays: Sequence[LogReplay]) -> None:
     print(f"shares of the time from {SETTLED_S:g} s after the browser's control began")
 
 
-def _show_captures(replays: Sequence[ArrivalReplay]) -> None:
+def show_captures(replays: Sequence[ArrivalReplay]) -> None:
     """One row for each flow and control."""
     if not replays:
         return
@@ -99,7 +63,7 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _write_plots(out: Path, replays: Sequence[LogReplay | ArrivalReplay]) -> None:
+def write_plots(out: Path, replays: Sequence[LogReplay | ArrivalReplay]) -> None:
     """Writes all plots into one page, or a single one as an image."""
     if out.suffix == ".html":
         write_plot_page(out, "Replay", [one.plot() for one in replays])

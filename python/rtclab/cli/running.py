@@ -1,4 +1,4 @@
-"""``rtclab run`` and ``rtclab sweep``: run, print the most important metrics, and write a report."""
+"""What commands that run or measure calls share: options, limits, summaries and reports."""
 
 from __future__ import annotations
 
@@ -45,6 +45,21 @@ def changes_of(changes: Sequence[str] | None, control: str | None) -> list[Chang
     """
     chosen = [] if control is None else [Change("control", control, "--control")]
     return [*chosen, *map(Change.parse, changes or ())]
+
+
+def chosen_results(
+    name: str, out: Path, begin: str | None, end: str | None, where: Sequence[str] | None
+) -> Results:
+    """Results by their name, over a part of their time and with some of their conditions, if asked.
+
+    Raises:
+        TraceError: there are no such results.
+        BadInput: a time or a condition is invalid.
+    """
+    results = open_results(name, out=out)
+    if where:
+        results = results.where(**pairs("--where", where, "FIELD=VALUE"))
+    return results if begin is None and end is None else results.between(begin, end)
 
 
 def sweep_in_processes(sweep: Callable[..., Results], jobs: int | None, *, simulated: bool) -> Results:
@@ -201,7 +216,7 @@ def _print_for_programs(
     if measured is not None:
         rows = chosen(made.rows_of_flows(measured, flows, metrics), metrics)
     if as_csv:
-        tables.print_rows(rows, as_csv=True, as_json=False)
+        tables.print_rows(rows, as_csv=True)
         print_broken(checks, sys.stderr)
         return
     answer = {

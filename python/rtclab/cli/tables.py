@@ -573,7 +573,7 @@ def print_json(value: object) -> None:
     print(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def print_rows(rows: pl.DataFrame, *, as_csv: bool, as_json: bool, **about: object) -> bool:
+def print_rows(rows: pl.DataFrame, *, as_csv: bool = False, as_json: bool = False, **about: object) -> bool:
     """Prints rows as CSV or JSON if one was asked for, and returns whether it was.
 
     In JSON, rows that something is said ``about`` are in ``metrics``, beside it.
