@@ -114,6 +114,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backend",
         "importers",
         "metrics",
+        "renamed",
         "experiment",
         "replays",
         "report",
@@ -133,6 +134,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "report",
     },
+    "pytest_plugin": {"errors", "gates"},
     "arenas": {
         "errors",
         "arguments",

@@ -666,12 +666,12 @@ def measure(
         about["limits"] = checks_table(checks).to_dicts()
     if tables.print_rows(rows, as_csv=as_csv, as_json=as_json, **about) or quiet:
         if not as_json:
-            running.print_broken(checks, sys.stderr)
+            running.print_broken(checks, results, sys.stderr)
     else:
         running.show_summary(
             results, measured, metrics=metrics or (), flows=flows, by=by or (), all_metrics=all_metrics
         )
-        running.print_checks(checks)
+        running.print_checks(checks, results)
     raise typer.Exit(running.EXIT_FAILED if any(check.fails for check in checks) else 0)
 
 

@@ -139,11 +139,11 @@ def run_and_report(
             _print_for_programs(made, measured, page, checks, metrics, flows, as_csv=as_csv)
         elif quiet:
             print(made.path)
-            print_broken(checks, sys.stderr)
+            print_broken(checks, made, sys.stderr)
         else:
             if measured is not None:
                 show_summary(made, measured, metrics=metrics, flows=flows, all_metrics=all_metrics)
-            print_checks(checks)
+            print_checks(checks, made)
             print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
             if page is not None:
                 print(f"report: {page}")
@@ -217,7 +217,7 @@ def _print_for_programs(
         rows = chosen(made.rows_of_flows(measured, flows, metrics), metrics)
     if as_csv:
         tables.print_rows(rows, as_csv=True)
-        print_broken(checks, sys.stderr)
+        print_broken(checks, made, sys.stderr)
         return
     answer = {
         "run": str(made.path),
@@ -230,30 +230,32 @@ def _print_for_programs(
     tables.print_json(answer)
 
 
-def print_broken(checks: Sequence[Check], file: TextIO | None = None) -> None:
+def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = None) -> None:
     """Prints a sentence for each limit that does not hold, with its condition if there are several."""
-    several = len({check.scenario for check in checks}) > 1
+    in_words = {
+        row["condition"]: ", ".join(f"{field} = {row[field]}" for field in made.fields) or row["condition"]
+        for row in made.outcomes().iter_rows(named=True)
+    }
     for check in checks:
         if check.fails:
-            condition = f"{check.scenario}: " if several else ""
+            condition = f"{in_words[check.scenario]}: " if len(made.conditions) > 1 else ""
             print(f"FAILED: {condition}{check.sentence()}", file=file)
 
 
-def print_checks(checks: Sequence[Check]) -> None:
+def print_checks(checks: Sequence[Check], made: Results) -> None:
     """Prints a sentence for each limit that does not hold, and one for each limit that holds somewhere."""
     if not checks:
         return
     from rtclab.gates.result import lines_of
 
-    print_broken(checks)
-    conditions = {check.scenario for check in checks}
+    print_broken(checks, made)
     holding: dict[str, list[CheckRow]] = {}
     for line in lines_of(checks):
         if not line.failing:
             holding.setdefault(line.worst.check, []).append(line)
     for text, lines in holding.items():
-        if len(conditions) > 1:
-            print(f"holds: {text}, in {len(lines)} of {tables.count(len(conditions), 'condition')}")
+        if len(made.conditions) > 1:
+            print(f"holds: {text}, in {len(lines)} of {len(made.conditions)} conditions")
         else:
             flows = len(lines[0].checks)
             more = f", the worst of {flows} flows" if flows > 1 else ""

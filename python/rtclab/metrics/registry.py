@@ -99,8 +99,8 @@ class Metric:
     ``scope`` says what one value describes and how ``function`` is called: a flow of one repeat
     ``(trace, flow)``, all flows of a repeat ``(trace)``, or a repeat that may have failed ``(run)``.
     ``samples``, if present, gives the one-second samples behind the value. ``bounds`` limits values and
-    confidence intervals. ``total`` says that the value grows with the measured time. ``share`` says that the
-    mean over repeats is a share of them in %. ``of_time`` says that the value, in s, is a part of the
+    confidence intervals. ``total`` says that the value grows with the measured time. ``share``: the
+    mean over repeats is the percentage of repeats. ``of_time`` says that the value, in s, is a part of the
     measured time. ``known`` says how well each source knows the metric, and ``packets`` when it needs
     recorded packets.
     """

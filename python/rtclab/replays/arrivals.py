@@ -49,7 +49,7 @@ class ArrivalReplay:
             }
             for (flow,), rows in self.rembs.group_by("flow", maintain_order=True)
         ]
-        return {"capture": str(self.capture), "estimator": str(self.choice), "flows": flows}
+        return {"capture": str(self.capture), "control": str(self.choice), "flows": flows}
 
     def plot(self) -> Plot:
         """The REMBs of each flow over time."""

@@ -65,7 +65,7 @@ class LogReplay:
         within = measured.within if measured else (None,) * len(AGREE)
         return {
             "log": str(self.log),
-            "controller": str(self.choice),
+            "control": str(self.choice),
             "seconds": self.end_s,
             **{
                 f"within_{100 * bound:.0f}_percent": share for bound, share in zip(AGREE, within, strict=True)
