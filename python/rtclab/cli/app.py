@@ -501,6 +501,8 @@ def gate(
         typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
     ] = None,
     page: Page = None,
+    begin: From = None,
+    end: To = None,
     jobs: Jobs = None,
     trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
@@ -526,7 +528,7 @@ def gate(
             "--update-baseline and --reason: expected both or neither",
             hint="for example --update-baseline --reason 'frames are paced'",
         )
-    result = gate(suite, update_baseline=reason, jobs=jobs, out=out, trust=trust)
+    result = gate(suite, begin=begin, end=end, update_baseline=reason, jobs=jobs, out=out, trust=trust)
     for file, text in ((junit, result.junit), (markdown, result.markdown)):
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -840,11 +842,20 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN RUN …",
-            help="Two runs or more: names below --out, paths, or `latest`. The first is the baseline.",
+            metavar="RUN …",
+            help="Two runs or sweeps or more: names below --out, paths, or `latest`. The first is the "
+            "baseline. With --by one sweep.",
             autocompletion=complete_run,
         ),
     ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Compare the conditions of one sweep: each value of this field, such as link.up.loss, with "
+            "its first. `condition` compares each condition with the first.",
+        ),
+    ] = None,
     labels: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
@@ -862,10 +873,11 @@ def compare(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: changes of the scenario, differences of the metrics, and significance.
+    """Compare runs with the first: scenario changes, differences of the metrics, significance.
 
-    Significance is corrected for the number of all compared metrics and flows. --metric and --flow name what
-    a question is about, chosen before looking at the values.
+    Sweeps are compared in the conditions that they share; no traces are needed. Significance is corrected for
+    the number of all compared conditions, metrics and flows. --metric and --flow name the ones that a
+    question is about, chosen before looking at the values.
     """
     import polars as pl
 
@@ -876,12 +888,9 @@ def compare(
     from rtclab.progress import busy
 
     check_names(metrics or ())
-    if len(runs) < 2:
-        raise BadInput(
-            f"{runs[0]} alone: expected two runs or more", hint="the first is what others are compared with"
-        )
     compared = compare(
         *runs,
+        by=by,
         labels=labels,
         begin=begin,
         end=end,
@@ -895,9 +904,9 @@ def compare(
         if page is not None:
             compared.report(page)
     for one in compared.runs:
-        print_cautions(one.run)
+        print_cautions(one.runs[0])
         tables.print_incomplete(one)
-    measured = table.with_columns(mean=pl.coalesce("mean_a", "mean_b"))
+    measured = table.with_columns(mean=pl.coalesce("base", "new"))
     for one in {one.path: one for one in compared.runs}.values():
         for sentence in one.without_value(metrics or (), measured):
             print(f"{one.name}: {sentence}", file=sys.stderr)
