@@ -510,7 +510,6 @@ def test_names_of_scenarios_are_never_truncated(rtclab: Rtclab, monkeypatch: pyt
         monkeypatch.setenv("COLUMNS", str(columns))
         listed = rtclab("list", longest.rpartition("/")[0]).out
         assert f"\n{longest} " in listed
-        assert ("Iqbal" in listed) == (columns == 200)  # a source: where there is room
 
 
 CONFERENCE = """
@@ -856,14 +855,14 @@ def test_quiet_commands_print_what_fails(rtclab: Rtclab, stub: StubBackend) -> N
     assert verdict == "suite failed: 1 of 1 check, in 1 of 1 scenario"
 
 
-def test_runs_of_different_lengths_are_compared_over_the_time_that_both_have(
+def test_runs_of_different_lengths_are_each_compared_up_to_their_own_end(
     rtclab: Rtclab, stub: StubBackend
 ) -> None:
     rtclab(*STUB_RUN)
     rtclab("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report")
     runs = ("first-call-stub-1", "first-call-stub-2")
     compared = rtclab("compare", *runs, "--from", "1s")
-    assert compared.out.count(", 1 s to 3 s of ") == 2
+    assert compared.out.count(", 1 s to 3 s of 3 s: ") == compared.out.count(", 1 s to 5 s of 5 s: ") == 1
     assert rtclab("compare", *runs, "--from", "4s").err == (
         "nothing to measure from 4 s on: the run ends at 3 s\n  hint: choose a time before 3 s\n"
     )

@@ -31,7 +31,7 @@ from rtclab.backend.live.invited_page import MAX_BODY_BYTES, InvitedPage
 from rtclab.backend.live.invited_reports import Checker, PageClock, Refused, messages
 from rtclab.backend.live.inviting import Invitation, in_words, listening
 from rtclab.backend.live.signalling import SignallingServer
-from rtclab.cli.running import seats_of
+from rtclab.cli.running import pairs
 from rtclab.errors import BadInput, UnsupportedScenario
 from rtclab.scenario import Scenario
 
@@ -80,11 +80,11 @@ def test_everything_else_is_refused_with_the_addresses_that_there_are(place: str
 
 
 def test_the_options_name_each_participant_once() -> None:
-    assert seats_of(["alice=127.0.0.1:80", "bob"]) == {"alice": "127.0.0.1:80", "bob": ""}
+    assert pairs("--invite", ["alice=127.0.0.1:80"], "A=B") == {"alice": "127.0.0.1:80"}
     with pytest.raises(BadInput, match="alice is given twice"):
-        seats_of(["alice=127.0.0.1", "alice=127.0.0.2"])
+        pairs("--invite", ["alice=127.0.0.1", "alice=127.0.0.2"], "A=B")
     with pytest.raises(BadInput, match="cannot read `=127"):
-        seats_of(["=127.0.0.1"])
+        pairs("--invite", ["=127.0.0.1"], "A=B")
 
 
 def bound() -> set[str]:

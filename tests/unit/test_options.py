@@ -84,6 +84,7 @@ OWN = {
     ("report", "--plots"): "files are written",
     ("report", "--x"): "another axis; refused for a run",
     ("report", "--by"): "other lines; refused for a run",
+    ("compare", "--by"): "conditions are compared; refused for runs",
     ("report", "--average"): "means over a field; refused for a run",
     ("watch", "--port"): "another port",
     ("delete", "--yes"): "nothing is asked",
@@ -229,7 +230,7 @@ def test_an_option_of_an_earlier_version_says_what_to_write_now(
 
 
 def test_the_help_shows_no_type_of_flags_and_arguments(rtclab: Rtclab) -> None:
-    for name in {name for name, _ in OPTIONS} - {"reproduce", "validate"}:
+    for name in {"", *(name for name, _ in OPTIONS)} - {"reproduce", "validate"}:
         told = rtclab(*name.split(), "--help").out
         assert "<bool>" not in told, name
         assert "<list" not in told, name

@@ -449,7 +449,7 @@ def sweep(
     start = partial(
         sweep,
         scenario,
-        running.fields_of(vary or []),
+        running.pairs("--vary", vary or (), "FIELD=VALUES"),
         backend=backend,
         duration=duration,
         repeats=repeats,

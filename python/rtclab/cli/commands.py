@@ -36,16 +36,20 @@ OLD_OPTIONS = {
 """Options of earlier versions by the name of their command, and what to write now."""
 
 
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """The parameters; the help shows no `<bool>` for flags, and no type after the name of an argument."""
+    for parameter in parameters:
+        if parameter.param_type_name == "argument" or getattr(parameter, "is_flag", False):
+            parameter.display_type_rich = lambda ctx: ""
+    return parameters
+
+
 class Command(TyperCommand):
     """A command that refuses options of earlier versions, and outputs that exclude each other."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters; the help shows no `<bool>` for flags, and no type after the name of an argument."""
-        parameters = super().get_params(ctx)
-        for parameter in parameters:
-            if parameter.param_type_name == "argument" or getattr(parameter, "is_flag", False):
-                setattr(parameter, "display_type_rich", lambda ctx: "")  # noqa: B010
-        return parameters
+        """The parameters of the command."""
+        return _without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the arguments.
@@ -77,6 +81,10 @@ class Commands(TyperGroup):
 
     Typer's own group exits with 1 when the reader of the output has exited.
     """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of all commands."""
+        return _without_types(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, rtclab's own first."""

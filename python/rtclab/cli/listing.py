@@ -13,8 +13,6 @@ from rtclab.lab import list_scenarios as shipped_scenarios
 from rtclab.plugins import papers
 from rtclab.scenario.table import closest
 
-WIDTH_FOR_SOURCES = 140
-"""Narrower terminals, and files, do not get the sources of scenarios. Names are never cut."""
 EXAMPLES = "examples"
 
 
@@ -53,16 +51,14 @@ def _examples_first(scenarios: pl.DataFrame) -> pl.DataFrame:
 
 
 def _print(scenarios: pl.DataFrame) -> None:
-    """A table of names and titles, with sources if there is room; a rule between folders."""
-    width = tables.terminal_width()
-    with_source = WIDTH_FOR_SOURCES <= width < tables.WIDTH_WITHOUT_TERMINAL
-    table = tables.new_table(*tables.whole("scenario"), *(["title", "source"] if with_source else ["title"]))
+    """A table of names and titles, with a rule between folders."""
+    table = tables.new_table(*tables.whole("scenario"), "title")
     previous = ""
-    for name, title, source, folder in scenarios.iter_rows():
+    for name, title, folder in scenarios.select("name", "title", "folder").iter_rows():
         if folder != previous:
             table.add_section()
         previous = folder
-        table.add_row(name, title, *([source] if with_source else []))
+        table.add_row(name, title)
     tables.print_table(table)
 
 

@@ -12,7 +12,7 @@ import polars as pl
 from rtclab.backend import backend as backend_of
 from rtclab.cli import tables
 from rtclab.errors import BadInput, DiskFull
-from rtclab.experiment import Interrupted, Results, essential, parse_vary
+from rtclab.experiment import Interrupted, Results, essential
 from rtclab.experiment.flows import Flows, chosen_flows, scenario_flows
 from rtclab.lab import open_results
 from rtclab.metrics import ESSENTIAL, METRICS
@@ -88,21 +88,6 @@ def pairs(option: str, texts: Sequence[str], expected: str) -> dict[str, str]:
     return found
 
 
-def fields_of(vary: Sequence[str]) -> dict[str, str]:
-    """The varied fields and their values, from the options ``--vary``.
-
-    Raises:
-        BadInput: a field is given twice, or a text has no field.
-    """
-    fields: dict[str, str] = {}
-    for text in vary:
-        name, values = parse_vary(text)
-        if name in fields:
-            raise BadInput(f"--vary: {name} is given twice", hint="give all values at once, as A,B,C")
-        fields[name] = values
-    return fields
-
-
 def run_and_report(
     start: Callable[[], Results],
     *,
@@ -136,10 +121,19 @@ def run_and_report(
                 with busy("drawing the report"):
                     page = made.report(measured)
         if as_json or as_csv:
-            _print_for_programs(made, measured, page, checks, metrics, flows, as_csv=as_csv)
+            from rtclab.gates.checks import checks_table
+
+            rows = pl.DataFrame() if measured is None else made.rows_of_flows(measured, flows, metrics)
+            about = {
+                "run": str(made.path),
+                "window": made.window,
+                "repeats": made.outcomes().to_dicts(),
+                "page": page and str(page),
+                "limits": checks_table(checks).to_dicts(),
+            }
+            tables.print_rows(chosen(rows, metrics), as_csv=as_csv, as_json=as_json, **about)
         elif quiet:
             print(made.path)
-            print_broken(checks, made, sys.stderr)
         else:
             if measured is not None:
                 show_summary(made, measured, metrics=metrics, flows=flows, all_metrics=all_metrics)
@@ -147,6 +141,8 @@ def run_and_report(
             print(f"run: {made.path} ({made.finished} of {made.planned} repeats finished)")
             if page is not None:
                 print(f"report: {page}")
+        if as_csv or quiet:
+            print_broken(checks, made, sys.stderr)
     except (KeyboardInterrupt, DiskFull) as error:
         print(f"all repeats are kept; `rtclab report {made.path}` measures and draws them", file=sys.stderr)
         if isinstance(error, DiskFull):
@@ -198,36 +194,6 @@ def checks_of(limits: Sequence[Limit], made: Results) -> list[Check]:
             by_flow = rows.group_by("flow", maintain_order=True).agg("value")
             checks += limit.checks(condition, dict(by_flow.iter_rows()))
     return checks
-
-
-def _print_for_programs(
-    made: Results,
-    measured: pl.DataFrame | None,
-    page: Path | None,
-    checks: Sequence[Check],
-    metrics: Sequence[str],
-    flows: Flows,
-    *,
-    as_csv: bool,
-) -> None:
-    from rtclab.gates.checks import checks_table
-
-    rows = pl.DataFrame()
-    if measured is not None:
-        rows = chosen(made.rows_of_flows(measured, flows, metrics), metrics)
-    if as_csv:
-        tables.print_rows(rows, as_csv=True)
-        print_broken(checks, made, sys.stderr)
-        return
-    answer = {
-        "run": str(made.path),
-        "window": made.window,
-        "repeats": made.outcomes().to_dicts(),
-        "metrics": rows.to_dicts(),
-        "page": page and str(page),
-        "limits": checks_table(checks).to_dicts(),
-    }
-    tables.print_json(answer)
 
 
 def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,37 +12,16 @@ from rtclab.errors import BadInput
 from rtclab.experiment.flows import Flows
 from rtclab.trace import replace_file, write_text
 
+if TYPE_CHECKING:
+    from rtclab.experiment.results import Results
+
 SUFFIXES = (".csv", ".parquet")
 OF_OUTCOMES = ("seed", "status", "reason")
 OF_VALUES = ("metric", "flow", "unit", "value", "deviation", "measured_s")
 
 
-class HasRepeats(Protocol):
-    """Results whose repeats have outcomes and values."""
-
-    @property
-    def conditions(self) -> list[str]:
-        """The labels of the conditions."""
-
-    def outcomes(self) -> pl.DataFrame:
-        """The outcome of each repeat that ended."""
-
-    def metrics(self, *, metrics: str | Sequence[str] | None = None, flows: Flows = None) -> pl.DataFrame:
-        """The value of every metric for every flow, in every repeat."""
-
-
-def check_suffix(path: Path) -> None:
-    """Checks that a file of values has a name that tells its format.
-
-    Raises:
-        BadInput: it does not.
-    """
-    if path.suffix not in SUFFIXES:
-        raise BadInput(f"export: `{path}`: expected a name that ends in {' or '.join(SUFFIXES)}")
-
-
 def values_of_repeats(
-    results: HasRepeats, metrics: str | Sequence[str] | None = None, flows: Flows = None
+    results: Results, metrics: str | Sequence[str] | None = None, flows: Flows = None
 ) -> pl.DataFrame:
     """The value of every metric for every flow in every repeat that ended, with the outcome of the repeat.
 
@@ -59,14 +38,18 @@ def values_of_repeats(
     )
 
 
-def write_values(path: Path, rows: pl.DataFrame) -> None:
-    """Writes rows as CSV or Parquet, by the ending of the path; directories are made.
+def write_values(
+    path: Path, results: Results, metrics: str | Sequence[str] | None = None, flows: Flows = None
+) -> None:
+    """Writes :func:`values_of_repeats` as CSV or Parquet, by the ending of the path; directories are made.
 
     Raises:
-        BadInput: the path has another ending.
+        BadInput: the path has another ending, or there is no such metric or flow.
         DiskFull: no disk space is left.
     """
-    check_suffix(path)
+    if path.suffix not in SUFFIXES:
+        raise BadInput(f"export: `{path}`: expected a name that ends in {' or '.join(SUFFIXES)}")
+    rows = values_of_repeats(results, metrics, flows)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
         write_text(path, rows.write_csv())

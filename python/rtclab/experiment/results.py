@@ -26,7 +26,7 @@ from rtclab.errors import (
 from rtclab.experiment.comparison import Side, per_minute, values_of
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
-from rtclab.experiment.export import check_suffix, values_of_repeats, write_values
+from rtclab.experiment.export import write_values
 from rtclab.experiment.fields import Field
 from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import NOT_MEASURED, rows_of
@@ -534,8 +534,7 @@ class Results:
             ['finished', 'finished']
         """
         file = Path(path)
-        check_suffix(file)
-        write_values(file, values_of_repeats(self, metrics, flows))
+        write_values(file, self, metrics, flows)
         return file
 
     @renamed(begin=BETWEEN, end=BETWEEN)
