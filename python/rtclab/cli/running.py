@@ -27,7 +27,6 @@ from rtclab.trace import Run
 if TYPE_CHECKING:  # imported where a limit was given, so that runs without one start quickly
     from rtclab.gates.checks import Check
     from rtclab.gates.limits import Limit
-    from rtclab.gates.result import CheckRow
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -209,23 +208,19 @@ def print_broken(checks: Sequence[Check], made: Results, file: TextIO | None = N
 
 
 def print_checks(checks: Sequence[Check], made: Results) -> None:
-    """Prints a sentence for each limit that does not hold, and one for each limit that holds somewhere."""
-    if not checks:
-        return
+    """Prints for each limit a sentence where it does not hold, and one if it holds somewhere."""
     from rtclab.gates.result import lines_of
 
-    print_broken(checks, made)
-    holding: dict[str, list[CheckRow]] = {}
-    for line in lines_of(checks):
-        if not line.failing:
-            holding.setdefault(line.worst.check, []).append(line)
-    for text, lines in holding.items():
-        if len(made.conditions) > 1:
-            print(f"holds: {text}, in {len(lines)} of {len(made.conditions)} conditions")
-        else:
-            flows = len(lines[0].checks)
+    for text in dict.fromkeys(check.check for check in checks):
+        of_limit = [check for check in checks if check.check == text]
+        print_broken(of_limit, made)
+        holding = [line for line in lines_of(of_limit) if not line.failing]
+        if holding and len(made.conditions) > 1:
+            print(f"holds: {text}, in {len(holding)} of {len(made.conditions)} conditions")
+        for line in holding if len(made.conditions) == 1 else ():
+            flows = len(line.checks)
             more = f", the worst of {flows} flows" if flows > 1 else ""
-            print(f"holds: {lines[0].worst.sentence()}{more}")
+            print(f"holds: {line.worst.sentence()}{more}")
 
 
 def show_summary(

@@ -87,7 +87,7 @@ def show_scenario(scenario: Scenario) -> None:
         video, audio = scenario.video_of(name), scenario.audio_of(name)
         participants.add_row(
             name,
-            _there_in_words(scenario, name),
+            _presence_in_words(scenario, name),
             _video_in_words(video) if video else "none",
             str(audio.bitrate) if audio else "none",
             scenario.congestion_control_of(name).name,
@@ -107,11 +107,11 @@ def show_scenario(scenario: Scenario) -> None:
     print_table(flows)
 
 
-def _there_in_words(scenario: Scenario, name: str) -> str:
+def _presence_in_words(scenario: Scenario, name: str) -> str:
     """When a participant is there, and when it pauses."""
     join_ns, leave_ns = scenario.presence_ns(name)
-    there, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
-    return there if pause is None else f"{there}, pauses {pause.start} to {pause.end}"
+    present, pause = f"{join_ns / 1e9:g} s to {leave_ns / 1e9:g} s", scenario.participants[name].pause
+    return present if pause is None else f"{present}, pauses {pause.start} to {pause.end}"
 
 
 def _own_in_words(scenario: Scenario) -> list[str]:
