@@ -855,14 +855,13 @@ def test_quiet_commands_print_what_fails(rtclab: Rtclab, stub: StubBackend) -> N
     assert verdict == "suite failed: 1 of 1 check, in 1 of 1 scenario"
 
 
-def test_runs_of_different_lengths_are_each_compared_up_to_their_own_end(
-    rtclab: Rtclab, stub: StubBackend
-) -> None:
+def test_runs_of_different_lengths_are_compared_to_the_end_of_each(rtclab: Rtclab, stub: StubBackend) -> None:
     rtclab(*STUB_RUN)
     rtclab("run", "first-call", "--duration", "5s", "--repeats", "2", "--no-report")
     runs = ("first-call-stub-1", "first-call-stub-2")
     compared = rtclab("compare", *runs, "--from", "1s")
-    assert compared.out.count(", 1 s to 3 s of 3 s: ") == compared.out.count(", 1 s to 5 s of 5 s: ") == 1
+    assert ", 1 s to 3 s of 3 s: " in compared.out
+    assert ", 1 s to 5 s of 5 s: " in compared.out
     assert rtclab("compare", *runs, "--from", "4s").err == (
         "nothing to measure from 4 s on: the run ends at 3 s\n  hint: choose a time before 3 s\n"
     )
