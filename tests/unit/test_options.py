@@ -84,7 +84,6 @@ OWN = {
     ("report", "--plots"): "files are written",
     ("report", "--x"): "another axis; refused for a run",
     ("report", "--by"): "other lines; refused for a run",
-    ("compare", "--by"): "conditions are compared; refused for runs",
     ("report", "--average"): "means over a field; refused for a run",
     ("watch", "--port"): "another port",
     ("delete", "--yes"): "nothing is asked",
