@@ -19,7 +19,7 @@ EXCLUSIVE = (
     ("quiet", "all_metrics"),
     ("as_json", "as_csv"),
 )
-"""Parameters of commands of which at most one may be given."""
+"""Pairs of parameters that exclude each other."""
 
 _BY = "--by FIELD draws a line for each value of a field"
 _FOLDERS = "`rtclab list FOLDER` lists a folder, such as a paper's; `rtclab list --json` lists everything"
