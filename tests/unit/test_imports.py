@@ -136,6 +136,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "arenas": {
         "errors",
         "arguments",
+        "renamed",
         "processes",
         "scenario",
         "trace",

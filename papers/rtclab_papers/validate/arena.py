@@ -10,12 +10,13 @@ from statistics import fmean, median, stdev
 
 import polars as pl
 
-from rtclab.arenas import PAIRS, ArenaSuite, arena, findings, load_suite, plots, standing
+from rtclab.arenas import PAIRS, ArenaSuite, arena, findings, load_suite, plots
 from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
-from rtclab.arenas import values as compared
+from rtclab.arenas.values import ALL, CRITERIA, KEYS, Criterion, Values
 from rtclab.errors import BadInput
 from rtclab.metrics import t_quantile
+from rtclab.metrics.statistics import means_of_known
 from rtclab.report import Drawing, as_svg, number
 from rtclab.trace import write_text
 from rtclab_papers.validate import notes_of
@@ -49,7 +50,7 @@ LIVE_CASES = (
     "wifi",
 )
 """The cases of ``access`` that real browsers run, each once with each control."""
-COLUMNS = (*compared.COMPARED, "freezes")
+COLUMNS = (*CRITERIA, "freezes")
 """The values that are kept."""
 SAME = 0.05
 """Controls whose values differ by a smaller share count as equal."""
@@ -62,14 +63,14 @@ def run(file: Path, folder: Path, say: Callable[[str], None]) -> None:
 
     Args:
         file: CSV file with the column ``suite``, the columns of ``KEYS``, and ``COLUMNS``.
-        folder: directory of the arenas.
+        folder: directory of the runs of the arenas.
         say: called with a line before each suite.
     """
     tables = []
     for suite in SUITES:
         say(f"{suite}: {len(CONTROLS)} controls, {REPEATS} repeats")
-        found = arena(CONTROLS, suite=suite, repeats=REPEATS, into=folder / suite)
-        tables.append(found.values.rows.select(pl.lit(suite).alias("suite"), *compared.KEYS, *COLUMNS))
+        found = arena(CONTROLS, suite=suite, repeats=REPEATS, out=folder)
+        tables.append(found.values.rows.select(pl.lit(suite).alias("suite"), *KEYS, *COLUMNS))
         pairs = found.pairs
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, _short(pl.concat(tables)).write_csv())
@@ -82,8 +83,8 @@ def run_live(file: Path, folder: Path, say: Callable[[str], None]) -> None:
     cases = tuple(case for case in whole.cases if case.name in LIVE_CASES)
     say(f"access: {len(cases)} cases with {' and '.join(LIVE_CONTROLS)}, live")
     suite = ArenaSuite("access", whole.title, cases, pairings=False)
-    found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, into=folder / "access-live")
-    rows = found.values.rows.select(pl.lit("access").alias("suite"), *compared.KEYS, *COLUMNS)
+    found = arena(LIVE_CONTROLS, suite=suite, backend="live", repeats=1, out=folder)
+    rows = found.values.rows.select(pl.lit("access").alias("suite"), *KEYS, *COLUMNS)
     write_text(_live_file(file), _short(rows).write_csv())
 
 
@@ -99,21 +100,21 @@ def _live_file(file: Path) -> Path:
     return file.with_name(f"{file.stem}-live{file.suffix}")
 
 
-def read_live(file: Path) -> compared.Values | None:
+def read_live(file: Path) -> Values | None:
     """The live values of cases of ``access``, from the file that :func:`run_live` wrote; None without it."""
     if not (live := _live_file(file)).is_file():
         return None
     rows = _rows(live).drop("suite")
     cases = tuple(case for case in load_suite("access").cases if case.name in set(rows["case"]))
-    return compared.Values(cases, tuple(dict.fromkeys(rows["control"].to_list())), rows)
+    return Values(cases, tuple(dict.fromkeys(rows["control"].to_list())), rows)
 
 
 def _rows(file: Path) -> pl.DataFrame:
-    schema = {"suite": pl.String(), **compared.KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
+    schema = {"suite": pl.String(), **KEYS, **dict.fromkeys(COLUMNS, pl.Float64())}
     return pl.read_csv(file, schema=schema).with_columns(pl.col("reason").fill_null(""))
 
 
-def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
+def read(file: Path) -> tuple[dict[str, Values], pl.DataFrame]:
     """The values by suite, and the rates of pairs, from the files that :func:`run` wrote.
 
     Raises:
@@ -127,17 +128,15 @@ def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
     found = {}
     for suite in dict.fromkeys(rows["suite"].to_list()):
         own = rows.filter(pl.col("suite") == suite).drop("suite")
-        found[suite] = compared.Values(
-            load_suite(suite).cases, tuple(dict.fromkeys(own["control"].to_list())), own
-        )
+        found[suite] = Values(load_suite(suite).cases, tuple(dict.fromkeys(own["control"].to_list())), own)
     return found, pairs
 
 
 def write_arena(
     page: Path,
-    found: Mapping[str, compared.Values],
+    found: Mapping[str, Values],
     pairs: pl.DataFrame,
-    live: compared.Values | None = None,
+    live: Values | None = None,
 ) -> None:
     """Writes the page, and its plots beside it. Text below the line ``NOTES`` of the page is kept."""
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +151,7 @@ def write_arena(
     write_text(page, "\n".join(text) + "\n" + notes_of(page))
 
 
-def lines(stem: str, found: Mapping[str, compared.Values], pairs: pl.DataFrame) -> Iterator[str]:
+def lines(stem: str, found: Mapping[str, Values], pairs: pl.DataFrame) -> Iterator[str]:
     """The lines of the page."""
     controls = next(iter(found.values())).controls
     yield "# Which congestion control wins where?"
@@ -173,14 +172,14 @@ def lines(stem: str, found: Mapping[str, compared.Values], pairs: pl.DataFrame) 
     yield from _fairness(pairs, controls)
 
 
-def _suite(stem: str, suite: ArenaSuite, values: compared.Values) -> Iterator[str]:
+def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
     yield f"## {suite.title}"
     yield ""
     yield f"`{suite.name}`, {len(suite.cases)} cases."
     yield ""
     yield "| when | pick | what decides | how sure |"
     yield "|---|---|---|---|"
-    for pick in findings.picks(values):
+    for pick in findings.recommendations(values):
         yield f"| {_pick(pick, values.controls)} |"
     yield ""
     yield f"![Rate attained against queuing delay]({stem}-{suite.name}.svg)"
@@ -212,7 +211,7 @@ def _suite(stem: str, suite: ArenaSuite, values: compared.Values) -> Iterator[st
     yield ""
     yield "Means over the cases:"
     yield ""
-    means = {value.heading: standing.per_case(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
+    means = {value.heading: means_of_known(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
     yield f"| control | {' | '.join(means)} |"
     yield f"|---|{'---:|' * len(means)}"
     for index, control in enumerate(values.controls):
@@ -233,9 +232,9 @@ def _suite(stem: str, suite: ArenaSuite, values: compared.Values) -> Iterator[st
     yield ""
 
 
-def _pick(pick: findings.Pick, controls: Sequence[str]) -> str:
+def _pick(pick: findings.Recommendation, controls: Sequence[str]) -> str:
     won = f"**{controls[pick.winner.control]}**" if pick.winner is not None and pick.certain else "none"
-    return f"{pick.use.when} | {won} | {compared.ALL[pick.use.value].label} | {pick.sentence(controls)}"
+    return f"{pick.use.when} | {won} | {ALL[pick.use.value].label} | {pick.sentence(controls)}"
 
 
 def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
@@ -287,7 +286,7 @@ class Agreement:
         cases: number of cases in which both controls have it.
     """
 
-    value: compared.Compared
+    value: Criterion
     calls: int
     difference: float
     inside: int
@@ -295,12 +294,12 @@ class Agreement:
     cases: int
 
 
-def agreements(simulated: compared.Values, live: compared.Values) -> list[Agreement]:
+def agreements(simulated: Values, live: Values) -> list[Agreement]:
     """How the values that the arena shows side by side agree."""
-    return [_agreement(compared.COMPARED[name], simulated, live) for name in findings.BESIDE]
+    return [_agreement(CRITERIA[name], simulated, live) for name in findings.LIVE_CRITERIA]
 
 
-def _agreement(value: compared.Compared, simulated: compared.Values, live: compared.Values) -> Agreement:
+def _agreement(value: Criterion, simulated: Values, live: Values) -> Agreement:
     differences, inside, same, cases = [], 0, 0, 0
     for case in live.cases:
         winners: list[list[float]] = [[], []]
@@ -323,7 +322,7 @@ def _agreement(value: compared.Compared, simulated: compared.Values, live: compa
     )
 
 
-def _known(values: compared.Values, case: str, control: str, name: str) -> list[float]:
+def _known(values: Values, case: str, control: str, name: str) -> list[float]:
     rows = values.rows.filter(pl.col("case") == case, pl.col("control") == control)
     return [value for value in rows[name].to_list() if value is not None and not isnan(value)]
 
@@ -339,7 +338,7 @@ def _order(pair: Sequence[float], grain: float) -> int:
     )
 
 
-def _live(stem: str, simulated: compared.Values, live: compared.Values) -> Iterator[str]:
+def _live(stem: str, simulated: Values, live: Values) -> Iterator[str]:
     yield "## Simulated and live"
     yield ""
     yield f"{_names(live.controls)} are also in browsers, so {len(live.cases)} cases of `access` ran once"
@@ -360,7 +359,7 @@ def _live(stem: str, simulated: compared.Values, live: compared.Values) -> Itera
         yield f"- {control} failed live in {case}, {repeats} of 1 repeats: {reason}"
     if failures.height:
         yield ""
-    shown = [compared.COMPARED[name] for name in findings.BESIDE]
+    shown = [CRITERIA[name] for name in findings.LIVE_CRITERIA]
     yield "Simulated mean, and the live call:"
     yield ""
     yield f"| case | control | {' | '.join(value.heading for value in shown)} |"

@@ -63,6 +63,7 @@ PAIR: Mapping[str, Any] = {
 }
 """The network of two flows that compete. Each could send three quarters of the capacity."""
 FIRST, SECOND = "sender-1->receiver-1", "sender-2->receiver-2"
+_BESIDE = "beside "
 
 
 class _CaseTable(Table):
@@ -182,6 +183,9 @@ def _case(
 ) -> Case:
     """A case of a file, which the simulator can run and in which something is under test."""
     field = f"cases.{name}"
+    if name.startswith(_BESIDE):
+        message = f"names of pairings begin with `{_BESIDE.strip()}`; expected another name"
+        raise ScenarioError(origin, [Problem(field, message)])
     changes = [Change(key, value, "set") for key, value in entry.set.items()]
     changes += [] if suite.duration is None else [Change("duration", suite.duration, "duration")]
     where: str | Path = entry.scenario
@@ -212,6 +216,16 @@ def _case(
             origin, [Problem(f"{field}.scenario", message, "expected a call with video or audio")]
         )
     return case
+
+
+def label_of(case: str, control: str) -> str:
+    """The label of the condition of a case with a control."""
+    return f"{case} with {control}"
+
+
+def beside(second: str) -> str:
+    """The case in which a control competes with another control or with TCP, as results name it."""
+    return f"{_BESIDE}{second}"
 
 
 def pair(first: Choice, second: Choice | str) -> Scenario:

@@ -7,7 +7,7 @@ a flow; ``slopes``, ``mean_slope`` and ``increase`` are computed from a counter.
 
 # Tables list the metrics in the order of these imports.
 from rtclab.metrics import rate, wire, delay, arrivals, loss, marks, repair, media, audio  # isort: skip
-from rtclab.metrics import setup, host, fairness, tcp, adapting  # isort: skip
+from rtclab.metrics import setup, host, fairness, tcp, adapting, budget  # isort: skip
 from rtclab.metrics.flows import feedback_flows, media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
@@ -51,6 +51,7 @@ __all__ = [
     "adapting",
     "arrivals",
     "audio",
+    "budget",
     "counter",
     "delay",
     "essentials",
