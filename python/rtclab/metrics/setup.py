@@ -57,7 +57,7 @@ def active_time(trace: Trace, flow: str) -> float:
     Comparisons divide totals, such as the number of freezes, by it.
     """
     begin_ns, end_ns = span_ns(trace, flow)
-    return (end_ns - begin_ns) / NS_PER_S
+    return (end_ns - begin_ns) / NS_PER_S if end_ns > begin_ns else float("nan")
 
 
 @metric(
