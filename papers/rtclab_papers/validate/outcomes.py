@@ -49,23 +49,9 @@ FIRST = (
 """The metrics that were compared from the beginning, in the order of the tables. Tables mark all others."""
 
 SIDES = {"sim": "simulated calls", "live": "live calls"}
-NEW = (
-    "late_rate",
-    "flow_begin",
-    "queuing_delay_p5",
-    "queuing_delay_p25",
-    "queuing_delay_p75",
-    "active_time",
-    "in_time_20",
-    "in_time_100",
-    "in_time_300",
-    "over_budget",
-    "recovery_time",
-)
 NOT_COMPARED = {
     "call_failures": "each page lists the calls that connect on one side only",
     "cpu": "simulated calls know it only of a `host`, which these conditions do not have",
-    **dict.fromkeys(NEW, "the calls of these pages ran before there was such a metric"),
 }
 """Metrics that both sides know and that are not compared, with the reasons."""
 

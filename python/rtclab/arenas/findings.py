@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from rtclab.arenas.cases import Case
 from rtclab.arenas.ranking import Ranking, Winner, ranking, scores, winner
 from rtclab.arenas.suite import TCP
 from rtclab.arenas.values import ALL, CRITERIA, RANKED, Criterion, Values
+from rtclab.experiment.comparison import ROWS
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
 from rtclab.report import number
@@ -70,6 +71,11 @@ class Recommendation:
     failed: Mapping[str, int]
 
     @property
+    def criterion(self) -> Criterion:
+        """The criterion that decides."""
+        return CRITERIA[self.use.value]
+
+    @property
     def certain(self) -> bool:
         """Whether there are enough cases and the winner is better by more than chance."""
         return self.winner is not None and len(self.cases) >= FEWEST_CASES and self.winner.certain
@@ -82,7 +88,7 @@ class Recommendation:
         return self._answer(controls) + left_out
 
     def _answer(self, controls: Sequence[str]) -> str:
-        found, value = self.winner, CRITERIA[self.use.value]
+        found, value = self.winner, self.criterion
         if found is None:
             return "No case of this suite says something about it."
         cases = f"{len(self.cases)} {'case' if len(self.cases) == 1 else 'cases'}"
@@ -125,79 +131,55 @@ def rankings(values: Values) -> list[tuple[Criterion, Ranking]]:
     return found
 
 
-COMPARISON = pl.Schema(
-    {
-        "use": pl.String(),
-        "metric": pl.String(),
-        "unit": pl.String(),
-        "better": pl.String(),
-        "against": pl.String(),
-        "label": pl.String(),
-        **dict.fromkeys(("base", "new", "difference", "difference_low", "difference_high"), pl.Float64()),
-        "p": pl.Float64(),
-        "verdict": pl.String(),
-        "cases": pl.Int64(),
-        "repeats_needed": pl.Int64(),
-    }
-)
-"""The columns of :func:`comparisons`, named as in a comparison of runs."""
+COMPARISON = {"use": pl.String(), "against": pl.String(), **ROWS, "cases": pl.Int64()}
+"""The columns of :func:`comparisons`."""
 
 
 def comparisons(values: Values) -> pl.DataFrame:
-    """Where the arena says that one control is better than another: a row for each, with its certainty.
+    """Where the arena says that one control is better than another: a row for each, as of compared runs.
 
-    A row with a ``use`` compares the best control for that use case with the runner-up, ``against``: their
-    means, ``base`` and ``new`` over the cases, the difference new - base, and its 95 % bootstrap interval
-    over cases. The other rows compare the best control of a ranking with each other one by their signed
-    ranks, and have a p-value instead of an interval. ``verdict`` is ``differs`` or ``too few cases to tell``.
-    ``repeats_needed`` is null: further cases help, further repeats of the same cases do not.
+    ``label`` is the better control and ``against`` the other one; ``base`` and ``new`` are their means over
+    the cases. A row with a ``use`` compares the best control of a use case with the runner-up, and has the
+    95 % bootstrap interval over cases. The other rows compare the best control of a ranking with each other
+    one by their signed ranks, and have ``p``. ``verdict`` is ``differs`` or ``too few cases to tell``:
+    further cases help, and further repeats of the same cases do not, so ``repeats_needed`` is null.
     """
-    rows = [*_of_recommendations(values), *_of_rankings(values)]
+    rows = []
+    for one in recommendations(values):
+        if (won := one.winner) is not None and won.second is not None:
+            ends = [won.low, won.high] if one.criterion.better == "higher" else [-won.high, -won.low]
+            known = {"use": one.use.name, "difference_low": ends[0], "difference_high": ends[1]}
+            pair = (won.second, won.control)
+            rows.append(known | _row(values, one.criterion, one.means, pair, len(one.cases), one.certain))
+    for criterion, found in rankings(values):
+        means = means_of_known(values.of(criterion.name)[0]).mean(axis=1)
+        best, *others = found.order
+        for other in others:
+            pair, both = (other, best), frozenset((other, best))
+            certain = both in found.apart
+            rows.append({"p": found.p[both]} | _row(values, criterion, means, pair, found.cases, certain))
     return pl.DataFrame(rows, schema=COMPARISON, orient="row")
 
 
-def _of_recommendations(values: Values) -> Iterator[dict[str, object]]:
-    for one in recommendations(values):
-        won = one.winner
-        if won is None or won.second is None:
-            continue
-        sign = 1 if CRITERIA[one.use.value].better == "higher" else -1
-        low, high = sorted((sign * won.low, sign * won.high))
-        yield _comparison(
-            values,
-            one.use.value,
-            won.second,
-            won.control,
-            one.means,
-            certain=one.certain,
-            cases=len(one.cases),
-        ) | {"use": one.use.name, "difference_low": low, "difference_high": high}
-
-
-def _of_rankings(values: Values) -> Iterator[dict[str, object]]:
-    for value, found in rankings(values):
-        means = means_of_known(values.of(value.name)[0]).mean(axis=1)
-        best, *others = found.order
-        for other in others:
-            pair = frozenset((best, other))
-            yield _comparison(
-                values, value.name, other, best, means, certain=pair in found.apart, cases=found.cases
-            ) | {"p": found.p[pair]}
-
-
-def _comparison(
-    values: Values, name: str, base: int, new: int, means: Array, *, certain: bool, cases: int
+def _row(
+    values: Values,
+    criterion: Criterion,
+    means: Array,
+    pair: tuple[int, int],
+    cases: int,
+    certain: bool,
 ) -> dict[str, object]:
-    about = CRITERIA[name]
+    base, new = (_known(means[index]) for index in pair)
     return {
-        "metric": name,
-        "unit": about.unit,
-        "better": about.better,
-        "against": values.controls[base],
-        "label": values.controls[new],
-        "base": float(means[base]),
-        "new": float(means[new]),
-        "difference": float(means[new] - means[base]),
+        "against": values.controls[pair[0]],
+        "metric": criterion.name,
+        "unit": criterion.unit,
+        "better": criterion.better,
+        "label": values.controls[pair[1]],
+        "base": base,
+        "new": new,
+        "difference": None if base is None or new is None else new - base,
+        "significant": certain,
         "verdict": "differs" if certain else "too few cases to tell",
         "cases": cases,
     }

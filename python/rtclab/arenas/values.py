@@ -41,105 +41,86 @@ class Criterion:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-CRITERIA = {
-    one.name: one
-    for one in (
-        Criterion(
-            "rate_attained",
-            "Rate attained",
-            "%",
-            "higher",
+def _of_metric(name: str, grain: float, words: str, label: str = "") -> Criterion:
+    """A criterion that is the mean of a metric over the flows under test."""
+    one = METRICS[name]
+    return Criterion(name, label or one.label, one.unit, one.better, grain, words)
+
+
+def _by_name(*criteria: Criterion) -> dict[str, Criterion]:
+    return {one.name: one for one in criteria}
+
+
+CRITERIA = _by_name(
+    Criterion(
+        "rate_attained",
+        "Rate attained",
+        "%",
+        "higher",
+        0,
+        "Bits that arrive, in % of what the narrowest path could carry or the sources could send, "
+        "whichever is less at any time.",
+    ),
+    _of_metric("queuing_delay_p95", 1, "95th percentile of the time that packets wait in queues."),
+    _of_metric("packet_loss", 0.1, "Packets that do not arrive."),
+    Criterion("frozen", "Time frozen", "%", "lower", 0.1, "Share of the time for which video is frozen."),
+    _of_metric("picture_delay", 1, "Mean time from the camera to the screen."),
+    _of_metric("audio_concealed", 0.1, "Sound that the receiver has to make up."),
+    _of_metric(
+        "convergence_time",
+        1,
+        "The longest time until the rate stays near its level, after the start and after changes.",
+    ),
+    _of_metric(
+        "recovery_time",
+        1,
+        "The longest time after a fall of the capacity until the delay is within its budget again.",
+    ),
+    _of_metric(
+        "over_budget",
+        0.1,
+        "Share of the seconds in which packets take on average over 100 ms more than without queues, or "
+        "in which none arrive.",
+        "Time over budget",
+    ),
+    Criterion(
+        "balance",
+        "Balance of flows",
+        "%",
+        "higher",
+        0,
+        "The lowest rate of flows that share a path, in % of the highest, in windows of 20 s.",
+    ),
+    Criterion(
+        "tcp_balance",
+        "Balance with TCP",
+        "%",
+        "higher",
+        0,
+        "The smaller rate of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
+    ),
+    *(
+        _of_metric(
+            f"in_time_{budget}",
             0,
-            "Bits that arrive, in % of what the narrowest path could carry or the sources could send, "
-            "whichever is less at any time.",
-        ),
-        Criterion(
-            "queuing_delay_p95",
-            "Queuing delay p95",
-            "ms",
-            "lower",
-            1,
-            "95th percentile of the time that packets wait in queues.",
-        ),
-        Criterion("packet_loss", "Packet loss", "%", "lower", 0.1, "Packets that do not arrive."),
-        Criterion("frozen", "Time frozen", "%", "lower", 0.1, "Share of the time for which video is frozen."),
-        Criterion(
-            "picture_delay", "Picture delay", "ms", "lower", 1, "Mean time from the camera to the screen."
-        ),
-        Criterion(
-            "audio_concealed", "Audio concealed", "%", "lower", 0.1, "Sound that the receiver has to make up."
-        ),
-        Criterion(
-            "convergence_time",
-            "Convergence time",
-            "s",
-            "lower",
-            1,
-            "The longest time until the rate stays near its level, after the start and after changes.",
-        ),
-        Criterion(
-            "recovery_time",
-            "Recovery time",
-            "s",
-            "lower",
-            1,
-            "The longest time after a fall of the capacity until the delay is within its budget again.",
-        ),
-        Criterion(
-            "over_budget",
-            "Time over budget",
-            "%",
-            "lower",
-            0.1,
-            "Share of the seconds in which packets take on average over 100 ms more than without queues, or "
-            "in which none arrive.",
-        ),
-        Criterion(
-            "balance",
-            "Balance of flows",
-            "%",
-            "higher",
-            0,
-            "The lowest rate of flows that share a path, in % of the highest, in windows of 20 s.",
-        ),
-        Criterion(
-            "tcp_balance",
-            "Balance with TCP",
-            "%",
-            "higher",
-            0,
-            "The smaller rate of a flow and of TCP beside it, in % of the larger, in windows of 20 s.",
-        ),
-        *(
-            Criterion(
-                f"in_time_{budget}",
-                f"Used in time, {budget} ms",
-                "%",
-                "higher",
-                0,
-                f"The rate attained by packets that wait in queues for at most {budget} ms, without the "
-                "seconds in which more than 10 % of the packets are lost.",
-            )
-            for budget in BUDGETS_MS
-        ),
-    )
-}
-"""What is compared, by name. A flow counts as much as any other flow of its case."""
+            f"The rate attained by packets that wait in queues for at most {budget} ms, without the "
+            "seconds in which more than 10 % of the packets are lost.",
+            f"Used in time, {budget} ms",
+        )
+        for budget in BUDGETS_MS
+    ),
+)
+"""The criteria by name. A flow counts as much as any other flow of its case."""
 RANKED = tuple(name for name in CRITERIA if not name.startswith("in_time_"))
-SHOWN = {
-    one.name: one
-    for one in (
-        Criterion("queuing_delay_p50", "Queuing delay p50", "ms", "lower", 1, "Median time in queues."),
-        Criterion("ce_share", "Marked", "%", "", 0.1, "Packets that arrive with a mark (CE)."),
-        Criterion(
-            "aqm_drop_share", "Dropped early", "%", "lower", 0.1, "Packets that the queue drops early."
-        ),
-        Criterion("freezes", "Freezes", "1/min", "lower", 0.1, "Freezes of video per minute."),
-        Criterion("frame_rate", "Frame rate", "frame/s", "higher", 0, "Frames that are decoded."),
-        Criterion("frame_height", "Frame height", "pixel", "higher", 0, "Mean height of the received video."),
-        Criterion("receiving_rate", "Receiving rate", "kbit/s", "higher", 0, "IP packets that arrive."),
-    )
-}
+SHOWN = _by_name(
+    _of_metric("queuing_delay_p50", 1, "Median time in queues."),
+    _of_metric("ce_share", 0.1, "Packets that arrive with a mark (CE).", "Marked"),
+    _of_metric("aqm_drop_share", 0.1, "Packets that the queue drops early.", "Dropped early"),
+    Criterion("freezes", "Freezes", "1/min", "lower", 0.1, "Freezes of video per minute."),
+    _of_metric("frame_rate", 0, "Frames that are decoded."),
+    _of_metric("frame_height", 0, "Mean height of the received video."),
+    _of_metric("receiving_rate", 0, "IP packets that arrive."),
+)
 """Values that are shown and not ranked."""
 ALL = CRITERIA | SHOWN
 PERCENTILES = (5, 25, 50, 75, 95)

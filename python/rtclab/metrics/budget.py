@@ -29,52 +29,43 @@ MOST_LOST = 0.1
 FALL = 0.75
 """A capacity falls if it becomes less than this share of what it was."""
 
-_G114 = "ITU-T G.114, with a third of the delay for the devices"
+_BUDGETS = "ITU-T G.114, with a third of the delay for the devices; RFC 9332"
 
 
-@metric(
-    unit="%",
-    better="higher",
-    source="RFC 9332, for queues that mark for L4S",
-    bounds=(0, 100),
-    known=OF_MODEL,
-    packets="in a window",
+_in_time = metric(
+    unit="%", better="higher", source=_BUDGETS, bounds=(0, 100), known=OF_MODEL, packets="in a window"
 )
+
+
+@_in_time
 def in_time_20(trace: Trace, flow: str) -> float:
     """Share of the received packets (%) that waited in queues for at most 20 ms and are of use.
 
     It is multiplied by the share of the bytes that arrived in seconds in which at most 10 % of the packets
     were lost, so that neither a full queue nor a flood of lost packets counts.
     """
-    return _in_time(trace, flow, 20)
+    return _within(trace, flow, 20)
 
 
-@metric(unit="%", better="higher", source=_G114, bounds=(0, 100), known=OF_MODEL, packets="in a window")
+@_in_time
 def in_time_100(trace: Trace, flow: str) -> float:
     """Share of the received packets (%) that waited in queues for at most 100 ms and are of use.
 
     See ``in_time_20``.
     """
-    return _in_time(trace, flow, 100)
+    return _within(trace, flow, 100)
 
 
-@metric(
-    unit="%",
-    better="higher",
-    source="a choice for shared screens",
-    bounds=(0, 100),
-    known=OF_MODEL,
-    packets="in a window",
-)
+@_in_time
 def in_time_300(trace: Trace, flow: str) -> float:
     """Share of the received packets (%) that waited in queues for at most 300 ms and are of use.
 
     See ``in_time_20``.
     """
-    return _in_time(trace, flow, 300)
+    return _within(trace, flow, 300)
 
 
-def _in_time(trace: Trace, flow: str, budget_ms: int) -> float:
+def _within(trace: Trace, flow: str, budget_ms: int) -> float:
     waited_ms, packets = queuing_histogram(trace, flow)
     if not packets.size:
         return nan
@@ -90,7 +81,7 @@ def _usable(trace: Trace, flow: str) -> float:
     return float(arrived[lost <= MOST_LOST * sent].sum() / total) if total else 1.0
 
 
-@metric(unit="%", better="lower", source=_G114, bounds=(0, 100), known=OF_MODEL)
+@metric(unit="%", better="lower", source=_BUDGETS, bounds=(0, 100), known=OF_MODEL)
 def over_budget(trace: Trace, flow: str) -> float:
     """Share of the seconds (%) in which packets took on average over 100 ms more than the paths alone.
 
@@ -100,7 +91,7 @@ def over_budget(trace: Trace, flow: str) -> float:
     return float(100 * over.mean()) if over.size else nan
 
 
-@metric(unit="s", better="lower", source=_G114, of_time=True, known=OF_MODEL)
+@metric(unit="s", better="lower", source=_BUDGETS, of_time=True, known=OF_MODEL)
 def recovery_time(trace: Trace, flow: str) -> float:
     """The longest time (s) from a fall of the capacity to the end of the last second over budget.
 

@@ -104,7 +104,12 @@ def one_way_delay(trace: Trace, flow: str) -> float:
     return Samples(rows["at_ns"].to_numpy()[known], delay_ms[known], packets[known]).mean()
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+_percentile = metric(
+    unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window"
+)
+
+
+@_percentile
 def queuing_delay_p5(trace: Trace, flow: str) -> float:
     """5th percentile of the time (ms) that the received packets waited in queues: the standing queue.
 
@@ -113,13 +118,13 @@ def queuing_delay_p5(trace: Trace, flow: str) -> float:
     return _queuing_delay(trace, flow, 5)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+@_percentile
 def queuing_delay_p25(trace: Trace, flow: str) -> float:
     """25th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
     return _queuing_delay(trace, flow, 25)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+@_percentile
 def queuing_delay_p50(trace: Trace, flow: str) -> float:
     """Median time (ms) that the received packets waited in queues, summed over the paths of the route.
 
@@ -130,13 +135,13 @@ def queuing_delay_p50(trace: Trace, flow: str) -> float:
     return _queuing_delay(trace, flow, 50)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+@_percentile
 def queuing_delay_p75(trace: Trace, flow: str) -> float:
     """75th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
     return _queuing_delay(trace, flow, 75)
 
 
-@metric(unit="ms", better="lower", source="RFC 8868, section 3", known=OF_MODEL, packets="in a window")
+@_percentile
 def queuing_delay_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the time (ms) that the received packets waited in queues; see queuing_delay_p50."""
     return _queuing_delay(trace, flow, 95)
