@@ -495,7 +495,7 @@ def test_names_of_earlier_versions_are_named() -> None:
         ("", "short.toml: cases: missing"),
         ("[cases]", "short.toml: cases"),
         ("[cases.a]", "short.toml: cases.a.scenario: missing"),
-        ('[cases.a]\nscenario = "acces/dsl"', "cases.a.scenario: no scenario `acces/dsl`: neither a shipped"),
+        ('[cases.a]\nscenario = "acces/dsl"', "cases.a: no scenario `acces/dsl`: neither a shipped"),
         ('[cases.a]\nscenario = "access/dsl"\nuse = ["x"]', "cases.a.use"),
         ('[cases.a]\nscenario = "access/dsl"\nuses = ["x"]', "cases.a.uses.0"),
         (

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from pathlib import Path
 from statistics import fmean, median, stdev
+from typing import Any
 
 import polars as pl
 
 from rtclab.arenas import PAIRS, ArenaSuite, arena, findings, load_suite, plots
 from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
+from rtclab.arenas.ranking import Ranking
 from rtclab.arenas.values import ALL, CRITERIA, KEYS, Criterion, Values
 from rtclab.errors import BadInput
 from rtclab.metrics import t_quantile
@@ -196,40 +198,46 @@ def _suite(stem: str, suite: ArenaSuite, values: Values) -> Iterator[str]:
     yield "best, and whoever is within chance of it (Wilcoxon's signed ranks over cases, Holm over all pairs,"
     yield "5 %)."
     yield ""
-    yield f"| control | {' | '.join(value.label for value, _ in ranked)} |"
-    yield f"|---|{'---:|' * len(ranked)}"
-    for index, control in enumerate(values.controls):
-        cells = []
-        for _, one in ranked:
-            told = f"{one.mean[index]:.1f} [{one.low[index]:.1f},\u00a0{one.high[index]:.1f}]"
-            good = frozenset((index, one.order[0])) not in one.apart
-            cells.append(f"**{told}**" if good else told)
-        yield f"| {control} | {' | '.join(cells)} |"
-    yield ""
+    yield from _by_control(values.controls, {value.label: one for value, one in ranked}, _rank)
     for value, one in ranked:
         yield f"- **{value.label}**: {findings.rank_sentence(value, one, values.controls)}"
     yield ""
     yield "Means over the cases:"
     yield ""
     means = {value.heading: means_of_known(values.of(value.name)[0]).mean(axis=1) for value, _ in ranked}
-    yield f"| control | {' | '.join(means)} |"
-    yield f"|---|{'---:|' * len(means)}"
-    for index, control in enumerate(values.controls):
-        yield f"| {control} | {' | '.join(number(of[index]) for of in means.values())} |"
-    yield ""
+    yield from _by_control(values.controls, means, lambda index, of: number(of[index]))
     yield "The median over all cases and repeats, and the worst repeat with its case:"
     yield ""
     hurts = findings.spreads(values)
-    yield f"| control | {' | '.join(value.heading for value, _ in hurts)} |"
-    yield f"|---|{'---|' * len(hurts)}"
-    for index, control in enumerate(values.controls):
-        each = [own[index] for _, own in hurts]
-        cells = [
-            "–" if one is None else f"{number(one.median)}, worst {number(one.worst)} ({one.case})"
-            for one in each
-        ]
-        yield f"| {control} | {' | '.join(cells)} |"
+    spreads = {value.heading: own for value, own in hurts}
+    yield from _by_control(values.controls, spreads, lambda index, of: _spread(of[index]), "---")
+
+
+def _by_control(
+    controls: Sequence[str], columns: Mapping[str, Any], cell: Callable[[int, Any], str], align: str = "---:"
+) -> Iterator[str]:
+    """A table with a row for each control; ``cell`` makes a cell of its number and the value of a column."""
+    yield f"| control | {' | '.join(columns)} |"
+    yield f"|---|{f'{align}|' * len(columns)}"
+    for index, control in enumerate(controls):
+        yield f"| {control} | {' | '.join(cell(index, of) for of in columns.values())} |"
     yield ""
+
+
+def _rank(index: int, found: Ranking) -> str:
+    told = f"{found.mean[index]:.1f} [{found.low[index]:.1f},\u00a0{found.high[index]:.1f}]"
+    return told if frozenset((index, found.order[0])) in found.apart else f"**{told}**"
+
+
+def _spread(one: findings.MedianAndWorst | None) -> str:
+    return "–" if one is None else f"{number(one.median)}, worst {number(one.worst)} ({one.case})"
+
+
+def _ratio(share: findings.RateRatio | None) -> str:
+    if share is None or share.ratio is None:
+        return "–" if share is None else "failed"
+    told = number(share.ratio)
+    return f"**{told}**" if share.even else told
 
 
 def _pick(pick: findings.Recommendation, controls: Sequence[str]) -> str:
@@ -245,20 +253,8 @@ def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:
     yield "2 Mbit/s, over the second half of a minute: the geometric mean over repeats. Beside itself it is"
     yield "the larger rate by the smaller. In bold: between 1/3 and 3, which RFC 8868 accepts."
     yield ""
-    columns = [*controls, *suites_of.TCP]
-    yield f"| control | {' | '.join(columns)} |"
-    yield f"|---|{'---:|' * len(columns)}"
-    for control in controls:
-        cells = []
-        for column in columns:
-            share = shares.get((control, column))
-            if share is None or share.ratio is None:
-                cells.append("–" if share is None else "failed")
-            else:
-                told = number(share.ratio)
-                cells.append(f"**{told}**" if share.even else told)
-        yield f"| {control} | {' | '.join(cells)} |"
-    yield ""
+    columns = {column: column for column in (*controls, *suites_of.TCP)}
+    yield from _by_control(controls, columns, lambda index, of: _ratio(shares.get((controls[index], of))))
     for tcp in suites_of.TCP:
         fair = [name for name in controls if (share := shares.get((name, tcp))) and share.even]
         low = [
@@ -364,16 +360,23 @@ def _live(stem: str, simulated: Values, live: Values) -> Iterator[str]:
     yield ""
     yield f"| case | control | {' | '.join(value.heading for value in shown)} |"
     yield f"|---|---|{'---:|' * len(shown)}"
+    failed = {(case, control) for control, case, *_ in simulated.failures().iter_rows()}
+    marked = False
     for case in live.cases:
         for control in live.controls:
+            mark = "*" if (case.name, control) in failed else ""
+            marked |= bool(mark)
             cells = []
             for value in shown:
                 many = _known(simulated, case.name, control, value.name)
                 called = _known(live, case.name, control, value.name)
                 told = [number(sum(of) / len(of)) if of else "–" for of in (many, called)]
-                cells.append(" / ".join(told))
+                cells.append(f"{told[0]}{mark} / {told[1]}")
             yield f"| {case.name} | {control} | {' | '.join(cells)} |"
     yield ""
+    if marked:
+        yield "\\* The mean of the repeats that did not fail, which may be the easy ones."
+        yield ""
 
 
 def _names(names: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from rtclab.errors import BadInput, Problem, RtclabError, ScenarioError
 from rtclab.replays.settings import Choice
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
+from rtclab.scenario.load import shipped_or_in
 from rtclab.scenario.table import Table, closest
 from rtclab.scenario.trust import ReadFrom
 
@@ -188,14 +189,8 @@ def _case(
         raise ScenarioError(origin, [Problem(field, message)])
     changes = [Change(key, value, "set") for key, value in entry.set.items()]
     changes += [] if suite.duration is None else [Change("duration", suite.duration, "duration")]
-    where: str | Path = entry.scenario
-    if entry.scenario not in shipped():
-        where = directory / entry.scenario
-        if not where.is_file():
-            hint = closest(entry.scenario, shipped()) or "`rtclab list` shows the shipped scenarios"
-            message = f"no scenario `{entry.scenario}`: neither a shipped one nor a file in `{directory}`"
-            raise ScenarioError(origin, [Problem(f"{field}.scenario", message, hint)])
     try:
+        where = shipped_or_in(directory, entry.scenario)
         scenario = Scenario.load(where, changes, by=by)
         backend_of("sim").check(scenario)
     except RtclabError as error:
