@@ -16,8 +16,8 @@ from scenario_text import TWO_PEOPLE, scenario
 import rtclab
 from rtclab import Trace
 from rtclab.backend.sim import SimBackend
+from rtclab.experiment.results import essential
 from rtclab.importers.logs import open_log, open_logs
-from rtclab.lab import essential
 from rtclab.metrics import METRICS, SOURCES, essentials
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat
@@ -103,8 +103,8 @@ def traces_of(source: str, call: Trace, folder: Path) -> list[Trace]:
 
 
 NOT_HERE = {
-    # The call has no ECN-capable packets, and FEC in RED cannot be told apart.
-    "simulated": {"ce_share"},
+    # The call has no ECN-capable packets and no fall of the capacity, and FEC in RED cannot be told apart.
+    "simulated": {"ce_share", "recovery_time"},
     "capture": {"ce_share", "fec_share"},
 }
 """Metrics that a source knows only under a condition that the call does not meet."""

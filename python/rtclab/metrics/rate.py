@@ -7,7 +7,17 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNKNOWN, exact, metric, sources
+from rtclab.metrics.registry import (
+    EXACT,
+    OF_FLOWS,
+    OF_MODEL,
+    OF_PACKETS,
+    OF_REPORTS,
+    UNKNOWN,
+    exact,
+    metric,
+    sources,
+)
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
     NO_SAMPLES,
@@ -104,7 +114,7 @@ def late_rate(trace: Trace, flow: str) -> float:
     return received_kbps(trace.within(((begin_s + end_s) / 2, end_s)), flow).mean()
 
 
-@metric(unit="s", source="the flow's begin and end", known=sources(EXACT, EXACT, EXACT, EXACT, EXACT))
+@metric(unit="s", source="the flow's begin and end", known=OF_FLOWS)
 def flow_begin(trace: Trace, flow: str) -> float:
     """When (s) the flow became active: its first packet, or the begin of the window if that is later.
 
