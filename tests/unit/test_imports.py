@@ -137,6 +137,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "errors",
         "arguments",
         "renamed",
+        "phrases",
         "processes",
         "scenario",
         "trace",

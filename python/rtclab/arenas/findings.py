@@ -17,6 +17,7 @@ from rtclab.arenas.values import ALL, CRITERIA, RANKED, Criterion, Values
 from rtclab.experiment.comparison import ROWS
 from rtclab.metrics.series import Array
 from rtclab.metrics.statistics import means_of_known
+from rtclab.phrases import names_in_words
 from rtclab.report import number
 
 FEWEST_CASES = 5
@@ -195,12 +196,8 @@ def rank_sentence(value: Criterion, found: Ranking, controls: Sequence[str]) -> 
     )
     if not worse:
         return f"{first}; nobody is more than chance behind."
-    tail = f"; {_names(alike)} {'is' if len(alike) == 1 else 'are'} within chance" if alike else ""
-    return f"{first}: better than {_names(worse)} by more than chance{tail}."
-
-
-def _names(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    tail = f"; {names_in_words(alike, len(alike))} {'is' if len(alike) == 1 else 'are'} within chance" if alike else ""
+    return f"{first}: better than {names_in_words(worse, len(worse))} by more than chance{tail}."
 
 
 def _figure(value: float, about: Criterion) -> str:

@@ -51,12 +51,10 @@ def pareto(values: Values) -> Plot | None:
     use, delay = (
         means_of_known(values.of(name, cases)[0]) for name in ("rate_attained", "queuing_delay_p95")
     )
-    kinds = list(dict.fromkeys(case.queue for case in cases))
+    kinds = {case.queue for case in cases}
     panels = {"all queues": cases} | {
         kind: [one for one in cases if one.queue == kind] for kind in sorted(kinds)
     }
-    if len(kinds) > 1:
-        panels = {"all queues": cases} | panels
     axes = [
         Axes(
             f"{name}, {len(own)} {'case' if len(own) == 1 else 'cases'}",
