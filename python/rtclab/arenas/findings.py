@@ -196,7 +196,11 @@ def rank_sentence(value: Criterion, found: Ranking, controls: Sequence[str]) -> 
     )
     if not worse:
         return f"{first}; nobody is more than chance behind."
-    tail = f"; {names_in_words(alike, len(alike))} {'is' if len(alike) == 1 else 'are'} within chance" if alike else ""
+    tail = (
+        f"; {names_in_words(alike, len(alike))} {'is' if len(alike) == 1 else 'are'} within chance"
+        if alike
+        else ""
+    )
     return f"{first}: better than {names_in_words(worse, len(worse))} by more than chance{tail}."
 
 

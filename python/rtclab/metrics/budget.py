@@ -69,7 +69,9 @@ def _within(trace: Trace, flow: str, budget_ms: int) -> float:
     waited_ms, packets = queuing_histogram(trace, flow)
     if not packets.size:
         return nan
-    return float(100 * _usable(trace, flow) * packets[waited_ms < budget_ms].sum() / packets.sum())
+    return float(
+        100 * trace.cached_in_window(_usable, flow) * packets[waited_ms < budget_ms].sum() / packets.sum()
+    )
 
 
 def _usable(trace: Trace, flow: str) -> float:
