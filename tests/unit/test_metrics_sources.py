@@ -16,7 +16,7 @@ from scenario_text import TWO_PEOPLE, scenario
 import rtclab
 from rtclab import Trace
 from rtclab.backend.sim import SimBackend
-from rtclab.experiment.results import essential
+from rtclab.experiment import essential
 from rtclab.importers.logs import open_log, open_logs
 from rtclab.metrics import METRICS, SOURCES, essentials
 from rtclab.scenario import Scenario
