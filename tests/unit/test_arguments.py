@@ -164,6 +164,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "Condition.__init__(draws)": Case(
             lambda given: Condition(loaded, draws=given).settings, None, None, "nothing is drawn"
         ),
+        "Condition.__init__(fields)": Case(lambda given: Condition(loaded, fields=given).settings),
         "Experiment.__init__(metrics)": Case(
             lambda given: rtclab.Experiment([loaded], metrics=given).about.metrics, "rtt"
         ),
