@@ -166,6 +166,7 @@ class Comparison:
             {label: one.runs for label, one in zip(self.labels, self.runs, strict=True)},
             page,
             self.differences_by_condition,
+            title="" if self.by in (None, "condition") else f"{self.by}: {names_in_words(self.labels, 5)}",
             metrics=self.metrics,
             wanted=self.flows,
             drawn=self.is_of_runs,
