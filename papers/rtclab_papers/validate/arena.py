@@ -11,14 +11,23 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.arenas import PAIRS, ArenaSuite, arena, findings, load_suite, plots
+from rtclab.arenas import (
+    CRITERIA,
+    KEYS,
+    PAIRS,
+    ArenaSuite,
+    Criterion,
+    Ranking,
+    Values,
+    arena,
+    findings,
+    load_suite,
+    plots,
+)
 from rtclab.arenas import controls as of_arenas
 from rtclab.arenas import suite as suites_of
-from rtclab.arenas.ranking import Ranking
-from rtclab.arenas.values import ALL, CRITERIA, KEYS, Criterion, Values
 from rtclab.errors import BadInput
-from rtclab.metrics import t_quantile
-from rtclab.metrics.statistics import means_of_known
+from rtclab.metrics import means_of_known, t_quantile
 from rtclab.report import Drawing, as_svg, number
 from rtclab.trace import write_text
 from rtclab_papers.validate import notes_of
@@ -242,7 +251,7 @@ def _ratio(share: findings.RateRatio | None) -> str:
 
 def _pick(pick: findings.Recommendation, controls: Sequence[str]) -> str:
     won = f"**{controls[pick.winner.control]}**" if pick.winner is not None and pick.certain else "none"
-    return f"{pick.use.when} | {won} | {ALL[pick.use.value].label} | {pick.sentence(controls)}"
+    return f"{pick.use.when} | {won} | {pick.criterion.label} | {pick.sentence(controls)}"
 
 
 def _fairness(pairs: pl.DataFrame, controls: Sequence[str]) -> Iterator[str]:

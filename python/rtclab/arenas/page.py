@@ -59,7 +59,6 @@ def page(arena: Arena) -> str:
         window=window_in_words(arena.window) if arena.window else "",
         short_cases=arena.short_cases,
         picks=[(pick, pick.sentence(controls)) for pick in findings.recommendations(values)],
-        criteria=CRITERIA,
         failures=values.failures().rows(named=True),
         notes=arena.notes,
         ranks=[
