@@ -27,6 +27,8 @@ _KIND = "--control NAME; the file tells whether a log or a capture is replayed"
 OLD_OPTIONS = {
     ("run", "--repeat"): "--repeats NUMBER",
     ("sweep", "--repeat"): "--repeats NUMBER",
+    ("arena", "--into"): "--out DIR, the directory of all runs; the arena is the run arena-SUITE there",
+    ("arena", "--weights"): "scores with weights are gone; multiply the columns of arena.csv by your own",
     ("list", "--all"): _FOLDERS,
     ("report", "--lines"): _BY,
     ("replay", "--controller"): _KIND,
