@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import pytest
 
-from rtclab.backend.live.cgroup import check_limits
 from rtclab.backend.live.doctor import CALL_PARTS, CHECKS, MachineCheck, check_command
+from rtclab.backend.live.lab.cgroups import check_limits
 from rtclab.errors import UnsupportedScenario
 
 LAB = ("python packages", "unshare", "nsenter", "user namespaces", "packet sockets")

@@ -24,11 +24,11 @@ import aiohttp
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from rtclab.backend.live.browser import CHROMIUM_FLAGS, BrowserOptions
-from rtclab.backend.live.devtools import DevToolsConnection, firefox_socket
-from rtclab.backend.live.doctor import find_chromium, find_firefox
-from rtclab.backend.live.firefox import Firefox
-from rtclab.backend.live.namespaces import (
+from rtclab.backend.live.browsers.browser_process import CHROMIUM_FLAGS, BrowserOptions
+from rtclab.backend.live.browsers.drivers import DevToolsConnection, firefox_socket
+from rtclab.backend.live.browsers.firefox import Firefox
+from rtclab.backend.live.browsers.launch_options import find_chromium, find_firefox
+from rtclab.backend.live.lab.namespaces import (
     _bring_up,
     call_in_node,
     create_namespace,
@@ -188,7 +188,7 @@ def browser(
             process.terminate()
 
 
-async def devtools(port: int, method: str, **params: Any) -> dict[str, Any]:
+async def drivers(port: int, method: str, **params: Any) -> dict[str, Any]:
     """The result of a command to the first page of a browser outside."""
     connector = aiohttp.TCPConnector(
         socket_factory=lambda info: call_in_node(PLACE, lambda: socket.socket(*info[:3]))
@@ -209,7 +209,7 @@ def evaluate(port: int, script: str) -> Any:
     """The value of a script in the page of a browser outside; None if there is no page yet."""
     try:
         answer = asyncio.run(
-            devtools(port, "Runtime.evaluate", expression=script, returnByValue=True, userGesture=True)
+            drivers(port, "Runtime.evaluate", expression=script, returnByValue=True, userGesture=True)
         )
     except (OSError, aiohttp.ClientError, ValueError, KeyError):
         return None
@@ -225,7 +225,7 @@ def join(port: int) -> None:
 
 def screenshot(port: int, file: Path) -> None:
     """Writes a picture of the page."""
-    answer = asyncio.run(devtools(port, "Page.captureScreenshot"))
+    answer = asyncio.run(drivers(port, "Page.captureScreenshot"))
     file.write_bytes(b64decode(answer["data"]))
 
 

@@ -17,7 +17,7 @@ import pytest
 from parts import cannot_tell
 
 from rtclab.backend.live import LiveBackend
-from rtclab.backend.live.namespaces import run_in_lab
+from rtclab.backend.live.lab.namespaces import run_in_lab
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace
 from side_by_side import TURNS
@@ -47,7 +47,7 @@ class Recorded:
     """A call that has ended, and what its backend said once a second while it went on."""
 
     trace: Trace
-    watched: list[dict[str, Any]]
+    read_capture: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -69,11 +69,11 @@ def record(folder: Path) -> Trace:
     """Makes the call that tests share."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    backend, scenario, watched = LiveBackend(), Scenario.load("first-call", list(RECORDED)), []
+    backend, scenario, read_capture = LiveBackend(), Scenario.load("first-call", list(RECORDED)), []
     backend.check(scenario)
-    trace = backend.run(scenario, seed=1, repeat=0, out=folder, watch=watched.append)
+    trace = backend.run(scenario, seed=1, repeat=0, out=folder, watch=read_capture.append)
     if not was_late(trace):
-        (folder / WATCHED).write_text(json.dumps(watched))
+        (folder / WATCHED).write_text(json.dumps(read_capture))
     return trace
 
 

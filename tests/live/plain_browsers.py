@@ -12,9 +12,9 @@ from typing import Any
 from small_network import connect
 from strange_call import PORT, SERVER, log
 
-from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
-from rtclab.backend.live.namespaces import node_command
-from rtclab.backend.live.process import Process
+from rtclab.backend.live.browsers.browser_process import BrowserOptions, BrowserProcess
+from rtclab.backend.live.lab.namespaces import node_command
+from rtclab.backend.live.lab.process import Process
 from rtclab.backend.live.session import BROWSER_NICENESS
 
 HOMES = Path("/run/homes")

@@ -18,8 +18,9 @@ import pytest
 from live_tests import Recorded, undisturbed, was_late
 from parts import CALL
 
-from rtclab.backend.live import LiveBackend, pages
-from rtclab.backend.live.process import STOP_GRACE_S
+from rtclab.backend.live import LiveBackend
+from rtclab.backend.live.browsers import page_settings as pages
+from rtclab.backend.live.lab.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
 from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed
@@ -96,7 +97,7 @@ def one_megabit(recorded: Recorded) -> Trace:
 def test_what_is_seen_of_a_call_once_a_second_is_what_its_trace_has(
     one_megabit: Trace, recorded: Recorded
 ) -> None:
-    seen = recorded.watched
+    seen = recorded.read_capture
     at_s = [new["at_s"] for new in seen]
     assert 14 <= len(at_s) <= 18
     assert at_s == sorted(at_s)

@@ -12,10 +12,10 @@ import psutil
 import pytest
 from aiohttp import web
 
-from rtclab.backend.live.doctor import find_firefox
-from rtclab.backend.live.firefox import Firefox
-from rtclab.backend.live.media import prepare_movie
-from rtclab.backend.live.signalling import PAGE, isolate
+from rtclab.backend.live.browsers.firefox import Firefox
+from rtclab.backend.live.browsers.launch_options import find_firefox
+from rtclab.backend.live.browsers.media_files import prepare_movie
+from rtclab.backend.live.browsers.page_server import PAGE_DIRECTORY, isolate
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("python packages", "firefox")]
 
@@ -67,7 +67,7 @@ def in_firefox(
         application.router.add_get("/", answer)
         application.router.add_get("/clip", answer)
         application.router.add_post("/said", answer)
-        application.router.add_static("/", PAGE)
+        application.router.add_static("/", PAGE_DIRECTORY)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend.live.str0m import ForwardingServer
+from rtclab.backend.live.servers.str0m import ForwardingServer
 from rtclab.errors import CallFailed
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("rtclab-sfu")]

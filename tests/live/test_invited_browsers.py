@@ -38,10 +38,9 @@ from invited_calls import (
 from parts import CALL
 from small_call import small_call
 
-from rtclab.backend.live import invited
-from rtclab.backend.live.datagrams import MAX_CLIENTS, Forwarder
-from rtclab.backend.live.namespaces import call_in_node, create_namespace, create_nodes
-from rtclab.backend.live.servers import spawn
+from rtclab.backend.live.lab.namespaces import call_in_node, create_namespace, create_nodes, spawn_in_node
+from rtclab.backend.live.user import invited_browser as invited
+from rtclab.backend.live.user.udp_forwarder import MAX_CLIENTS, UdpForwarder
 from rtclab.lab import open_results
 from rtclab.trace import Trace
 
@@ -83,20 +82,20 @@ def call_from_outside(argument: Json, _emit: object) -> Json:
     seen: Json = {"port": int(port), "url": url, "before": before, "open": open_ports()}
     seen["digest"] = hashlib.sha256(encoded).hexdigest().upper() == fingerprint.replace(":", "")
     seen["look"] = visit(url)[0]
-    with browser(url, certificate, argument["home"]) as devtools:
-        join(devtools)
+    with browser(url, certificate, argument["home"]) as drivers:
+        join(drivers)
         run.says("alice is ready")
         seen["second visit"] = [visit(url)[0], visit(f"{url}take", post=True)[0], visit(f"{url}report")[0]]
         seen["wrong token"] = visit(f"https://{HOST}:{port}/{'a' * 22}/")[0]
-        until(lambda: evaluate(devtools, "document.querySelector('video')?.currentTime > 1"), "a picture")
+        until(lambda: evaluate(drivers, "document.querySelector('video')?.currentTime > 1"), "a picture")
         seen["during"] = waiting_sockets()
         width = "document.querySelector('video').getBoundingClientRect().width == innerWidth"
-        seen["fills"] = evaluate(devtools, width)
-        evaluate(devtools, FLOOD)
+        seen["fills"] = evaluate(drivers, width)
+        evaluate(drivers, FLOOD)
         seen |= run.end()
         seen["after"] = waiting_sockets()
         over = "document.querySelector('#message').textContent.startsWith('The call is over')"
-        until(lambda: evaluate(devtools, over), "the end of the call on the page")
+        until(lambda: evaluate(drivers, over), "the end of the call on the page")
     return seen | {"closed": open_ports()}
 
 
@@ -111,10 +110,10 @@ def without_devices(argument: Json, _emit: object) -> Json:
     make_outside()
     run = Run(*argument["command"])
     url, port, _ = run.says(SEAT).groups()
-    with browser(url, certificate_of(int(port)), argument["home"], without=NO_DEVICES) as devtools:
-        join(devtools)
+    with browser(url, certificate_of(int(port)), argument["home"], without=NO_DEVICES) as drivers:
+        join(drivers)
         shown = until(
-            lambda: evaluate(devtools, "/does not work.*/.exec(document.body.innerText)?.[0]"), "the reason"
+            lambda: evaluate(drivers, "/does not work.*/.exec(document.body.innerText)?.[0]"), "the reason"
         )
         return run.end() | {"shown": shown}
 
@@ -161,7 +160,7 @@ def forward(_argument: Json, _emit: object) -> Json:
         errors: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, about: errors.append(str(about)))
         stranger, guest, other_port = client("127.0.0.3"), client(), client()
-        forwarder = Forwarder(outside, "node", server.getsockname())
+        forwarder = UdpForwarder(outside, "node", server.getsockname())
         forwarder.start()
         guest.send(stun("too early"))
         await asyncio.sleep(0.1)
@@ -239,7 +238,7 @@ def strangers_hold_connections(argument: Json, _emit: object) -> Json:
             },
             {},
             "ws://10.77.0.1:1/signalling?",
-            partial(spawn, "alice"),
+            partial(spawn_in_node, "alice"),
             Path(argument["home"]),
             emit=free.append,
             on_message=lambda message: None,

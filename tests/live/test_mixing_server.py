@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rtclab.backend.live.mcu import MixingServer
+from rtclab.backend.live.servers.mcu import MixingServer
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("aiortc")]
 

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import doctor, media, speed
-from rtclab.backend.live.browser import BrowserOptions, BrowserProcess
-from rtclab.backend.live.firefox import BROWSERS
+from rtclab.backend.live import doctor
+from rtclab.backend.live.browsers import encoder_speed as speed
+from rtclab.backend.live.browsers import media_files as media
+from rtclab.backend.live.browsers.browser_process import BrowserOptions, BrowserProcess
+from rtclab.backend.live.browsers.firefox import BROWSERS
 
 OPTIONS: BrowserOptions = {"name": "", "field_trials": "", "encryption": True, "args": ["--own"]}
 

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 from scenario_text import scenario
 
-from rtclab.backend.live.carried import Claim, End, FlowKeys, one_row_each, owned
-from rtclab.backend.live.connections import PAGE, LiveConnection, live_connections
+from rtclab.backend.live.connections import PAGE_CALL, Endpoint, LiveConnection, PortFlows, live_connections
+from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
 
 ALICE, BOB = 50_000, 60_000
 TURN = 3478
@@ -66,14 +66,14 @@ def test_of_two_calls_between_the_same_people_a_packet_belongs_to_the_one_that_u
     tmp_path: Path,
 ) -> None:
     made = connections(tmp_path, "[[calls]]\n[[calls]]")
-    ends = {End("10.77.0.2", ALICE, 0), End("10.77.0.2", ALICE + 1, 1)}
+    ends = {Endpoint("10.77.0.2", ALICE, 0), Endpoint("10.77.0.2", ALICE + 1, 1)}
     known = FlowKeys(made, ends, {"10.77.0.2": "alice"}, {}, {})
     seen = packets(
         between(("alice", ALICE), ("bob", BOB), 0),
         between(("alice", ALICE + 1), ("bob", BOB + 1), 1),
         between(("bob", BOB + 1), ("alice", ALICE + 1), 2),
     )
-    assert flows(one_row_each(owned(seen, known))) == ["alice->bob", "alice->bob#2", "bob->alice#2"]
+    assert flows(join_relay_legs(assign_flows(seen, known))) == ["alice->bob", "alice->bob#2", "bob->alice#2"]
 
 
 def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between_the_same_ends(
@@ -87,32 +87,32 @@ def test_without_ports_a_stream_identifies_the_connection_of_all_packets_between
         between(("alice", 1), ("bob", 2), 2, protocol="stun"),
     )
     # The third could belong to either call.
-    assert flows(one_row_each(owned(seen, known))) == ["alice->bob#2", "bob->alice#2"]
+    assert flows(join_relay_legs(assign_flows(seen, known))) == ["alice->bob#2", "bob->alice#2"]
 
 
 def test_signalling_belongs_to_no_flow_and_traffic_to_the_flow_of_its_port(tmp_path: Path) -> None:
     made = connections(tmp_path, "[[calls]]\nrelay = 'core'")
-    claimed = {("core", 443): Claim(), ("bob", 20_000): Claim("download", "download acks", "tcp")}
-    known = FlowKeys(made, set(), {}, {}, claimed)
+    port_flows = {("core", 443): PortFlows(), ("bob", 20_000): PortFlows("download", "download acks", "tcp")}
+    known = FlowKeys(made, set(), {}, {}, port_flows)
     seen = packets(
         between(("alice", 33_000), ("core", 443), 0, protocol="other"),
         between(("alice", 33_001), ("bob", 20_000), 1, protocol="other"),
         between(("bob", 20_000), ("alice", 33_001), 2, protocol="other"),
     )
-    found = one_row_each(owned(seen, known))
+    found = join_relay_legs(assign_flows(seen, known))
     assert found.select("flow", "protocol").rows() == [("download", "tcp"), ("download acks", "tcp")]
 
 
 def test_what_a_server_of_ones_own_does_besides_the_call_belongs_to_no_flow(tmp_path: Path) -> None:
     ours = connections(tmp_path, "[[calls]]")[0]
-    one = replace(ours, a="alice", b="sfu", flows=("alice->sfu", "sfu->alice"), server=PAGE)
-    known = FlowKeys({0: one}, {End("10.77.0.2", ALICE, 0)}, {"10.77.0.2": "alice"}, {}, {})
+    one = replace(ours, a="alice", b="sfu", flows=("alice->sfu", "sfu->alice"), server=PAGE_CALL)
+    known = FlowKeys({0: one}, {Endpoint("10.77.0.2", ALICE, 0)}, {"10.77.0.2": "alice"}, {}, {})
     seen = packets(
         between(("alice", ALICE), ("sfu", 7882), 0, protocol="stun"),
         between(("sfu", 7882), ("alice", ALICE), 1, protocol="dtls"),
         between(("alice", 33_000), ("sfu", 443), 2, protocol="other"),
     )
-    assert flows(one_row_each(owned(seen, known))) == ["alice->sfu", "sfu->alice"]
+    assert flows(join_relay_legs(assign_flows(seen, known))) == ["alice->sfu", "sfu->alice"]
 
 
 def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_relayed_packet_is_one_row_with_the_fate_that_it_met_on_either_leg(tmp
         between(*up, 50, protocol="stun", size_bytes=120),
         between(("core", TURN), ("alice", ALICE), 75, protocol="stun", size_bytes=90),
     )
-    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
+    found = join_relay_legs(assign_flows(seen, FlowKeys(made, set(), {}, {}, {})))
     # Of a packet that arrived, the time in the queues of both legs counts.
     assert found.select("flow", "sent_ns", "delivered_ns", "queued_ns", "drop_path").rows() == [
         ("alice->bob", 0, 45 * MS, 8 * MS, None),
@@ -153,7 +153,7 @@ def test_a_relayed_packet_has_the_codepoint_of_its_sender_and_the_first_mark_on_
         between(*down, 55, ssrc=7, seq=3, **second),
         between(*down, 65, ssrc=7, seq=4, ecn="not-ect", dropped_ns=66 * MS, drop_cause="queue"),
     )
-    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
+    found = join_relay_legs(assign_flows(seen, FlowKeys(made, set(), {}, {}, {})))
     # The fourth is dropped behind the relay, and the fifth never leaves it: neither arrives with a mark.
     assert found.select("seq", "ecn", "mark_path", "mark_cause").rows() == [
         (1, "ect1", None, None),
@@ -170,7 +170,7 @@ def test_the_legs_of_a_relayed_packet_may_have_different_framing(tmp_path: Path)
         between(("alice", ALICE), ("core", TURN), 0, ssrc=7, seq=1, size_bytes=104),
         between(("core", TURN), ("bob", BOB), 25, ssrc=7, seq=1, size_bytes=136),
     )
-    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
+    found = join_relay_legs(assign_flows(seen, FlowKeys(made, set(), {}, {}, {})))
     assert found.select("sent_ns", "delivered_ns", "size_bytes").rows() == [(0, 45 * MS, 104)]
 
 
@@ -185,7 +185,7 @@ def test_a_relayed_packet_with_a_leg_over_tcp_has_the_row_of_the_leg_over_udp(
         between(bob, turn, 30, ssrc=8, seq=1),
         between(turn, alice, 55, protocol="other"),
     )
-    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {}, over_tcp={"alice"})))
+    found = join_relay_legs(assign_flows(seen, FlowKeys(made, set(), {}, {}, {}, over_tcp={"alice"})))
     assert found.select("flow", "sent_ns", "delivered_ns").rows() == [
         ("alice->bob", 25 * MS, 45 * MS),
         ("bob->alice", 30 * MS, 50 * MS),
@@ -200,6 +200,6 @@ def test_a_packet_that_a_relay_does_not_pass_on_is_a_row_that_was_not_delivered(
         between(*up, 10, ssrc=7, seq=2, queued_ns=MS),
         between(*down, 35, ssrc=7, seq=2, queued_ns=0),
     )
-    found = one_row_each(owned(seen, FlowKeys(made, set(), {}, {}, {})))
+    found = join_relay_legs(assign_flows(seen, FlowKeys(made, set(), {}, {}, {})))
     expected = [(0, None, None), (10 * MS, 55 * MS, MS)]
     assert found.select("sent_ns", "delivered_ns", "queued_ns").rows() == expected

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rtclab.backend.live import cgroup
-from rtclab.backend.live.cgroup import Hierarchy, hierarchies, in_group, limited
+from rtclab.backend.live.lab import cgroups as cgroup
+from rtclab.backend.live.lab.cgroups import CgroupHierarchy, hierarchies, in_group, limited
 from rtclab.errors import UnsupportedScenario
 
 UNIFIED = "25 30 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -20,21 +20,24 @@ def test_with_version_2_the_own_group_and_then_its_parents_are_tried() -> None:
     places = list(hierarchies(UNIFIED, "0::/user.slice/app.slice\n"))
     root = Path("/sys/fs/cgroup")
     assert places == [
-        Hierarchy(root / "user.slice/app.slice", 2),
-        Hierarchy(root / "user.slice", 2),
-        Hierarchy(root, 2),
+        CgroupHierarchy(root / "user.slice/app.slice", 2),
+        CgroupHierarchy(root / "user.slice", 2),
+        CgroupHierarchy(root, 2),
     ]
 
 
 def test_with_version_1_only_the_hierarchy_of_the_cpu_is_tried() -> None:
     places = list(hierarchies(OLD_MEMORY + OLD_CPU, "2:cpu,cpuacct:/\n1:memory:/other\n"))
-    assert places == [Hierarchy(Path("/sys/fs/cgroup/cpu"), 1)]
+    assert places == [CgroupHierarchy(Path("/sys/fs/cgroup/cpu"), 1)]
 
 
 def test_in_a_container_the_root_of_the_mount_is_left_out() -> None:
     mounted = "25 30 0:22 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
     places = list(hierarchies(mounted, "0::/docker/abc/inner\n"))
-    assert places == [Hierarchy(Path("/sys/fs/cgroup/inner"), 2), Hierarchy(Path("/sys/fs/cgroup"), 2)]
+    assert places == [
+        CgroupHierarchy(Path("/sys/fs/cgroup/inner"), 2),
+        CgroupHierarchy(Path("/sys/fs/cgroup"), 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,14 +52,14 @@ def test_in_a_container_the_root_of_the_mount_is_left_out() -> None:
 def test_a_share_is_a_quota_per_period(
     tmp_path: Path, version: int, cores: float, file: str, text: str
 ) -> None:
-    group = Hierarchy(tmp_path, version).create("alice", cores)
+    group = CgroupHierarchy(tmp_path, version).create("alice", cores)
     assert (group / file).read_text() == text
 
 
 def test_a_machine_without_a_usable_group_gives_the_reason_and_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = Hierarchy(tmp_path / "closed", 2)
+    missing = CgroupHierarchy(tmp_path / "closed", 2)
     monkeypatch.setattr(cgroup, "hierarchies", lambda *_: iter([missing]))
     with pytest.raises(UnsupportedScenario) as refused, limited({"alice": 0.5}):
         pass

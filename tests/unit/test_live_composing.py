@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rtclab.backend.live.composing import BLACK_LUMA, GREY_CHROMA, cells, compose, fitted, mix
+from rtclab.backend.live.servers.composition import BLACK_LUMA, GREY_CHROMA, cells, compose, fitted, mix
 
 av = pytest.importorskip("av")
 

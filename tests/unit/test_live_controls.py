@@ -9,9 +9,9 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import check_participant
-from rtclab.backend.live.browsers import browsers
-from rtclab.backend.live.controls import trials_of
-from rtclab.backend.live.used import feedback_of, used
+from rtclab.backend.live.browsers.field_trials import trials_of
+from rtclab.backend.live.browsers.launch_options import browsers
+from rtclab.backend.live.records.controls_in_use import feedback_of, used
 from rtclab.errors import UnsupportedScenario
 from rtclab.trace import FlowInfo, Used
 
@@ -46,7 +46,7 @@ def test_a_browser_is_started_with_the_trials_of_its_control(
     for participant in ("alice", "bob"):
         check_participant(asked, participant)
         assert trials_of(asked, participant) == trials
-    module = "rtclab.backend.live.browsers"
+    module = "rtclab.backend.live.browsers.launch_options"
     monkeypatch.setattr(f"{module}.find_chromium", lambda: "/bin/it")
     monkeypatch.setattr(f"{module}.prepare", lambda *_: {"camera": None, "microphone": None})
     assert browsers(asked)["alice"]["start"]["options"]["field_trials"] == trials

@@ -9,7 +9,7 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live.connections import live_connections
-from rtclab.backend.live.forwarded import SEQ_RANGE, forwarded_by_servers, since_originals
+from rtclab.backend.live.records.sfu_originals import SEQ_RANGE, forwarded_by_servers, since_originals
 from rtclab.trace import SCHEMAS, FlowInfo, delay_histogram_table, flow_seconds_table
 
 MS = 10**6

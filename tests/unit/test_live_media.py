@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live.checks import check_media
-from rtclab.backend.live.clip import clip_path, prepare_clip
-from rtclab.backend.live.media import check_files, prepare_movie, prepare_sound
+from rtclab.backend.live.browsers.media_files import check_files, prepare_movie, prepare_sound
+from rtclab.backend.live.browsers.video_clip import clip_path, prepare_clip
+from rtclab.backend.live.scenario_checks import check_media
 from rtclab.errors import BadInput, UnsupportedScenario
 
 

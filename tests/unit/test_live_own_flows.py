@@ -16,11 +16,17 @@ import polars as pl
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from rtclab.backend.live import own_page
-from rtclab.backend.live.devtools import FirefoxDriver
-from rtclab.backend.live.invited_reports import Refused
-from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows, checked, sources_of
-from rtclab.backend.live.recorder import Recorder
+from rtclab.backend.live.browsers.drivers import FirefoxDriver
+from rtclab.backend.live.records.page_reports import ReportRefused
+from rtclab.backend.live.records.recorder import Recorder
+from rtclab.backend.live.records.user_flows import (
+    EmulatedNetwork,
+    UserConnections,
+    UserFlows,
+    checked,
+    sources_of,
+)
+from rtclab.backend.live.user import user_page as user_page
 
 ADDRESSES = {
     "alice": "10.77.0.2",
@@ -40,10 +46,10 @@ class Laboratory:
 
     def __init__(self) -> None:
         self.recorder = Recorder({}, run_began_ms=0)
-        self.own = OwnConnections(self.recorder, 0, 0)
+        self.own = UserConnections(self.recorder, 0, 0)
 
     def say(self, participant: str, **fields: Any) -> None:
-        adapter: TypeAdapter[own_page.Report] = TypeAdapter(own_page.Report)
+        adapter: TypeAdapter[user_page.Report] = TypeAdapter(user_page.Report)
         report = adapter.validate_json(json.dumps({"at_ms": 1000, "page": "p", **fields}))
         self.own.receive(participant, report, DURATION_NS)
 
@@ -87,9 +93,9 @@ class Laboratory:
         frames = {f"track{ssrc}": [[90, None, None, 1001.0, 640, 480]] for ssrc in receives}
         self.say(participant, type="stats", number=number, reports=reports, selected=[ends], frames=frames)
 
-    def flows(self, taken: Iterable[str] = ()) -> OwnFlows:
-        network = Network(NODES, PEOPLE, ROUTES)
-        return OwnFlows(self.own, self.recorder, network, 0, taken, DURATION_NS)
+    def flows(self, taken: Iterable[str] = ()) -> UserFlows:
+        network = EmulatedNetwork(NODES, PEOPLE, ROUTES)
+        return UserFlows(self.own, self.recorder, network, 0, taken, DURATION_NS)
 
     def of(self, table: str) -> list[tuple[str, str]]:
         """Participant and flow of each row of a table."""
@@ -296,15 +302,15 @@ def test_a_page_cannot_report_of_connections_that_it_did_not_make() -> None:
 def test_a_report_with_values_that_no_browser_gives_is_refused(name: str, value: object) -> None:
     report = {"type": "inbound-rtp", "ssrc": 1, "kind": "video", "bytesReceived": 5}
     assert checked(report)["bytesReceived"] == 5
-    with pytest.raises(Refused):
+    with pytest.raises(ReportRefused):
         checked({**report, name: value})
 
 
 def test_a_page_that_reports_too_much_is_bounded(tmp_path: Path) -> None:
-    taken: list[own_page.Report] = []
+    taken: list[user_page.Report] = []
 
     async def flood() -> int:
-        page = own_page.OwnPage(
+        page = user_page.UserPage(
             "alice",
             {},
             lambda page: FirefoxDriver("alice", tmp_path, page),
@@ -351,5 +357,5 @@ def test_a_page_cannot_take_the_other_end_of_a_connection_of_others() -> None:
 
 @pytest.mark.parametrize("ssrc", [2**60, "1", True, None])
 def test_a_stream_needs_an_ssrc(ssrc: object) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(ReportRefused):
         checked({"type": "inbound-rtp", "kind": "video", "ssrc": ssrc})

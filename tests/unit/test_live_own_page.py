@@ -12,9 +12,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from rtclab.backend.live import devtools
-from rtclab.backend.live.devtools import DevToolsConnection, DevToolsError, chromium_socket, firefox_socket
-from rtclab.backend.live.own_page import files_of_page
+from rtclab.backend.live.browsers import drivers as drivers
+from rtclab.backend.live.browsers.drivers import (
+    DevToolsConnection,
+    DevToolsError,
+    chromium_socket,
+    firefox_socket,
+)
+from rtclab.backend.live.user.user_page import files_of_page
 
 IDENTIFIER = "/devtools/browser/1f3b6a52-77d4-4f0e-9d41-6a2b6c0f9e11"
 
@@ -47,8 +52,8 @@ async def ended(connection: DevToolsConnection, method: str, **parameters: Any) 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections stay in the network of this process, and take small messages only."""
-    monkeypatch.setattr(devtools, "sockets_in_node", lambda _name: None)
-    monkeypatch.setattr(devtools, "MAX_MESSAGE_BYTES", 1000)
+    monkeypatch.setattr(drivers, "sockets_in_node", lambda _name: None)
+    monkeypatch.setattr(drivers, "MAX_MESSAGE_BYTES", 1000)
 
 
 def with_browser(check: Callable[[DevToolsConnection, list[str]], Any]) -> list[str]:
@@ -71,9 +76,9 @@ def with_browser(check: Callable[[DevToolsConnection, list[str]], Any]) -> list[
 @pytest.mark.parametrize(
     ("method", "text", "reason"),
     [
-        ("raw", "x" * 2000, devtools.TOO_LONG),
-        ("bytes", "", devtools.DAMAGED),
-        ("end", "", devtools.CLOSED),
+        ("raw", "x" * 2000, drivers.TOO_LONG),
+        ("bytes", "", drivers.DAMAGED),
+        ("end", "", drivers.CLOSED),
     ],
 )
 @pytest.mark.usefixtures("small")
@@ -102,10 +107,10 @@ def test_whoever_closes_a_connection_is_not_told_that_it_is_lost() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_message_of_no_browser_is_skipped(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(connection: DevToolsConnection, lost: list[str]) -> None:
-        monkeypatch.setattr(devtools, "ANSWER_TIMEOUT_S", 0.2)
+        monkeypatch.setattr(drivers, "ANSWER_TIMEOUT_S", 0.2)
         with pytest.raises(DevToolsError, match="raw: the page did not answer"):
             await connection.command("raw", text=text)
-        monkeypatch.setattr(devtools, "ANSWER_TIMEOUT_S", 20.0)
+        monkeypatch.setattr(drivers, "ANSWER_TIMEOUT_S", 20.0)
         assert await connection.command("echo", value=1) == {"value": 1}
 
     assert with_browser(check) == []
@@ -123,9 +128,9 @@ def test_a_file_with_the_socket_of_the_browser_is_read_when_it_is_complete() -> 
 def test_a_file_with_the_socket_that_is_never_complete_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devtools, "READY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(drivers, "READY_TIMEOUT_S", 0.2)
     listener: Any = type("Listener", (), {"on_lost": None})
-    driver = devtools.ChromiumDriver("alice", tmp_path, listener)
+    driver = drivers.ChromiumDriver("alice", tmp_path, listener)
     (tmp_path / "DevToolsActivePort").write_text(f"41234\n{IDENTIFIER[:-1]}")
     with pytest.raises(DevToolsError, match=r"did not open its DevTools within 0\.2 s"):
         asyncio.run(driver.start())

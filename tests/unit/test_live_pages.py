@@ -8,8 +8,8 @@ import pytest
 from scenario_text import error, scenario
 
 from rtclab.backend.live import LiveBackend, check_calls, check_participant
+from rtclab.backend.live.browsers.page_settings import layers_of, pages
 from rtclab.backend.live.connections import live_connections
-from rtclab.backend.live.pages import layers_of, pages
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video
 

@@ -12,10 +12,10 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rtclab import _native
-from rtclab.backend.live.browser import BrowserProcess
+from rtclab.backend.live.browsers.browser_process import BrowserProcess
+from rtclab.backend.live.browsers.page_server import PageServer
 from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.session import PARTIAL_CAPTURE, Seat, Session, _run_and_write
-from rtclab.backend.live.signalling import PageServer
+from rtclab.backend.live.session import PARTIAL_CAPTURE, LiveParticipant, Session, _run_and_write
 from rtclab.errors import CallFailed, LaboratoryFailed
 
 S = 10**9
@@ -215,7 +215,9 @@ def test_who_would_join_after_the_end_does_not_prolong_the_call(monkeypatch: pyt
         session = Session({**argument(), "calls": []}, [])
         page = SimpleNamespace(send=lambda *_, **__: asyncio.sleep(0))
         for join_s in (0, 30):
-            seat = Seat("alice", join_s * S, 2 * S, cast(PageServer, page), cast(BrowserProcess, None))
+            seat = LiveParticipant(
+                "alice", join_s * S, 2 * S, cast(PageServer, page), cast(BrowserProcess, None)
+            )
             seat.left.set()
             await session._attend(seat)
 

@@ -12,11 +12,11 @@ import pytest
 from captures import speech, write_pcap
 
 from rtclab.backend import manifest, paths_table
-from rtclab.backend.live.carried import FlowKeys, one_row_each, owned
 from rtclab.backend.live.connections import live_connections
-from rtclab.backend.live.tables import (
+from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
+from rtclab.backend.live.records.recorder import Recorder
+from rtclab.backend.live.records.trace_writer import (
     CAPTURE,
-    Recorder,
     as_seen,
     hides_fec,
     lateness_of,
@@ -173,7 +173,7 @@ def of_the_call(log: pl.DataFrame) -> pl.DataFrame:
     """The packets of a log that belong to the call of two, by the nodes alone."""
     missing = {name: pl.lit(None, pl.Int64) for name in ("from_port", "to_port") if name not in log.columns}
     without_ports = log.with_columns(**missing)
-    return one_row_each(owned(without_ports, FlowKeys(CONNECTIONS, set(), {}, {}, {})))
+    return join_relay_legs(assign_flows(without_ports, FlowKeys(CONNECTIONS, set(), {}, {}, {})))
 
 
 def test_packets_are_those_between_participants_that_were_sent_during_the_run() -> None:
@@ -427,7 +427,7 @@ def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_c
         recorded | {"epoch_ns": 0},
         {"10.77.0.2": "alice", "10.77.0.3": "bob"},
         capture=tmp_path / CAPTURE,
-        claimed={},
+        port_flows={},
         failure=None,
         not_connected=[missing],
         ended_ns=5 * SECOND,

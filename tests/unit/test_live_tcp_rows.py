@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rtclab.backend.live.tcp_rows import SEGMENT_BYTES, tcp_rows
+from rtclab.backend.live.records.tcp_table import SEGMENT_BYTES, tcp_rows
 
 S = 10**9
 

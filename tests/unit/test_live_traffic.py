@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import traffic
-from rtclab.backend.live.carried import Claim
-from rtclab.backend.live.traffic import LiveTraffic, check_traffic
+from rtclab.backend.live.connections import PortFlows
+from rtclab.backend.live.lab import cross_traffic as traffic
+from rtclab.backend.live.lab.cross_traffic import CrossTraffic, check_traffic
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 
 CALL = """
@@ -51,10 +51,10 @@ def start(*_: object, **__: object) -> None:
     raise Started
 
 
-def planned(tmp_path: Path, *changes: str) -> LiveTraffic:
+def planned(tmp_path: Path, *changes: str) -> CrossTraffic:
     addresses = {"core": "10.77.0.1", "alice": "10.77.0.2", "bob": "10.77.0.3"}
     config = scenario(tmp_path, "", *changes, base=CALL).native(seed=1)["traffic"]
-    return LiveTraffic(config, addresses, spawn=start, home=tmp_path, fail=pytest.fail)
+    return CrossTraffic(config, addresses, spawn=start, home=tmp_path, fail=pytest.fail)
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_refused_by_name(
@@ -112,15 +112,15 @@ def test_iperf3_is_needed_only_for_transfers_and_udp(tmp_path: Path, monkeypatch
 
 
 def test_each_flow_is_known_by_a_port_of_its_own(tmp_path: Path) -> None:
-    assert planned(tmp_path).claimed() == {
-        ("core", 20_001): Claim("download.1 acks", "download.1", "tcp"),
-        ("core", 20_003): Claim("download.2 acks", "download.2", "tcp"),
-        ("bob", 20_004): Claim("web", "web acks", "tcp"),
-        ("bob", 20_007): Claim(outgoing="noise", protocol="udp"),
+    assert planned(tmp_path).port_flows() == {
+        ("core", 20_001): PortFlows("download.1 acks", "download.1", "tcp"),
+        ("core", 20_003): PortFlows("download.2 acks", "download.2", "tcp"),
+        ("bob", 20_004): PortFlows("web", "web acks", "tcp"),
+        ("bob", 20_007): PortFlows(outgoing="noise", protocol="udp"),
         # Where iperf3 listens, for its control connection too.
-        ("bob", 20_000): Claim(),
-        ("bob", 20_002): Claim(),
-        ("alice", 20_006): Claim(),
+        ("bob", 20_000): PortFlows(),
+        ("bob", 20_002): PortFlows(),
+        ("alice", 20_006): PortFlows(),
     }
 
 

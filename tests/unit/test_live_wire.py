@@ -10,8 +10,13 @@ import pytest
 from captures import BEGIN_NS, IP_AND_UDP_BYTES, MS, RTP_BYTES, rtp, udp
 from test_live_tables import of_the_call, summary
 
-from rtclab.backend.live.tables import packet_log, packets_table
-from rtclab.backend.live.wire import SEEN, described, entered, watched
+from rtclab.backend.live.records.capture_and_log import (
+    SEEN,
+    join_descriptions,
+    packets_entering,
+    read_capture,
+)
+from rtclab.backend.live.records.trace_writer import packet_log, packets_table
 
 NODES = {"10.0.0.1": "alice", "10.0.0.2": "bob"}
 SIZE = 160 + RTP_BYTES + IP_AND_UDP_BYTES
@@ -43,7 +48,7 @@ def seen(tmp_path: Path) -> pl.DataFrame:
     frames = [(5 + 20 * index, IN, udp(rtp(7 + index, 160 * index))) for index in range(3)]
     frames.append((55, OUT, frames[0][2]))
     capture = write_pcapng(tmp_path / "a.pcapng", [(at * MS, way, frame) for at, way, frame in frames])
-    return entered(watched(capture), NODES, BEGIN_NS + 2 * MS)
+    return packets_entering(read_capture(capture), NODES, BEGIN_NS + 2 * MS)
 
 
 def log(*sent_ms: int) -> pl.DataFrame:
@@ -68,7 +73,7 @@ def test_packets_that_entered_have_times_of_the_run_and_names_of_nodes(seen: pl.
 
 
 def test_a_logged_packet_is_described_by_the_captured_one_of_the_same_time(seen: pl.DataFrame) -> None:
-    table = described(log(3, 23, 43), seen)
+    table = join_descriptions(log(3, 23, 43), seen)
     assert table.select("protocol", "ssrc", "payload_type", "seq").rows() == [
         ("rtp", 0x1234, 0, seq) for seq in (7, 8, 9)
     ]
@@ -76,18 +81,18 @@ def test_a_logged_packet_is_described_by_the_captured_one_of_the_same_time(seen:
 
 
 def test_a_packet_missing_from_the_capture_keeps_the_description_of_the_log(seen: pl.DataFrame) -> None:
-    table = described(log(3, 4), seen)
+    table = join_descriptions(log(3, 4), seen)
     assert table["protocol"].to_list() == ["rtp", "other"]
     assert table["seq"].to_list() == [7, None]
 
 
 def test_packets_that_enter_at_the_same_time_are_distinguished_by_their_order(seen: pl.DataFrame) -> None:
     at_once = seen.with_columns(sent_ns=pl.lit(3 * MS))
-    assert described(log(3, 3, 3), at_once)["seq"].to_list() == [7, 8, 9]
+    assert join_descriptions(log(3, 3, 3), at_once)["seq"].to_list() == [7, 8, 9]
 
 
 def test_kinds_from_a_session_description_take_precedence_over_inferred_ones(seen: pl.DataFrame) -> None:
-    inferred = described(log(3, 23), seen)
+    inferred = join_descriptions(log(3, 23), seen)
     assert packets_table(of_the_call(inferred), ["alice->bob"], {}, 10**9)["kind"].to_list() == ["audio"] * 2
     said = packets_table(of_the_call(inferred), ["alice->bob"], {("alice->bob", 0): "rtx"}, 10**9)
     assert said["kind"].to_list() == ["rtx"] * 2

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from rtclab.backend import Watch, manifest, paths_table, unwatched
-from rtclab.backend.live.cgroup import limited
-from rtclab.backend.live.checks import check_media, check_mixer
-from rtclab.backend.live.controls import check_control
-from rtclab.backend.live.internet import user_space_nat
-from rtclab.backend.live.inviting import WAIT_S, Invitation, announce, listening, own_addresses
-from rtclab.backend.live.media import camera_of
-from rtclab.backend.live.namespaces import Emit, LabError, run_in_lab
-from rtclab.backend.live.recorder import printable
-from rtclab.backend.live.tcp import kernel_congestion_controls, kernel_tcp
-from rtclab.backend.live.traffic import check_traffic
+from rtclab.backend.live.browsers.field_trials import check_control
+from rtclab.backend.live.browsers.media_files import camera_of
+from rtclab.backend.live.lab.cgroups import limited
+from rtclab.backend.live.lab.cross_traffic import check_traffic
+from rtclab.backend.live.lab.internet import user_space_nat
+from rtclab.backend.live.lab.kernel_tcp import kernel_congestion_controls, kernel_tcp
+from rtclab.backend.live.lab.namespaces import Emit, LabError, run_in_lab
+from rtclab.backend.live.records.recorder import printable
+from rtclab.backend.live.scenario_checks import check_media, check_mixer
+from rtclab.backend.live.user.invitations import WAIT_S, Invitation, announce, listening, own_addresses
 from rtclab.errors import (
     BackendUnavailable,
     BadInput,
@@ -80,15 +80,14 @@ class LiveBackend:
             BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
         scenario.check_trusted(live=True)
-        from rtclab.backend.live.connections import live_connections
+        from rtclab.backend.live.connections import MIXER, live_connections
         from rtclab.backend.live.doctor import what_is_missing
-        from rtclab.backend.live.mcu import MIXER
-        from rtclab.backend.live.own import check_own
+        from rtclab.backend.live.user.user_settings import check_user_files
 
         check_calls(scenario)
         for participant in scenario.participants:
             check_participant(scenario, participant)
-        check_own(scenario)
+        check_user_files(scenario)
         self._check_invitations(scenario)
         joined = live_connections(scenario)
         missing = what_is_missing(
@@ -150,13 +149,13 @@ class LiveBackend:
             LaboratoryFailed: the emulator or the lab ended, or the machine was suspended.
             DiskFull: no space is left.
         """
-        from rtclab.backend.live.browsers import browsers
+        from rtclab.backend.live.browsers.encoder_speed import shares
+        from rtclab.backend.live.browsers.launch_options import browsers
+        from rtclab.backend.live.browsers.page_settings import pages
         from rtclab.backend.live.connections import live_connections
-        from rtclab.backend.live.mcu import settings_of
-        from rtclab.backend.live.own import own_pages, own_servers
-        from rtclab.backend.live.pages import pages
-        from rtclab.backend.live.speed import shares
-        from rtclab.backend.live.whip import settings_of as whip_settings
+        from rtclab.backend.live.servers.mcu import mixer_settings
+        from rtclab.backend.live.servers.whip import whip_settings
+        from rtclab.backend.live.user.user_settings import user_pages, user_servers
 
         scenario.check_trusted(live=True)
         started = browsers(scenario)
@@ -180,10 +179,10 @@ class LiveBackend:
                 if participant.nat != "none"
             },
             "internet": scenario.internet,
-            "mixers": {server: settings_of(scenario, server) for server in mixing.mixers(scenario)},
+            "mixers": {server: mixer_settings(scenario, server) for server in mixing.mixers(scenario)},
             "whip": whip_settings(scenario),
-            "own_pages": own_pages(scenario),
-            "own_servers": own_servers(scenario),
+            "own_pages": user_pages(scenario),
+            "own_servers": user_servers(scenario),
             "out": str(out.resolve()),
             "paths": paths_table(scenario).to_dict(as_series=False),
             "manifest": planned,

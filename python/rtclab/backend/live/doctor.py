@@ -10,19 +10,19 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rtclab.backend.live.browser import POLICIES
-from rtclab.backend.live.clip import clip_path
-from rtclab.backend.live.firefox import FIREFOX_NAMES
-from rtclab.backend.live.internet import PROGRAM as NAT_PROGRAM
-from rtclab.backend.live.internet import TUN_DEVICE
-from rtclab.backend.live.mcu import LIBRARY, has_library
-from rtclab.backend.live.namespaces import check_lab
-from rtclab.backend.live.nat import find_nft, nft_rules
-from rtclab.backend.live.str0m import PROGRAM, find_server
+from rtclab.backend.live.browsers.browser_process import POLICIES
+from rtclab.backend.live.browsers.launch_options import find_chromium, find_firefox
+from rtclab.backend.live.browsers.video_clip import clip_path
+from rtclab.backend.live.lab.internet import PROGRAM as NAT_PROGRAM
+from rtclab.backend.live.lab.internet import TUN_DEVICE
+from rtclab.backend.live.lab.namespaces import check_lab
+from rtclab.backend.live.lab.nat import find_nft, nft_rules
+from rtclab.backend.live.servers.mcu import LIBRARY, has_library
+from rtclab.backend.live.servers.str0m import PROGRAM, find_server
 from rtclab.errors import BackendUnavailable
 
 SETUP = "`make setup-live` in the repository of rtclab"
-PREPARE_CLIP = "`python -m rtclab.backend.live.clip` prepares it"
+PREPARE_CLIP = "`python -m rtclab.backend.live.browsers.video_clip` prepares it"
 PYTHON_PACKAGES = {
     "aiohttp": "aiohttp",
     "av": "av",
@@ -32,7 +32,6 @@ PYTHON_PACKAGES = {
     "segno": "segno",
     "skvideo": "scikit-video",
 }
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MIN_MEMORY_BYTES = 2_000_000_000
 PROBE_TIMEOUT_S = 20
 
@@ -87,16 +86,6 @@ def what_is_missing(
         *(["firefox"] if firefox else []),
     ]
     return [check for part in parts if not (check := CHECKS[part]()).ok]
-
-
-def find_chromium() -> str | None:
-    """Path of the first Chromium in ``PATH``, None if there is none."""
-    return next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
-
-
-def find_firefox() -> str | None:
-    """Path of the first Firefox in ``PATH``, None if there is none."""
-    return next(filter(None, map(shutil.which, FIREFOX_NAMES)), None)
 
 
 def check_command(command: str, package: str, *, only_for: str | None = None) -> MachineCheck:

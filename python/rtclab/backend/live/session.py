@@ -22,36 +22,37 @@ from aiohttp import web
 
 from rtclab import _native
 from rtclab.backend import nobody_connected
-from rtclab.backend.live.browser import BrowserProcess, LoadMeter, allow_plain_http
-from rtclab.backend.live.carried import Address, Claim
-from rtclab.backend.live.cgroup import in_group
-from rtclab.backend.live.connections import LiveConnection
-from rtclab.backend.live.devtools import DRIVERS
-from rtclab.backend.live.firefox import BROWSERS
-from rtclab.backend.live.internet import connect_internet, is_connected
-from rtclab.backend.live.invited import InvitedBrowser
-from rtclab.backend.live.namespaces import (
+from rtclab.backend.live.browsers.browser_process import BrowserProcess, LoadMeter, allow_plain_http
+from rtclab.backend.live.browsers.drivers import DRIVERS
+from rtclab.backend.live.browsers.firefox import BROWSERS
+from rtclab.backend.live.browsers.page_server import PageServer
+from rtclab.backend.live.connections import Address, Json, LiveConnection, Message, PortFlows
+from rtclab.backend.live.lab.cgroups import in_group
+from rtclab.backend.live.lab.cross_traffic import CrossTraffic
+from rtclab.backend.live.lab.http import serve
+from rtclab.backend.live.lab.internet import connect_internet, is_connected
+from rtclab.backend.live.lab.namespaces import (
     RUN,
     RUN_SIZE,
     Emit,
-    Json,
     Node,
     create_nodes,
     listen_in_node,
     name_nodes,
     node_command,
+    spawn_in_node,
 )
-from rtclab.backend.live.nat import put_behind_nat
-from rtclab.backend.live.own_flows import Network, OwnConnections, OwnFlows
-from rtclab.backend.live.own_page import OwnPage, Report, files_of_page, own_origins, trusting
-from rtclab.backend.live.own_servers import OwnServers
-from rtclab.backend.live.process import Spawn
-from rtclab.backend.live.recorder import Recorder, pick, printable
-from rtclab.backend.live.servers import Servers, spawn
-from rtclab.backend.live.signalling import Message, PageServer, serve
-from rtclab.backend.live.tables import CAPTURE, write_trace
-from rtclab.backend.live.tcp_rows import tcp_rows
-from rtclab.backend.live.traffic import LiveTraffic
+from rtclab.backend.live.lab.nat import put_behind_nat
+from rtclab.backend.live.lab.process import Spawn
+from rtclab.backend.live.records.page_reports import Report
+from rtclab.backend.live.records.recorder import Recorder, pick, printable
+from rtclab.backend.live.records.tcp_table import tcp_rows
+from rtclab.backend.live.records.trace_writer import CAPTURE, write_trace
+from rtclab.backend.live.records.user_flows import EmulatedNetwork, UserConnections, UserFlows
+from rtclab.backend.live.servers.call_servers import CallServers
+from rtclab.backend.live.user.invited_browser import InvitedBrowser
+from rtclab.backend.live.user.user_page import UserPage, files_of_page, secure_origins, trust_arguments
+from rtclab.backend.live.user.user_servers import UserServers
 from rtclab.backend.sampler import Sampler
 from rtclab.errors import CallFailed, LaboratoryFailed, is_disk_full
 from rtclab.importers.logs.live import log_name
@@ -137,7 +138,7 @@ async def _run_and_write(
             raise reason
         failure = LaboratoryFailed(f"{failure or 'the emulator ended'}: {reason}")
     if summary is not None:
-        own = session.own_flows() if argument["own_pages"] else None
+        own = session.user_flows() if argument["own_pages"] else None
         write_trace(
             Path(argument["out"]),
             argument,
@@ -145,7 +146,7 @@ async def _run_and_write(
             summary,
             session.names(),
             capture=session.capture,
-            claimed=session.claimed,
+            port_flows=session.port_flows,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
             notes=session.notes,
@@ -158,7 +159,7 @@ async def _run_and_write(
 
 
 @dataclass
-class Seat:
+class LiveParticipant:
     """The parts of the session that belong to one participant."""
 
     name: str
@@ -167,7 +168,7 @@ class Seat:
     server: PageServer | None
     """The server of rtclab's own page; None with a page of the user's own."""
     browser: BrowserProcess | InvitedBrowser
-    page: OwnPage | None = None
+    page: UserPage | None = None
     """The page of the user's own, if there is one."""
     address: str = ""
     """The address of the page."""
@@ -199,12 +200,12 @@ class Session:
             one.number: one for one in map(LiveConnection.from_json, argument["connections"])
         }
         self.recorder = Recorder(dict(self._connections), run_began_ms=time.time() * 1000)
-        self._own = OwnConnections(self.recorder, len(self._connections), len(argument["calls"]))
+        self._own = UserConnections(self.recorder, len(self._connections), len(argument["calls"]))
         self._emit, self._sampler = emit, Sampler(self.recorder.rows)
         self._nodes = nodes
         self._internet = internet
         addresses = {node.name: node.address for node in nodes}
-        self._servers = Servers(
+        self._servers = CallServers(
             self._connections,
             addresses,
             HOMES,
@@ -218,19 +219,19 @@ class Session:
                 self.recorder.at_ns(at_ms), node, "overloaded", detail=f"{dropped} datagrams dropped"
             ),
         )
-        self._traffic = LiveTraffic(
+        self._traffic = CrossTraffic(
             self._call["traffic"],
             addresses,
-            spawn,
+            spawn_in_node,
             HOMES / "traffic",
             self.fail,
             seed=self._call["seed"],
         )
-        self._own_servers = OwnServers(
-            argument["own_servers"], addresses, spawn, HOMES / "own-servers", self.fail
+        self._own_servers = UserServers(
+            argument["own_servers"], addresses, spawn_in_node, HOMES / "own-servers", self.fail
         )
         self._addresses = addresses
-        self._seats: dict[str, Seat] = {}
+        self._seats: dict[str, LiveParticipant] = {}
         self._runners: list[web.AppRunner] = []
         self._emulator: _native.Emulator | None = None
         self._connected: set[int] = set()
@@ -247,10 +248,10 @@ class Session:
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
-    def claimed(self) -> dict[Address, Claim]:
+    def port_flows(self) -> dict[Address, PortFlows]:
         """Ports of programs that are not part of a call, with their flows."""
-        signalling = {(CORE, self._signalling_port): Claim()}
-        return signalling | self._servers.claimed | self._traffic.claimed()
+        signalling = {(CORE, self._signalling_port): PortFlows()}
+        return signalling | self._servers.port_flows | self._traffic.port_flows()
 
     async def run(self) -> None:
         """Runs the repeat to its end.
@@ -303,17 +304,17 @@ class Session:
         outside = {} if self._internet is None else dict.fromkeys(self._own.addresses(), INTERNET)
         return outside | {address: name for name, address in self._addresses.items()}
 
-    def own_flows(self) -> OwnFlows:
+    def user_flows(self) -> UserFlows:
         """The flows of the pages of the user's own, once the session has been stopped."""
         routes = {
             (route["from"], route["to"]): tuple(route["paths"]) for route in self._call["network"]["routes"]
         }
-        network = Network(
+        network = EmulatedNetwork(
             nodes=self.names(),
             participants=[participant["name"] for participant in self._call["participants"]],
             routes=routes,
         )
-        found = OwnFlows(
+        found = UserFlows(
             self._own,
             self.recorder,
             network,
@@ -428,11 +429,13 @@ class Session:
         )
         server.configure({**self._argument["pages"][name], **of_session})
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
-        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], server, browser)
+        self._seats[name] = LiveParticipant(
+            name, participant["join_ns"], participant["leave_ns"], server, browser
+        )
         listening = listen_in_node(place, LOOPBACK)
         self._runners.append(await serve(server.application(), listening))
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        arguments = trusting(started["name"], [], self._own_servers.keys)
+        arguments = trust_arguments(started["name"], [], self._own_servers.keys)
         browser.start(url=url, **started["start"], arguments=arguments)
 
     async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
@@ -443,7 +446,7 @@ class Session:
             place,
             self._connections,
             of_session["signalling"],
-            partial(spawn, name),
+            partial(spawn_in_node, name),
             HOMES / name,
             emit=self._emit,
             on_message=partial(self._receive, name),
@@ -452,7 +455,9 @@ class Session:
         )
         settings = {**self._argument["pages"][name], **of_session, **browser.settings()}
         browser.page.configure(settings)
-        self._seats[name] = Seat(name, participant["join_ns"], participant["leave_ns"], browser.page, browser)
+        self._seats[name] = LiveParticipant(
+            name, participant["join_ns"], participant["leave_ns"], browser.page, browser
+        )
         await browser.start()
 
     async def _seat_own(
@@ -461,11 +466,11 @@ class Session:
         """Starts the browser of a page of the user's own, which is opened when the participant joins."""
         name = participant["name"]
         browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
-        page = OwnPage(
+        page = UserPage(
             name,
             settings,
             partial(DRIVERS[started["name"]], place, browser.profile),
-            partial(spawn, place),
+            partial(spawn_in_node, place),
             HOMES / name,
             Path(self._argument["out"]),
             report=partial(self._receive_own, name),
@@ -478,11 +483,11 @@ class Session:
             listening = listen_in_node(place, LOOPBACK)
             self._runners.append(await serve(files_of_page(Path(address)), listening))
             address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{quote(Path(address).name)}"
-        self._seats[name] = Seat(
+        self._seats[name] = LiveParticipant(
             name, participant["join_ns"], participant["leave_ns"], None, browser, page, address
         )
-        origins = own_origins(address, self._argument["own_servers"], self._addresses)
-        arguments = trusting(started["name"], origins, self._own_servers.keys)
+        origins = secure_origins(address, self._argument["own_servers"], self._addresses)
+        arguments = trust_arguments(started["name"], origins, self._own_servers.keys)
         browser.start(url="about:blank", **started["start"], driven=True, arguments=arguments)
 
     def _place_of(self, participant: str) -> str:
@@ -493,7 +498,7 @@ class Session:
         node = next(node for node in self._nodes if node.name == participant)
         return put_behind_nat(node, kind).name
 
-    async def _wait_until_ready(self, seat: Seat) -> None:
+    async def _wait_until_ready(self, seat: LiveParticipant) -> None:
         if seat.page is not None:
             await seat.page.start()
             return
@@ -542,7 +547,7 @@ class Session:
     async def _sleep_until(self, at_ns: int) -> None:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
-    async def _attend(self, seat: Seat) -> None:
+    async def _attend(self, seat: LiveParticipant) -> None:
         if seat.join_ns >= self._call["duration_ns"]:
             return  # whoever would join after the end never does
         if seat.page is not None:
@@ -575,7 +580,7 @@ class Session:
         if not to_the_end:
             self._close(seat.name)
 
-    async def _attend_own(self, seat: Seat, page: OwnPage) -> None:
+    async def _attend_own(self, seat: LiveParticipant, page: UserPage) -> None:
         await self._sleep_until(seat.join_ns)
         self.recorder.add_event(self._now_ns(), seat.name, "joined")
         work = asyncio.create_task(page.attend(seat.address))
