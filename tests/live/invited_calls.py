@@ -24,7 +24,7 @@ import aiohttp
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from rtclab.backend.live.browsers.browser_process import CHROMIUM_FLAGS, BrowserOptions
+from rtclab.backend.live.browsers.browser_process import CHROMIUM_FLAGS
 from rtclab.backend.live.browsers.drivers import DevToolsConnection, firefox_socket
 from rtclab.backend.live.browsers.firefox import Firefox
 from rtclab.backend.live.browsers.launch_options import find_chromium, find_firefox
@@ -35,6 +35,7 @@ from rtclab.backend.live.lab.namespaces import (
     node_command,
     set_up_interface,
 )
+from rtclab.scenario import Browser
 
 HOST, OUTSIDE = "10.99.0.1", "10.99.0.2"
 PLACE = "outside"
@@ -237,9 +238,8 @@ async def visit_with_firefox(url: str, home: Path) -> None:
 
     executable = find_firefox()
     assert executable is not None
-    options: BrowserOptions = {"name": "firefox", "field_trials": "", "encryption": True, "args": []}
     visitor = Firefox("a visitor", start, home, lambda reason: None)
-    visitor.start(executable, "about:blank", None, options, driven=True)
+    visitor.start(executable, "about:blank", None, Browser(name="firefox"), driven=True)
     file = visitor.profile / "WebDriverBiDiServer.json"
     protocol = DevToolsConnection(lambda event: None, on_lost=lambda reason: None)
     try:

@@ -40,6 +40,7 @@ from small_call import small_call
 
 from rtclab.backend.live.lab.namespaces import call_in_node, create_namespace, create_nodes, spawn_in_node
 from rtclab.backend.live.user import invited_browser as invited
+from rtclab.backend.live.user.invitations import InvitedPlace
 from rtclab.backend.live.user.udp_forwarder import MAX_CLIENTS, UdpForwarder
 from rtclab.lab import open_results
 from rtclab.trace import Trace
@@ -229,13 +230,7 @@ def strangers_hold_connections(argument: Json, _emit: object) -> Json:
         free: list[Json] = []
         seat = invited.InvitedBrowser(
             node,
-            {
-                "address": HOST,
-                "port": tcp.getsockname()[1],
-                "tcp": tcp.fileno(),
-                "udp": udp.fileno(),
-                "wait_s": 9,
-            },
+            InvitedPlace(HOST, tcp.getsockname()[1], tcp.fileno(), udp.fileno(), wait_s=9),
             {},
             "ws://10.77.0.1:1/signalling?",
             partial(spawn_in_node, "alice"),

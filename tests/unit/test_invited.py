@@ -101,11 +101,11 @@ def bound() -> set[str]:
 
 def test_a_seat_is_one_port_of_tcp_and_udp_at_its_address_and_is_closed_at_the_end() -> None:
     with listening([Invitation("alice", "127.0.0.7"), Invitation("bob", "127.0.0.7")]) as places:
-        ports = {place["port"] for place in places.values()}
+        ports = {place.port for place in places.values()}
         assert len(ports) == 2
         assert {int(one.rpartition(":")[2], 16) for one in bound()} == ports
         assert len(bound()) == 4
-        taken = places["alice"]["port"]
+        taken = places["alice"].port
         with (
             pytest.raises(BadInput, match=rf"listen for carol at 127.0.0.7:{taken}: Address already in use"),
             listening([Invitation("carol", "127.0.0.7", taken)]),

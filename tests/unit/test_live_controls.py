@@ -49,7 +49,7 @@ def test_a_browser_is_started_with_the_trials_of_its_control(
     module = "rtclab.backend.live.browsers.launch_options"
     monkeypatch.setattr(f"{module}.find_chromium", lambda: "/bin/it")
     monkeypatch.setattr(f"{module}.prepare", lambda *_: {"camera": None, "microphone": None})
-    assert browsers(asked)["alice"]["start"]["options"]["field_trials"] == trials
+    assert browsers(asked)["alice"].options.field_trials == trials
 
 
 BOTH = "congestion_control.name=scream"

@@ -26,7 +26,8 @@ from rtclab.backend.live.records.user_flows import (
     checked,
     sources_of,
 )
-from rtclab.backend.live.user import user_page as user_page
+from rtclab.backend.live.user import user_page
+from rtclab.backend.live.user.user_settings import UserPageSettings
 
 ADDRESSES = {
     "alice": "10.77.0.2",
@@ -312,7 +313,7 @@ def test_a_page_that_reports_too_much_is_bounded(tmp_path: Path) -> None:
     async def flood() -> int:
         page = user_page.UserPage(
             "alice",
-            {},
+            UserPageSettings("page.html"),
             lambda page: FirefoxDriver("alice", tmp_path, page),
             spawn=lambda command, **options: subprocess.Popen(command, **options),
             home=tmp_path,

@@ -417,15 +417,12 @@ def test_the_trace_of_a_live_call_has_its_flows_its_lateness_and_the_pairs_not_c
     missing = NotConnected(a="bob", b="carol", call=0, within_ns=4 * SECOND)
     made = write_trace(
         tmp_path,
-        {
-            "call": scenario.native(seed=1),
-            "nat": {},
-            "manifest": planned.as_json(),
-            "paths": paths_table(scenario).to_dict(as_series=False),
-        },
+        planned,
         recorder,
         recorded | {"epoch_ns": 0},
         {"10.77.0.2": "alice", "10.77.0.3": "bob"},
+        paths=paths_table(scenario).to_dict(as_series=False),
+        keep_packets=True,
         capture=tmp_path / CAPTURE,
         port_flows={},
         failure=None,

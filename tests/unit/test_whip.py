@@ -57,9 +57,9 @@ def test_our_own_sfu_has_urls_that_the_scenario_need_not_say(tmp_path: Path) -> 
     assert set(resources(ours).values()) == {
         f"http://sfu:8080/{use}/{name}" for use in ("whip", "whep") for name in ("alice", "bob")
     }
-    assert whip_settings(ours)["sfu"]["token"] == "secret"
+    assert whip_settings(ours)["sfu"].token == "secret"
     websocket = scenario(tmp_path, OURS.replace('"whip"', '"websocket"') + CALL)
-    assert (whip_settings(websocket)["sfu"]["whip"], whip_settings(websocket)["sfu"]["whep"]) == (None, None)
+    assert (whip_settings(websocket)["sfu"].whip, whip_settings(websocket)["sfu"].whep) == (None, None)
     assert whip_settings(scenario(tmp_path, "[servers.sfu]" + CALL)) == {}
 
 

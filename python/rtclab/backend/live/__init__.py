@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import re
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from rtclab.backend import Watch, manifest, paths_table, unwatched
+from rtclab.backend import Watch, unwatched
 from rtclab.backend.live.browsers.field_trials import check_control
 from rtclab.backend.live.browsers.media_files import camera_of
 from rtclab.backend.live.lab.cgroups import limited
@@ -150,56 +147,22 @@ class LiveBackend:
             DiskFull: no space is left.
         """
         from rtclab.backend.live.browsers.encoder_speed import shares
-        from rtclab.backend.live.browsers.launch_options import browsers
-        from rtclab.backend.live.browsers.page_settings import pages
-        from rtclab.backend.live.connections import live_connections
-        from rtclab.backend.live.servers.mcu import mixer_settings
-        from rtclab.backend.live.servers.whip import whip_settings
-        from rtclab.backend.live.user.user_settings import user_pages, user_servers
+        from rtclab.backend.live.plan import session_plan
 
         scenario.check_trusted(live=True)
-        started = browsers(scenario)
-        planned = manifest(
-            scenario, backend=self.name, seed=seed, repeat=repeat, browser=versions_of(started) or None
-        ).as_json()
-        planned["field_trials"] = {
-            name: trials
-            for name, one in started.items()
-            if (trials := one["start"]["options"]["field_trials"])
-        }
-        argument = {
-            "call": scenario.native(seed=seed),
-            "calls": planned["calls"],
-            "connections": [one.as_json() for one in live_connections(scenario)],
-            "pages": pages(scenario),
-            "browsers": started,
-            "nat": {
-                name: participant.nat
-                for name, participant in scenario.participants.items()
-                if participant.nat != "none"
-            },
-            "internet": scenario.internet,
-            "mixers": {server: mixer_settings(scenario, server) for server in mixing.mixers(scenario)},
-            "whip": whip_settings(scenario),
-            "own_pages": user_pages(scenario),
-            "own_servers": user_servers(scenario),
-            "out": str(out.resolve()),
-            "paths": paths_table(scenario).to_dict(as_series=False),
-            "manifest": planned,
-        }
+        plan = session_plan(scenario, seed=seed, repeat=repeat, out=out)
         try:
             with (
                 limited(shares(scenario)) as groups,
                 user_space_nat() as attach,
-                listening(self._invitations) as places,
+                listening(self._invitations, self._wait_s) as places,
             ):
-                invited = {name: place | {"wait_s": self._wait_s} for name, place in places.items()}
                 run_in_lab(
                     SESSION,
-                    argument | {"groups": groups, "invited": invited},
+                    plan.model_copy(update={"cpu_groups": groups, "invited": places}).to_json(),
                     on_start=attach if scenario.internet else None,
                     on_event=lambda event: (self._announce if "seat" in event else watch)(event),
-                    descriptors=[place[kind] for place in places.values() for kind in ("tcp", "udp")],
+                    descriptors=[number for place in places.values() for number in (place.tcp, place.udp)],
                 )
         except LabError as error:
             raise as_raised(error, out) from error
@@ -338,20 +301,6 @@ def check_size(field: Callable[[str, str], str], video: Video | None) -> None:
             field("video", "width" if video.width % 2 else "height"),
             f"the video clip needs an even width and height; got `{video.width}x{video.height}`",
         )
-
-
-def versions_of(started: Mapping[str, Mapping[str, Any]]) -> str:
-    """The versions of the browsers in use, e.g. ``Chromium 156.0.8078.79 built on Debian GNU/Linux 12``."""
-    executables = dict.fromkeys(browser["start"]["executable"] for browser in started.values())
-    return ", ".join(map(version_of, executables))
-
-
-@cache
-def version_of(executable: str) -> str:
-    """A browser's version."""
-    return subprocess.run(
-        [executable, "--version"], capture_output=True, text=True, check=False
-    ).stdout.strip()
 
 
 _DISK_FULL = re.compile(rf"(?:os error|Errno) (?:{errno.ENOSPC}|{errno.EDQUOT})\b")

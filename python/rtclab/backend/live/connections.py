@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from rtclab.scenario import Scenario, mixing
 from rtclab.scenario.participant import CORE
@@ -71,15 +71,6 @@ class LiveConnection:
         """
         receives_only = self.one_way and node == self.b
         return f"{node}->{self.feed}" if receives_only else self.sent_by(node)
-
-    def as_json(self) -> Json:
-        """The connection as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Json) -> Self:
-        """The connection that :meth:`as_json` described."""
-        return cls(**values | {"flows": tuple(values["flows"])})
 
 
 @dataclass(frozen=True)

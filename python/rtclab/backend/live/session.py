@@ -39,11 +39,10 @@ from rtclab.backend.live.lab.namespaces import (
     create_nodes,
     listen_in_node,
     name_nodes,
-    node_command,
     spawn_in_node,
 )
 from rtclab.backend.live.lab.nat import put_behind_nat
-from rtclab.backend.live.lab.process import Spawn
+from rtclab.backend.live.plan import SessionPlan
 from rtclab.backend.live.records.page_reports import Report
 from rtclab.backend.live.records.recorder import Recorder, pick, printable
 from rtclab.backend.live.records.tcp_table import tcp_rows
@@ -89,42 +88,37 @@ SUSPENDED_S = 1.0
 """If the machine was suspended for longer than this, the calls were disturbed."""
 
 
-def run_session(argument: Json, emit: Emit) -> Json:
+def run_session(values: Json, emit: Emit) -> Json:
     """Runs one repeat and writes its trace, even if the call failed after it had begun.
 
     If the emulator ended by itself, the trace has what it carried until then. Once a second, ``emit`` gets
     what is new in the call; see :class:`Sampler`.
 
     Args:
-        argument: ``call`` from ``Scenario.native``; its ``connections`` and the times of its ``calls``;
-            ``pages``, the configuration of each participant's page; ``browsers``, how each is started;
-            ``nat``, the kind of NAT by participant; ``mixers``, what each server that mixes composes;
-            ``own_pages`` and ``own_servers``, pages and commands of the user's own (:mod:`.own`);
-            ``whip``, the settings of servers with WHIP and WHEP; ``internet``, whether hosts outside can be
-            reached; ``invited``, the ``place`` of each :class:`InvitedBrowser`; ``groups``, the files that
-            join the browsers' control groups; ``out``, the directory of the trace; ``manifest`` as planned;
-            and ``paths``, a table of the trace.
+        values: the :class:`SessionPlan` as JSON.
         emit: called with what is new in the call, and with what happens to the seats of invited browsers.
 
     Raises:
         CallFailed: a program died, a page failed, or nobody connected.
         LaboratoryFailed: the emulator ended, or the machine was suspended.
     """
-    names = [CORE, *(name for name in argument["call"]["network"]["nodes"] if name != CORE)]
+    plan = SessionPlan.from_json(values)
+    names = [CORE, *(name for name in plan.call["network"]["nodes"] if name != CORE)]
     nodes = create_nodes({name: f"{SUBNET}.{index + 1}" for index, name in enumerate(names)})
     name_nodes(nodes)
-    if argument["own_pages"] or any(server["whip"] for server in argument["whip"].values()):
+    if plan.user_pages or any(server.whip for server in plan.whip.values()):
         allow_plain_http(names, RUN)
-    internet = next(node for node in nodes if node.name == INTERNET) if argument["internet"] else None
+    internet = next(node for node in nodes if node.name == INTERNET) if plan.internet else None
     if internet is not None:
         connect_internet(internet, nodes)
-    return asyncio.run(_run_and_write(argument, nodes, emit, internet))
+    asyncio.run(_run_and_write(plan, nodes, emit, internet))
+    return {}
 
 
 async def _run_and_write(
-    argument: Json, nodes: list[Node], emit: Emit = lambda new: None, internet: Node | None = None
-) -> Json:
-    session = Session(argument, nodes, emit, internet)
+    plan: SessionPlan, nodes: list[Node], emit: Emit = lambda new: None, internet: Node | None = None
+) -> None:
+    session = Session(plan, nodes, emit, internet)
     failure: CallFailed | LaboratoryFailed | None = None
     summary: Json | None = None
     try:
@@ -138,24 +132,26 @@ async def _run_and_write(
             raise reason
         failure = LaboratoryFailed(f"{failure or 'the emulator ended'}: {reason}")
     if summary is not None:
-        own = session.user_flows() if argument["own_pages"] else None
+        user_flows = session.user_flows() if plan.user_pages else None
         write_trace(
-            Path(argument["out"]),
-            argument,
+            plan.out,
+            plan.manifest,
             session.recorder,
             summary,
             session.names(),
+            paths=plan.paths,
+            keep_packets=plan.call["record"] == "packets",
             capture=session.capture,
             port_flows=session.port_flows,
+            over_tcp=plan.tcp_to_relay,
             failure=str(failure) if failure else None,
             not_connected=session.not_connected,
             notes=session.notes,
-            own=own,
+            user_flows=user_flows,
             ended_ns=session.ended_ns,
         )
     if failure is not None:
         raise failure
-    return {}
 
 
 @dataclass
@@ -183,69 +179,72 @@ class LiveParticipant:
 class Session:
     """One repeat.
 
-    ``argument`` and ``emit`` are the same as for :func:`run_session`; the first of ``nodes`` is ``core``.
-    ``internet`` is the one behind which hosts outside can be reached, if they can.
+    Args:
+        plan: what it runs.
+        nodes: the nodes; the first is ``core``.
+        emit: see :func:`run_session`.
+        internet: the node behind which hosts outside can be reached, if they can.
     """
 
     def __init__(
         self,
-        argument: Json,
+        plan: SessionPlan,
         nodes: list[Node],
         emit: Emit = lambda new: None,
         internet: Node | None = None,
     ) -> None:
-        self._argument = argument
-        self._call: Json = argument["call"]
-        self._connections = {
-            one.number: one for one in map(LiveConnection.from_json, argument["connections"])
-        }
+        self._plan, self._call = plan, plan.call
+        self._nodes, self._internet = nodes, internet
+        self._addresses = {node.name: node.address for node in nodes}
+        self._connections = {one.number: one for one in plan.connections}
+        self._participants: dict[str, LiveParticipant] = {}
+        self._emulator: _native.Emulator | None = None
+        self._runners: list[web.AppRunner] = []
+        self._signalling_port = 0
+        self._connected: set[int] = set()
+        self._silent: set[str] = set()
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.recorder = Recorder(dict(self._connections), run_began_ms=time.time() * 1000)
-        self._own = UserConnections(self.recorder, len(self._connections), len(argument["calls"]))
         self._emit, self._sampler = emit, Sampler(self.recorder.rows)
-        self._nodes = nodes
-        self._internet = internet
-        addresses = {node.name: node.address for node in nodes}
-        self._servers = CallServers(
-            self._connections,
-            addresses,
-            HOMES,
-            nats=argument["nat"],
-            mixers=argument["mixers"],
-            whip=argument["whip"],
-            fail=self.fail,
-            on_statistics=lambda message: self.recorder.add_server_statistics(message),
-            on_event=self._server_event,
-            on_overload=lambda node, at_ms, dropped: self.recorder.add_event(
-                self.recorder.at_ns(at_ms), node, "overloaded", detail=f"{dropped} datagrams dropped"
-            ),
+        self._user = UserConnections(self.recorder, len(self._connections), len(plan.manifest.calls))
+        self._servers = self._call_servers()
+        self._user_servers = UserServers(
+            plan.user_servers, self._addresses, spawn_in_node, HOMES / "user-servers", self.fail
         )
         self._traffic = CrossTraffic(
             self._call["traffic"],
-            addresses,
+            self._addresses,
             spawn_in_node,
             HOMES / "traffic",
             self.fail,
             seed=self._call["seed"],
         )
-        self._own_servers = UserServers(
-            argument["own_servers"], addresses, spawn_in_node, HOMES / "own-servers", self.fail
-        )
-        self._addresses = addresses
-        self._seats: dict[str, LiveParticipant] = {}
-        self._runners: list[web.AppRunner] = []
-        self._emulator: _native.Emulator | None = None
-        self._connected: set[int] = set()
-        self._silent: set[str] = set()
-        self._signalling_port = 0
         self.not_connected: list[NotConnected] = []
         self.notes: list[str] = []
         """What a reader must know of the figures."""
         self.ended_ns = 0
         self.emulator_error: Exception | None = None
         """Why the emulator ended by itself, once the session has been stopped."""
-        self.capture = Path(argument["out"]) / PARTIAL_CAPTURE
+        self.capture = plan.out / PARTIAL_CAPTURE
         """What the emulator carried. It gets its final name when it is complete."""
-        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def _call_servers(self) -> CallServers:
+        def overloaded(node: str, at_ms: float, dropped: int) -> None:
+            detail = f"{dropped} datagrams dropped"
+            self.recorder.add_event(self.recorder.at_ns(at_ms), node, "overloaded", detail=detail)
+
+        return CallServers(
+            self._connections,
+            self._addresses,
+            HOMES,
+            nats=self._plan.nats,
+            mixers=self._plan.mixers,
+            whip=self._plan.whip,
+            fail=self.fail,
+            on_statistics=self.recorder.add_server_statistics,
+            on_event=self._server_event,
+            on_overload=overloaded,
+        )
 
     @property
     def port_flows(self) -> dict[Address, PortFlows]:
@@ -284,24 +283,26 @@ class Session:
         self._emit(self._sampler.new(self.ended_ns))
         said = await self._traffic.stop()
         summary = self._stop_emulator()
-        out = Path(self._argument["out"])
+        out = self._plan.out
         for report in said:
             write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
-        await asyncio.gather(*(seat.page.stop() for seat in self._seats.values() if seat.page is not None))
-        await asyncio.gather(*(seat.browser.stop() for seat in self._seats.values()))
-        for seat in self._seats.values():
+        await asyncio.gather(
+            *(seat.page.stop() for seat in self._participants.values() if seat.page is not None)
+        )
+        await asyncio.gather(*(seat.browser.stop() for seat in self._participants.values()))
+        for seat in self._participants.values():
             if isinstance(seat.browser, InvitedBrowser):
-                self.notes += seat.browser.notes(self._argument["pages"][seat.name]["video"], seat.camera)
+                self.notes += seat.browser.notes(self._plan.pages[seat.name]["video"], seat.camera)
             flows = [self._connections[one].logged_by(seat.name) for one in seat.made]
             keep_event_logs(seat.browser.event_logs, flows, out)
-        await asyncio.gather(self._servers.stop(), self._own_servers.stop())
+        await asyncio.gather(self._servers.stop(), self._user_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
 
     def names(self) -> dict[str, str]:
         """Name of the node by IP address, also of hosts outside with which calls were made."""
-        outside = {} if self._internet is None else dict.fromkeys(self._own.addresses(), INTERNET)
+        outside = {} if self._internet is None else dict.fromkeys(self._user.addresses(), INTERNET)
         return outside | {address: name for name, address in self._addresses.items()}
 
     def user_flows(self) -> UserFlows:
@@ -315,18 +316,18 @@ class Session:
             routes=routes,
         )
         found = UserFlows(
-            self._own,
+            self._user,
             self.recorder,
             network,
-            call=len(self._argument["calls"]),
-            taken=self._argument["manifest"]["flows"],
+            call=len(self._plan.manifest.calls),
+            taken=self._plan.manifest.flows,
             duration_ns=self._call["duration_ns"],
         )
-        for seat in self._seats.values():
+        for seat in self._participants.values():
             if seat.page is None:
                 continue
-            flows = [found.sent(number) for number in self._own.numbers(seat.name)]
-            keep_event_logs(seat.browser.event_logs, flows, Path(self._argument["out"]))
+            flows = [found.sent(number) for number in self._user.numbers(seat.name)]
+            keep_event_logs(seat.browser.event_logs, flows, self._plan.out)
             if seat.page.refused:
                 self.notes.append(
                     f"{seat.page.refused} reports of {seat.name}'s page were refused: "
@@ -365,7 +366,7 @@ class Session:
         self._begin()
         self._note_clock_step(wall_clock_ahead_s() - pages_load_s)
         await asyncio.gather(
-            *(self._attend(seat) for seat in self._seats.values()),
+            *(self._attend(seat) for seat in self._participants.values()),
             self._traffic.run(self._sleep_until),
             self._watch(),
         )
@@ -378,13 +379,15 @@ class Session:
     async def _logs_written(self) -> None:
         """Waits, while the calls go on, until the browsers have written their event logs up to now."""
         ended_s, deadline_s = time.time(), time.time() + LOG_INTERVAL_S + LOG_GRACE_S
-        browsers = [one.browser for one in self._seats.values() if isinstance(one.browser, BrowserProcess)]
+        browsers = [
+            one.browser for one in self._participants.values() if isinstance(one.browser, BrowserProcess)
+        ]
         logs = [log for browser in browsers for log in browser.open_logs()]
         while any(log.stat().st_mtime < ended_s for log in logs) and time.time() < deadline_s:
             await asyncio.sleep(0.1)
 
     async def _prepare(self) -> None:
-        await asyncio.gather(self._servers.start(), self._own_servers.start())
+        await asyncio.gather(self._servers.start(), self._user_servers.start())
         await self._traffic.prepare()
         listening = listen_in_node(CORE, self._nodes[0].address)
         self._runners.append(await serve(self._servers.signalling.application(), listening))
@@ -393,57 +396,53 @@ class Session:
             name = participant["name"]
             token = self._servers.signalling.token(name)
             query = f"participant={name}&token={token}"
-            await self._seat(participant, f"ws://{host}:{self._signalling_port}/signalling?{query}")
-        await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._seats.values()))
+            await self._add_participant(
+                participant, f"ws://{host}:{self._signalling_port}/signalling?{query}"
+            )
+        await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._participants.values()))
         # An invited browser may have left again while another seat was still free.
-        while waiting := [one for one in self._seats.values() if one.page is None and not one.ready.is_set()]:
+        while waiting := [
+            one for one in self._participants.values() if one.page is None and not one.ready.is_set()
+        ]:
             await asyncio.gather(*(self._wait_until_ready(one) for one in waiting))
 
-    async def _seat(self, participant: Json, signalling: str) -> None:
+    async def _add_participant(self, participant: Json, signalling: str) -> None:
+        """Serves the page of a participant, and starts the browser unless it is an invited one."""
         name = participant["name"]
-        place, group = self._place_of(name), self._argument["groups"].get(name)
-
-        def start(command: list[str], **options: Any) -> Popen[bytes]:
-            nice = in_group(group, ["nice", "-n", str(BROWSER_NICENESS), *command])
-            return Popen(node_command(place, nice), **options)
-
         of_session = {
             "signalling": signalling,
             "ice": self._servers.ice_of(name),
             "rooms": self._servers.rooms(),
             "resources": self._servers.resources_of(name),
         }
-        if (outside := self._argument["invited"].get(name)) is not None:
-            await self._invite(participant, outside, of_session)
-            return
-        started = self._argument["browsers"][name]
-        if (settings := self._argument["own_pages"].get(name)) is not None:
-            await self._seat_own(participant, settings, started, place, start)
-            return
-        files = started["files"]
+        times = participant["join_ns"], participant["leave_ns"]
+        if name in self._plan.invited:
+            await self._add_invited(name, times, of_session)
+        elif name in self._plan.user_pages:
+            await self._add_user_page(name, times)
+        else:
+            await self._add_page(name, times, of_session)
+
+    async def _add_page(self, name: str, times: tuple[int, int], of_session: Json) -> None:
+        """Starts a browser with rtclab's page."""
+        place = self._place_of(name)
         server = PageServer(
             partial(self._receive, name),
             partial(self._page_closed, name),
             partial(self._report_failed, name),
-            files,
+            self._plan.browsers[name].page_files,
         )
-        server.configure({**self._argument["pages"][name], **of_session})
-        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
-        self._seats[name] = LiveParticipant(
-            name, participant["join_ns"], participant["leave_ns"], server, browser
-        )
-        listening = listen_in_node(place, LOOPBACK)
-        self._runners.append(await serve(server.application(), listening))
-        url = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-        arguments = trust_arguments(started["name"], [], self._own_servers.keys)
-        browser.start(url=url, **started["start"], arguments=arguments)
+        server.configure({**self._plan.pages[name], **of_session})
+        browser = self._browser(name, place)
+        self._participants[name] = LiveParticipant(name, *times, server, browser)
+        address = await self._serve_locally(server.application(), place)
+        self._start_browser(browser, address, [])
 
-    async def _invite(self, participant: Json, place: Json, of_session: Json) -> None:
+    async def _add_invited(self, name: str, times: tuple[int, int], of_session: Json) -> None:
         """Serves the seat of an invited browser."""
-        name = participant["name"]
         browser = InvitedBrowser(
-            next(node for node in self._nodes if node.name == name),
-            place,
+            self._node(name),
+            self._plan.invited[name],
             self._connections,
             of_session["signalling"],
             partial(spawn_in_node, name),
@@ -453,50 +452,72 @@ class Session:
             on_closed=partial(self._invited_left, name),
             fail=self.fail,
         )
-        settings = {**self._argument["pages"][name], **of_session, **browser.settings()}
-        browser.page.configure(settings)
-        self._seats[name] = LiveParticipant(
-            name, participant["join_ns"], participant["leave_ns"], browser.page, browser
-        )
+        browser.page.configure({**self._plan.pages[name], **of_session, **browser.settings()})
+        self._participants[name] = LiveParticipant(name, *times, browser.page, browser)
         await browser.start()
 
-    async def _seat_own(
-        self, participant: Json, settings: Json, started: Json, place: str, start: Spawn
-    ) -> None:
+    async def _add_user_page(self, name: str, times: tuple[int, int]) -> None:
         """Starts the browser of a page of the user's own, which is opened when the participant joins."""
-        name = participant["name"]
-        browser = BROWSERS[started["name"]](name, start, HOMES / name, self.fail)
+        place, settings = self._place_of(name), self._plan.user_pages[name]
+        browser = self._browser(name, place)
         page = UserPage(
             name,
             settings,
-            partial(DRIVERS[started["name"]], place, browser.profile),
+            partial(DRIVERS[self._plan.browsers[name].options.name], place, browser.profile),
             partial(spawn_in_node, place),
             HOMES / name,
-            Path(self._argument["out"]),
-            report=partial(self._receive_own, name),
+            self._plan.out,
+            report=partial(self._receive_from_user_page, name),
             event=lambda event, detail: self.recorder.add_event(self._now_ns(), name, event, detail=detail),
             fail=self.fail,
             sleep_until=self._sleep_until,
         )
-        address = settings["page"]
+        address = settings.page
         if "://" not in address:
-            listening = listen_in_node(place, LOOPBACK)
-            self._runners.append(await serve(files_of_page(Path(address)), listening))
-            address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/{quote(Path(address).name)}"
-        self._seats[name] = LiveParticipant(
-            name, participant["join_ns"], participant["leave_ns"], None, browser, page, address
+            file = Path(address)
+            address = await self._serve_locally(files_of_page(file), place) + quote(file.name)
+        self._participants[name] = LiveParticipant(name, *times, None, browser, page, address)
+        origins = secure_origins(address, self._plan.user_servers, self._addresses)
+        self._start_browser(browser, "about:blank", origins, driven=True)
+
+    def _browser(self, name: str, place: str) -> BrowserProcess:
+        """The browser of a participant in a namespace, which has not been started."""
+
+        def spawn(command: list[str], **options: Any) -> Popen[bytes]:
+            nice = ["nice", "-n", str(BROWSER_NICENESS), *command]
+            return spawn_in_node(place, in_group(self._plan.cpu_groups.get(name), nice), **options)
+
+        return BROWSERS[self._plan.browsers[name].options.name](name, spawn, HOMES / name, self.fail)
+
+    def _start_browser(
+        self, browser: BrowserProcess, url: str, origins: Sequence[str], *, driven: bool = False
+    ) -> None:
+        launch = self._plan.browsers[browser.participant]
+        browser.start(
+            launch.executable,
+            url,
+            launch.clip,
+            launch.options,
+            launch.sound,
+            driven=driven,
+            arguments=trust_arguments(launch.options.name, origins, self._user_servers.keys),
         )
-        origins = secure_origins(address, self._argument["own_servers"], self._addresses)
-        arguments = trust_arguments(started["name"], origins, self._own_servers.keys)
-        browser.start(url="about:blank", **started["start"], driven=True, arguments=arguments)
+
+    async def _serve_locally(self, application: web.Application, place: str) -> str:
+        """Serves an application at a loopback port of a namespace, and returns its address."""
+        listening = listen_in_node(place, LOOPBACK)
+        self._runners.append(await serve(application, listening))
+        return f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
+
+    def _node(self, name: str) -> Node:
+        return next(node for node in self._nodes if node.name == name)
 
     def _place_of(self, participant: str) -> str:
         """The namespace of the participant's browser, behind its NAT if it has one."""
-        kind = self._argument["nat"].get(participant)
+        kind = self._plan.nats.get(participant)
         if kind is None:
             return participant
-        node = next(node for node in self._nodes if node.name == participant)
-        return put_behind_nat(node, kind).name
+        return put_behind_nat(self._node(participant), kind).name
 
     async def _wait_until_ready(self, seat: LiveParticipant) -> None:
         if seat.page is not None:
@@ -556,11 +577,11 @@ class Session:
         assert seat.server is not None
         mine = {
             number: call
-            for number, call in enumerate(self._argument["calls"])
-            if seat.name in call["participants"]
+            for number, call in enumerate(self._plan.manifest.calls)
+            if seat.name in call.participants
         }
-        later = {number: call["start_ns"] for number, call in mine.items() if call["start_ns"] > seat.join_ns}
-        ending = {number: call["end_ns"] for number, call in mine.items() if call["end_ns"] < seat.leave_ns}
+        later = {number: call.start_ns for number, call in mine.items() if call.start_ns > seat.join_ns}
+        ending = {number: call.end_ns for number, call in mine.items() if call.end_ns < seat.leave_ns}
         await self._sleep_until(seat.join_ns)
         await seat.server.send("join", calls=[number for number in mine if number not in later])
         changes = [("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < seat.leave_ns]
@@ -606,10 +627,10 @@ class Session:
         """Fails the repeat if no page of the user's own made a connection, and notes which ones did not."""
         there = [
             seat.name
-            for seat in self._seats.values()
+            for seat in self._participants.values()
             if seat.page is not None and seat.join_ns < self._call["duration_ns"]
         ]
-        without = [name for name in there if name not in self._own.connected()]
+        without = [name for name in there if name not in self._user.connected()]
         if without and not self._connected and len(without) == len(there):
             last = ", ".join(f"{name}'s is `{self.recorder.last_event(name)}`" for name in without)
             self.fail(f"no page made a working connection; last event: {last}")
@@ -624,11 +645,11 @@ class Session:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
         programs = {
             name: seat.browser.processes
-            for name, seat in self._seats.items()
+            for name, seat in self._participants.items()
             if isinstance(seat.browser, BrowserProcess)
         }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
-        programs |= {node: program.tree for node, program in self._own_servers.processes.items()}
+        programs |= {node: program.tree for node, program in self._user_servers.processes.items()}
         meters = {name: LoadMeter(processes) for name, processes in programs.items()}
         asleep_s = suspended_s()
         for second in range(self._call["duration_ns"] // NS_PER_S + 1):
@@ -651,7 +672,7 @@ class Session:
                 self.fail(reason, LaboratoryFailed)
 
     def _note_silent_pages(self) -> None:
-        for seat in self._seats.values():
+        for seat in self._participants.values():
             if seat.page is None or seat.name in self._silent or seat.left.is_set():
                 continue
             if (silent_s := seat.page.silent_s()) is not None:
@@ -673,7 +694,9 @@ class Session:
         if late and len(late) == len(pairs):
             self.not_connected = missing
             self.fail(
-                nobody_connected(late[0], {name: self.recorder.last_event(name) for name in self._seats})
+                nobody_connected(
+                    late[0], {name: self.recorder.last_event(name) for name in self._participants}
+                )
             )
 
     def _pairs(self) -> list[tuple[NotConnected, list[int]]]:
@@ -699,11 +722,11 @@ class Session:
 
     def _page_closed(self, name: str) -> None:
         reason = f"the page of {name} closed its report socket; expected it to stay open until it leaves"
-        if not self._seats[name].left.is_set():
+        if not self._participants[name].left.is_set():
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
     def _invited_left(self, name: str) -> None:
-        seat = self._seats[name]
+        seat = self._participants[name]
         assert isinstance(seat.browser, InvitedBrowser)
         if self._emulator is None:
             seat.ready.clear()
@@ -719,10 +742,10 @@ class Session:
         """Handles a report from a page."""
         match message["type"]:
             case "ready":
-                self._seats[name].camera = message.get("camera")
-                self._seats[name].ready.set()
+                self._participants[name].camera = message.get("camera")
+                self._participants[name].ready.set()
             case "connection":
-                self._seats[name].made.append(message["number"])
+                self._participants[name].made.append(message["number"])
             case "event":
                 self._receive_event(name, message)
             case "stats":
@@ -730,12 +753,12 @@ class Session:
             case "payload_types":
                 self.recorder.add_payload_types(message)
             case "bye":
-                self._seats[name].left.set()
+                self._participants[name].left.set()
 
-    def _receive_own(self, name: str, report: Report) -> None:
+    def _receive_from_user_page(self, name: str, report: Report) -> None:
         """Handles a report from a page of the user's own; nothing counts after it has left."""
-        if not self._seats[name].left.is_set():
-            self._own.receive(name, report, self._call["duration_ns"])
+        if not self._participants[name].left.is_set():
+            self._user.receive(name, report, self._call["duration_ns"])
 
     def _receive_event(self, name: str, message: Message) -> None:
         if self.ended_ns:
@@ -750,9 +773,9 @@ class Session:
 
     def _proof_of_connection(self, name: str) -> str:
         """The event after which media can pass. There is no DTLS handshake without encryption."""
-        if name in self._argument["invited"]:
+        if name in self._plan.invited:
             return "dtls_connected"
-        encrypted = self._argument["browsers"][name]["start"]["options"]["encryption"]
+        encrypted = self._plan.browsers[name].options.encryption
         return "dtls_connected" if encrypted else "ice_connected"
 
 

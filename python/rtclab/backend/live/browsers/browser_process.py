@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypedDict
 
 from rtclab.backend.live.lab.process import Process, Spawn
+from rtclab.scenario import Browser
 
 with suppress(ModuleNotFoundError):  # `rtclab doctor` works without it
     import psutil
@@ -81,15 +81,6 @@ def allow_plain_http(names: Iterable[str], scratch: Path) -> None:
         subprocess.run(["mount", "--bind", str(copy), str(place)], check=True)
 
 
-class BrowserOptions(TypedDict):
-    """The table ``[browser]`` of a scenario."""
-
-    name: str
-    field_trials: str
-    encryption: bool
-    args: list[str]
-
-
 class BrowserProcess:
     """One Chromium.
 
@@ -110,7 +101,7 @@ class BrowserProcess:
         executable: str,
         url: str,
         clip: str | None,
-        options: BrowserOptions,
+        options: Browser,
         sound: str | None = None,
         *,
         driven: bool = False,
@@ -133,17 +124,15 @@ class BrowserProcess:
             command.append("--remote-debugging-port=0")
         self._process.start([*command, *arguments, url], self._environment())
 
-    def _command(
-        self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
-    ) -> list[str]:
+    def _command(self, executable: str, clip: str | None, sound: str | None, options: Browser) -> list[str]:
         """The command line without the address of the page."""
         command = [executable, *CHROMIUM_FLAGS, f"--user-data-dir={self.profile}"]
         command.append(f"--webrtc-event-logging={self.event_logs}")
-        if options["field_trials"]:
-            command.append(f"--force-fieldtrials={options['field_trials']}")
-        if not options["encryption"]:
+        if options.field_trials:
+            command.append(f"--force-fieldtrials={options.field_trials}")
+        if not options.encryption:
             command.append(NO_ENCRYPTION)
-        command += options["args"]
+        command += options.args
         if clip is not None:
             command.append(f"--use-file-for-fake-video-capture={clip}")
         if sound is not None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 
-from rtclab.backend.live.browsers.browser_process import BrowserOptions, BrowserProcess
+from rtclab.backend.live.browsers.browser_process import BrowserProcess
+from rtclab.scenario import Browser
 
 FIREFOX_NAMES = ("firefox-esr", "firefox")
 
@@ -70,13 +71,11 @@ class Firefox(BrowserProcess):
     It has no event logs. ``start`` ignores ``clip`` and ``sound``, which its page plays.
     """
 
-    def _command(
-        self, executable: str, clip: str | None, sound: str | None, options: BrowserOptions
-    ) -> list[str]:
+    def _command(self, executable: str, clip: str | None, sound: str | None, options: Browser) -> list[str]:
         self.profile.mkdir()
         (self.profile / "user.js").write_text(user_js(), encoding="utf-8")
         command = [executable, "--headless", "--no-remote", "--profile", str(self.profile)]
-        return command + options["args"]
+        return command + options.args
 
     def _environment(self) -> dict[str, str]:
         return super()._environment() | {

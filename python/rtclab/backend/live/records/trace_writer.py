@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from rtclab.backend.live.connections import Address, PortFlows
-from rtclab.backend.live.lab.nat import UDP_BLOCKED
 from rtclab.backend.live.records.capture_and_log import join_descriptions, packets_entering, read_capture
 from rtclab.backend.live.records.controls_in_use import feedback_of, used
 from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
@@ -36,47 +35,54 @@ CAPTURE = "capture.pcapng"
 
 def write_trace(
     out: Path,
-    argument: Mapping[str, Any],
+    planned: TraceManifest,
     recorder: Recorder,
     summary: Mapping[str, Any],
     nodes: Mapping[str, str],
     *,
+    paths: Mapping[str, Any],
+    keep_packets: bool,
     capture: Path,
     port_flows: Mapping[Address, PortFlows],
+    over_tcp: Collection[str] = (),
     failure: str | None,
     not_connected: Iterable[NotConnected] = (),
     notes: Iterable[str] = (),
-    own: UserFlows | None = None,
+    user_flows: UserFlows | None = None,
     ended_ns: int,
 ) -> Trace:
     """Writes the trace of a repeat that has ended.
 
     Args:
         out: directory of the trace.
-        argument: see :func:`rtclab.backend.live.session.run_session`.
+        planned: the manifest as planned.
         recorder: the reports of the pages.
         summary: the result of the emulator's ``stop``.
         nodes: name of the node by IP address.
+        paths: columns of the table ``paths``.
+        keep_packets: whether the trace has the table ``packets``.
         capture: the emulator's capture.
-        claimed: server ports of programs other than calls; see :class:`FlowKeys`.
+        port_flows: the flows at the ports of programs that are not part of a call.
+        over_tcp: the participants who reach a relay over TCP.
         failure: why the call failed, None if it did not.
         not_connected: the pairs that should have connected and did not.
         notes: what a reader must know of the figures.
-        own: the flows of pages of the user's own, None without such pages.
+        user_flows: the flows of pages of the user's own, None without such pages.
         ended_ns: when the session ended, which is earlier than planned if the call failed.
     """
-    call, planned = argument["call"], TraceManifest.model_validate(argument["manifest"])
     wire = read_capture(capture)
     log = join_descriptions(packet_log(summary), packets_entering(wire, nodes, summary["epoch_ns"]))
-    over_tcp = {name for name, kind in argument["nat"].items() if kind == UDP_BLOCKED}
     known = FlowKeys(recorder.connections, recorder.ends, nodes, recorder.ssrcs, port_flows, over_tcp)
     mine = assign_flows(log, known)
     packets = join_relay_legs(mine)
-    if own is not None:
-        notes = [*notes, *own.notes, *unassigned(log, mine)]
-        packets = own.forwarded(packets)
+    if user_flows is not None:
+        notes = [*notes, *user_flows.notes, *unassigned(log, mine)]
+        packets = user_flows.forwarded(packets)
         planned = planned.model_copy(
-            update={"flows": {**planned.flows, **own.flows}, "calls": (*planned.calls, own.call())}
+            update={
+                "flows": {**planned.flows, **user_flows.flows},
+                "calls": (*planned.calls, user_flows.call()),
+            }
         )
     seen = packets
     carried = packets_table(packets, planned.flows, recorder.payload_kinds, planned.duration_ns)
@@ -90,8 +96,8 @@ def write_trace(
     tables["flow_seconds"] = flow_seconds_table(packets, flows, planned.duration_ns, hidden)
     tables["delay_histogram"] = delay_histogram_table(packets, flows)
     tables["queuing_histogram"] = queuing_histogram_table(packets, flows)
-    tables["paths"] = pl.DataFrame(argument["paths"], schema=SCHEMAS["paths"])
-    if call["record"] == "packets":
+    tables["paths"] = pl.DataFrame(paths, schema=SCHEMAS["paths"])
+    if keep_packets:
         tables["packets"] = packets.drop("is_whole")
     outcome = {
         "flows": flows,

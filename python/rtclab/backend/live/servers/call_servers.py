@@ -21,7 +21,7 @@ from rtclab.backend.live.servers.signalling import SignallingServer
 from rtclab.backend.live.servers.str0m import ForwardingServer
 from rtclab.backend.live.servers.turn import TurnServer
 from rtclab.backend.live.servers.whip import PORT as WHIP_PORT
-from rtclab.backend.live.servers.whip import WhipServer, host_and_port, page_resource
+from rtclab.backend.live.servers.whip import WhipServer, WhipSettings, host_and_port, page_resource
 from rtclab.scenario.participant import CORE
 
 Fail = Callable[[str], None]
@@ -36,7 +36,7 @@ class CallServers:
         home: directory for the servers' files, which the caller deletes.
         nats: kind of NAT by participant. If anybody is behind one, ``core`` has a STUN server.
         mixers: by node of a server that mixes, what it composes; see ``mcu.mixer_settings``.
-        whip: by node of a server with WHIP and WHEP, its kind, URLs and token; see ``whip.whip_settings``.
+        whip: by node of a server with WHIP and WHEP, its resources.
         fail: called with the reason if a server ends by itself.
         on_statistics: called with each connection's statistics of a ``str0m`` server or a mixer.
         on_event: called with the node of a mixer, the number of a connection, the wall-clock time in ms since
@@ -53,71 +53,95 @@ class CallServers:
         *,
         nats: Mapping[str, str],
         mixers: Mapping[str, Json],
-        whip: Mapping[str, Json],
+        whip: Mapping[str, WhipSettings],
         fail: Fail,
         on_statistics: Callable[[Message], None],
         on_event: Callable[[str, int, float, str], None],
         on_overload: Callable[[str, float, int], None],
     ) -> None:
-        self._connections = connections
-        self._on_statistics = on_statistics
-        self._on_event = on_event
-        self._on_overload = on_overload
-        self._addresses = addresses
-        self._settings = whip
-        relays = {one.relay for one in connections.values() if one.relay is not None}
-        self._turn = {
-            node: TurnServer(partial(spawn_in_node, node), addresses[node], home / f"turn-{node}", fail)
-            for node in sorted(relays | ({CORE} if nats else set()))
-        }
-        self._nats = nats
-        calls: dict[tuple[str, str], set[str]] = {}
-        for one in connections.values():
-            if one.server is not None:
-                calls.setdefault((server_of(one), one.server), set()).add(str(one.call))
-        self._janus = {
-            node: JanusServer(
-                partial(spawn_in_node, node), addresses[node], home / f"janus-{node}", fail, sorted(own)
+        self._connections, self._addresses, self._home = connections, addresses, home
+        self._nats, self._whip, self._fail = nats, whip, fail
+        self._on_statistics, self._on_event, self._on_overload = on_statistics, on_event, on_overload
+        self._turn = self._turn_servers()
+        self._janus = self._janus_servers()
+        self._json_servers: dict[str, JsonServer] = {**self._sfus(), **self._mcus(mixers)}
+        self._http = self._whip_servers()
+        self._runners: list[web.AppRunner] = []
+        self.programs = {node: self._json_servers[node].process for node in mixers}
+        """The processes of servers that mix, by node."""
+        self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._json_servers})
+
+    def _turn_servers(self) -> dict[str, TurnServer]:
+        relays = {one.relay for one in self._connections.values() if one.relay is not None}
+        return {
+            node: TurnServer(
+                partial(spawn_in_node, node), self._addresses[node], self._home / f"turn-{node}", self._fail
             )
-            for (node, kind), own in calls.items()
-            if kind == "janus"
+            for node in sorted(relays | ({CORE} if self._nats else set()))
         }
-        self._talking: dict[str, JsonServer] = {
+
+    def _janus_servers(self) -> dict[str, JanusServer]:
+        calls: dict[str, set[str]] = {}
+        for one in self._connections.values():
+            if one.server == "janus":
+                calls.setdefault(server_of(one), set()).add(str(one.call))
+        return {
+            node: JanusServer(
+                partial(spawn_in_node, node),
+                self._addresses[node],
+                self._home / f"janus-{node}",
+                self._fail,
+                sorted(own),
+            )
+            for node, own in calls.items()
+        }
+
+    def _sfus(self) -> dict[str, ForwardingServer]:
+        return {
             node: ForwardingServer(
                 partial(spawn_in_node, node),
-                addresses[node],
-                home / f"str0m-{node}",
+                self._addresses[node],
+                self._home / f"str0m-{node}",
                 partial(self._receive, node),
-                fail,
+                self._fail,
             )
-            for node, own in whip.items()
-            if own["kind"] == "str0m"
+            for node, own in self._whip.items()
+            if own.kind == "str0m"
         }
-        for node, settings in mixers.items():
-            own = {str(one.number): one.call for one in connections.values() if node in one.ends}
-            self._talking[node] = MixingServer(
+
+    def _mcus(self, mixers: Mapping[str, Json]) -> dict[str, MixingServer]:
+        return {
+            node: MixingServer(
                 partial(spawn_in_node, node),
-                {**settings, "address": addresses[node], "calls": own},
-                home / f"mixer-{node}",
+                {
+                    **settings,
+                    "address": self._addresses[node],
+                    "calls": {str(one.number): one.call for one in self._connections_of(node)},
+                },
+                self._home / f"mixer-{node}",
                 partial(self._receive, node),
-                fail,
+                self._fail,
             )
-        self._http = {
-            node: WhipServer(
-                [one for one in connections.values() if node in one.ends],
-                {address: name for name, address in addresses.items()},
-                send=self._talking[node].send,
-                published=self._publish,
-                ice_servers=[self._turn[CORE].stun_server] if nats else [],
-                token=own["token"],
-            )
-            for node, own in whip.items()
-            if own["kind"] == "str0m"
+            for node, settings in mixers.items()
         }
-        self._runners: list[web.AppRunner] = []
-        self.programs = {node: self._talking[node].process for node in mixers}
-        """The processes of servers that mix, by node."""
-        self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._talking})
+
+    def _whip_servers(self) -> dict[str, WhipServer]:
+        participants = {address: name for name, address in self._addresses.items()}
+        return {
+            node: WhipServer(
+                self._connections_of(node),
+                participants,
+                send=self._json_servers[node].send,
+                published=self._publish,
+                ice_servers=[self._turn[CORE].stun_server] if self._nats else [],
+                token=own.token,
+            )
+            for node, own in self._whip.items()
+            if own.kind == "str0m"
+        }
+
+    def _connections_of(self, node: str) -> list[LiveConnection]:
+        return [one for one in self._connections.values() if node in one.ends]
 
     async def start(self) -> None:
         """Starts all servers and waits until they can be used.
@@ -132,7 +156,7 @@ class CallServers:
         await asyncio.gather(
             *(turn.ready() for turn in self._turn.values()),
             *(janus.ready() for janus in self._janus.values()),
-            *(server.start() for server in self._talking.values()),
+            *(server.start() for server in self._json_servers.values()),
         )
         for node, http in self._http.items():
             listening = listen_in_node(node, self._addresses[node], WHIP_PORT)
@@ -143,7 +167,7 @@ class CallServers:
         everything: list[TurnServer | JanusServer | JsonServer] = [
             *self._turn.values(),
             *self._janus.values(),
-            *self._talking.values(),
+            *self._json_servers.values(),
         ]
         await asyncio.gather(
             *(runner.cleanup() for runner in self._runners), *(server.stop() for server in everything)
@@ -154,19 +178,17 @@ class CallServers:
         """Ports of servers whose packets belong to no flow."""
         ports = {(node, JANUS_PORT) for node in self._janus} | {(node, WHIP_PORT) for node in self._http}
         ports |= {
-            host_and_port(own[use])
-            for own in self._settings.values()
-            for use in ("whip", "whep")
-            if own[use] is not None
+            host_and_port(url)
+            for own in self._whip.values()
+            for url in (own.whip, own.whep)
+            if url is not None
         }
         return {port: PortFlows() for port in ports}
 
     def ice_of(self, participant: str) -> dict[int, Json]:
         """The ICE servers and policy of each of the participant's connections, by number."""
         found: dict[int, Json] = {}
-        for one in self._connections.values():
-            if participant not in one.ends:
-                continue
+        for one in self._connections_of(participant):
             servers: list[Json] = []
             if one.relay is not None:
                 tcp = self._nats.get(participant) == UDP_BLOCKED
@@ -189,16 +211,15 @@ class CallServers:
         """The WHIP or WHEP resource of each of the participant's connections that has one, by number."""
         return {
             one.number: page_resource(one, participant, own)
-            for one in self._connections.values()
-            if participant in one.ends
-            and one.server is not None
-            and (own := self._settings.get(server_of(one))) is not None
-            and own["whip"] is not None
+            for one in self._connections_of(participant)
+            if one.server is not None
+            and (own := self._whip.get(server_of(one))) is not None
+            and own.whip is not None
         }
 
     def close(self, connection: LiveConnection) -> None:
         """Tells a ``str0m`` server or a mixer that a connection has ended."""
-        if connection.server is not None and (server := self._talking.get(server_of(connection))):
+        if connection.server is not None and (server := self._json_servers.get(server_of(connection))):
             server.send({"connection": connection.number, "close": True})
             if (http := self._http.get(server_of(connection))) is not None:
                 http.close(connection.number)
@@ -207,7 +228,7 @@ class CallServers:
         number = message["number"]
         fields: Json = {key: message[key] for key in ("description", "candidate") if key in message}
         forwards = self._connections[number].forwards
-        self._talking[node].send({"connection": number, "forwards": forwards, **fields})
+        self._json_servers[node].send({"connection": number, "forwards": forwards, **fields})
 
     def _receive(self, node: str, message: Message) -> None:
         if "statistics" in message:

@@ -257,24 +257,39 @@ def links(server: Json) -> list[str]:
     return [f'<{url}>; rel="ice-server"{secret}' for url in ([urls] if isinstance(urls, str) else urls)]
 
 
-def whip_settings(scenario: Scenario) -> dict[str, Json]:
-    """By server with WHIP and WHEP: its ``kind``, its ``token``, and the URLs that pages use, if they do."""
-    found: dict[str, Json] = {}
+@dataclass(frozen=True)
+class WhipSettings:
+    """The resources of an SFU with WHIP and WHEP."""
+
+    kind: str
+    """``str0m`` or, for a server of the user's own, ``whip``."""
+    whip: str | None
+    """URL at which ``{name}`` publishes; None if pages do not use it."""
+    whep: str | None
+    """URL at which ``{name}`` plays ``{sender}``; None if pages do not use it."""
+    token: str | None
+    """The bearer token that clients must have, if any."""
+
+
+def whip_settings(scenario: Scenario) -> dict[str, WhipSettings]:
+    """The settings of each server with WHIP and WHEP, by its node."""
+    found = {}
     for node, server in scenario.servers.items():
         whip, whep = server.whip, server.whep
         if server.signalling == "whip":
             whip, whep = f"http://{node}:{PORT}/whip/{{name}}", f"http://{node}:{PORT}/whep/{{sender}}"
         if server.kind in ("str0m", "whip"):
-            found[node] = {"kind": server.kind, "whip": whip, "whep": whep, "token": server.token}
+            found[node] = WhipSettings(server.kind, whip, whep, server.token)
     return found
 
 
-def page_resource(connection: LiveConnection, participant: str, settings: Json) -> Json:
+def page_resource(connection: LiveConnection, participant: str, settings: WhipSettings) -> Json:
     """What a page needs for a connection over WHIP or WHEP: ``url``, ``token``, and whether it ``plays``."""
     plays = connection.forwards is not None
-    template: str = settings["whep" if plays else "whip"]
+    template = settings.whep if plays else settings.whip
+    assert template is not None
     url = template.replace("{name}", participant).replace("{sender}", connection.feed)
-    return {"url": url, "token": settings["token"], "plays": plays}
+    return {"url": url, "token": settings.token, "plays": plays}
 
 
 def host_and_port(url: str) -> tuple[str, int]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Self
 
-from rtclab.backend.live.connections import Json
 from rtclab.errors import BadInput
 from rtclab.terminal import below, visible
 
@@ -73,11 +72,27 @@ def own_addresses() -> str:
     return f"this machine has {', '.join(found) or 'no IPv4 address'}"
 
 
+@dataclass(frozen=True)
+class InvitedPlace:
+    """Where an invited browser is served: sockets outside the lab, which the lab inherits."""
+
+    address: str
+    """IPv4 address of this machine."""
+    port: int
+    """Port of both sockets."""
+    tcp: int
+    """File descriptor of the socket for the page."""
+    udp: int
+    """File descriptor of the socket for media."""
+    wait_s: float
+    """How long the seat is free, in seconds."""
+
+
 @contextmanager
-def listening(invitations: Sequence[Invitation]) -> Iterator[dict[str, Json]]:
+def listening(invitations: Sequence[Invitation], wait_s: float = WAIT_S) -> Iterator[dict[str, InvitedPlace]]:
     """Opens the sockets of all invitations; they are closed at the end.
 
-    Yields, by participant, ``address``, ``port``, and the file descriptors ``tcp`` and ``udp``.
+    Yields the place of each invited browser, by participant.
 
     Raises:
         BadInput: an address is not this machine's, or a port is in use.
@@ -86,12 +101,8 @@ def listening(invitations: Sequence[Invitation]) -> Iterator[dict[str, Json]]:
         found = {}
         for one in invitations:
             tcp, udp = map(stack.enter_context, _sockets(one))
-            found[one.participant] = {
-                "address": one.address,
-                "port": tcp.getsockname()[1],
-                "tcp": tcp.fileno(),
-                "udp": udp.fileno(),
-            }
+            port = tcp.getsockname()[1]
+            found[one.participant] = InvitedPlace(one.address, port, tcp.fileno(), udp.fileno(), wait_s)
         yield found
 
 

@@ -26,6 +26,7 @@ from rtclab.backend.live.lab.namespaces import Emit, Node
 from rtclab.backend.live.lab.process import Spawn
 from rtclab.backend.live.servers.turn import PORT, TurnServer
 from rtclab.backend.live.user.certificates import self_signed
+from rtclab.backend.live.user.invitations import InvitedPlace
 from rtclab.backend.live.user.invited_page import InvitedPage
 from rtclab.backend.live.user.invited_reports import ReportChecker
 from rtclab.backend.live.user.udp_forwarder import UdpForwarder
@@ -49,8 +50,7 @@ class InvitedBrowser:
 
     Args:
         node: the participant's node.
-        place: ``address`` and ``port`` outside the lab, the file descriptors ``tcp`` and ``udp`` of the
-            sockets there, and ``wait_s``, how long the seat is free.
+        place: where the browser is served.
         connections: the connections of all calls, by number.
         signalling: URL of the signalling server; see :class:`InvitedPage`.
         spawn: starts a command in the participant's node.
@@ -64,7 +64,7 @@ class InvitedBrowser:
     def __init__(
         self,
         node: Node,
-        place: Json,
+        place: InvitedPlace,
         connections: Mapping[int, LiveConnection],
         signalling: str,
         spawn: Spawn,
@@ -92,8 +92,8 @@ class InvitedBrowser:
         )
         self._turn = TurnServer(spawn, node.address, home / "turn", fail)
         # The page is told from where the server hears it. Firefox would not believe a loopback address.
-        self._forwarder = UdpForwarder(_socket(place["udp"]), node.name, (node.address, PORT))
-        self._listening = _socket(place["tcp"])
+        self._forwarder = UdpForwarder(_socket(place.udp), node.name, (node.address, PORT))
+        self._listening = _socket(place.tcp)
         self._runner = web.AppRunner(
             self.page.application(),
             access_log=None,
@@ -108,11 +108,11 @@ class InvitedBrowser:
     @property
     def wait_s(self) -> float:
         """How long the seat is free."""
-        return float(self._place["wait_s"])
+        return self._place.wait_s
 
     def settings(self) -> Json:
         """What the page needs to know besides the scenario."""
-        host, port = self._place["address"], self._place["port"]
+        host, port = self._place.address, self._place.port
         turn = self._turn.relay(self._name, f"turn:{host}:{port}?transport=udp")
         return {
             "invited": True,
@@ -129,11 +129,11 @@ class InvitedBrowser:
         self._turn.start()
         await self._turn.ready()
         self._forwarder.start()
-        context, fingerprint = self_signed(self._name, self._place["address"], self._home)
+        context, fingerprint = self_signed(self._name, self._place.address, self._home)
         await self._runner.setup()
         self._listening.setblocking(False)
         self._spawn(self._accept(context))
-        url = f"https://{self._place['address']}:{self._place['port']}/{self.page.token}/"
+        url = f"https://{self._place.address}:{self._place.port}/{self.page.token}/"
         self.says("free", url=url, fingerprint=fingerprint, wait_s=self.wait_s)
 
     async def stop(self) -> None:

@@ -18,7 +18,6 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from rtclab.backend.live.browsers.drivers import DevToolsError, Driver
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.process import Process, Spawn
 from rtclab.backend.live.records.page_reports import (
     MAX_TEXT,
@@ -32,7 +31,12 @@ from rtclab.backend.live.records.page_reports import (
 )
 from rtclab.backend.live.records.recorder import printable
 from rtclab.backend.live.user.rate_limit import page_rate_limit
-from rtclab.backend.live.user.user_settings import runner_of
+from rtclab.backend.live.user.user_settings import (
+    UserPageSettings,
+    UserPageStep,
+    UserServerSettings,
+    runner_of,
+)
 from rtclab.trace import NS_PER_S
 
 LAST_REPORT_TIMEOUT_S = 3.0
@@ -54,7 +58,7 @@ class UserPage:
 
     Args:
         participant: the participant.
-        settings: ``page``, ``steps`` and ``script`` of the participant, as JSON.
+        settings: the page, its steps and its script.
         driver: makes the driver of the participant's browser.
         spawn: starts a command in the participant's namespace.
         home: directory for the output of the script. The caller deletes it.
@@ -68,7 +72,7 @@ class UserPage:
     def __init__(
         self,
         participant: str,
-        settings: Json,
+        settings: UserPageSettings,
         driver: Callable[[UserPage], Driver],
         spawn: Spawn,
         home: Path,
@@ -112,9 +116,9 @@ class UserPage:
         try:
             await self.driver.open(address)
             self.opened = True
-            if self._settings["script"] is not None:
-                self._start_script(address)
-            for number, step in enumerate(self._settings["steps"]):
+            if self._settings.script is not None:
+                self._start_script(Path(self._settings.script), address)
+            for number, step in enumerate(self._settings.steps):
                 await self._do(step, f"participants.{self.participant}.steps.{number}")
         except DevToolsError as error:
             self._fail(f"the page of {self.participant}: {error.message}")
@@ -207,29 +211,29 @@ class UserPage:
 
     # --- what the scenario does with it ---
 
-    async def _do(self, step: Json, where: str) -> None:
-        await self._sleep_until(step["at_ns"])
-        if step["wait_ns"] is not None:
-            await asyncio.sleep(step["wait_ns"] / NS_PER_S)
-        elif step["screenshot"] is not None:
-            picture = self._out / f"{self.participant}-{step['screenshot']}.png"
+    async def _do(self, step: UserPageStep, where: str) -> None:
+        await self._sleep_until(step.at_ns)
+        if step.wait_ns is not None:
+            await asyncio.sleep(step.wait_ns / NS_PER_S)
+        elif step.screenshot is not None:
+            picture = self._out / f"{self.participant}-{step.screenshot}.png"
             picture.write_bytes(await self.driver.screenshot())
-        elif step["wait_for"] is not None:
-            await self._visible(step["wait_for"], step, where)
-        elif step["click"] is not None:
-            await self.driver.click(*await self._visible(step["click"], step, where))
+        elif step.wait_for is not None:
+            await self._visible(step.wait_for, step, where)
+        elif step.click is not None:
+            await self.driver.click(*await self._visible(step.click, step, where))
         else:
-            if step["into"] is not None:
-                await self.driver.click(*await self._visible(step["into"], step, where))
-            await self.driver.type(step["type"])
+            if step.into is not None:
+                await self.driver.click(*await self._visible(step.into, step, where))
+            await self.driver.type(step.type or "")
 
-    async def _visible(self, selector: str, step: Json, where: str) -> tuple[float, float]:
+    async def _visible(self, selector: str, step: UserPageStep, where: str) -> tuple[float, float]:
         """The middle of an element, as soon as it is visible.
 
         Raises:
             DevToolsError: it does not become visible in time, or the selector is not valid.
         """
-        deadline_s = asyncio.get_running_loop().time() + step["timeout_ns"] / NS_PER_S
+        deadline_s = asyncio.get_running_loop().time() + step.timeout_ns / NS_PER_S
         while True:
             found = await self.driver.evaluate(f"({FIND})({json.dumps(selector)})")
             if (
@@ -240,12 +244,11 @@ class UserPage:
                 return float(found[0]), float(found[1])
             if asyncio.get_running_loop().time() > deadline_s:
                 raise DevToolsError(
-                    f"{where}: no element `{selector}` was visible within {step['timeout_ns'] / NS_PER_S:g} s"
+                    f"{where}: no element `{selector}` was visible within {step.timeout_ns / NS_PER_S:g} s"
                 )
             await asyncio.sleep(LOOK_INTERVAL_S)
 
-    def _start_script(self, address: str) -> None:
-        script = Path(self._settings["script"])
+    def _start_script(self, script: Path, address: str) -> None:
         program = runner_of(script)
         self._script = Process(
             f"the script {script.name} of {self.participant}",
@@ -308,7 +311,9 @@ def files_of_page(file: Path) -> web.Application:
     return application
 
 
-def secure_origins(address: str, servers: Mapping[str, Json], addresses: Mapping[str, str]) -> list[str]:
+def secure_origins(
+    address: str, servers: Mapping[str, UserServerSettings], addresses: Mapping[str, str]
+) -> list[str]:
     """Origins without TLS that a browser should treat as secure, so that pages may use a camera.
 
     These are the origins of the page and of all servers of the user's own, by name and by address.
@@ -316,7 +321,7 @@ def secure_origins(address: str, servers: Mapping[str, Json], addresses: Mapping
     parts = urlsplit(address)
     found = [f"{parts.scheme}://{parts.netloc}"] if parts.scheme == "http" else []
     for node, settings in servers.items():
-        port = settings["port"]
+        port = settings.port
         if port is not None:
             found += [f"http://{host}:{port}" for host in (node, addresses[node])]
     return list(dict.fromkeys(found))

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.process import CHECK_INTERVAL_S, Process, Spawn
 from rtclab.backend.live.user.certificates import make_certificate
+from rtclab.backend.live.user.user_settings import UserServerSettings
 from rtclab.errors import CallFailed
 
 READY_TIMEOUT_S = 60.0
@@ -23,7 +23,7 @@ class UserServers:
     """Starts and stops the servers of a scenario that are commands.
 
     Args:
-        settings: by node, its ``command``, ``port`` (or None) and ``directory``.
+        settings: the servers, by node.
         addresses: IP address of each node.
         spawn: starts a command in a node: ``spawn(node, command, …)``.
         home: directory for certificates and output, which the caller deletes.
@@ -32,7 +32,7 @@ class UserServers:
 
     def __init__(
         self,
-        settings: Mapping[str, Json],
+        settings: Mapping[str, UserServerSettings],
         addresses: Mapping[str, str],
         spawn: Callable[..., Any],
         home: Path,
@@ -61,19 +61,19 @@ class UserServers:
             self.keys.append(public)
             try:
                 process.start(
-                    settings["command"],
+                    [*settings.command],
                     {
                         **os.environ,
                         **self._environment(node),
                         "RTCLAB_CERTIFICATE": str(certificate),
                         "RTCLAB_KEY": str(key),
                     },
-                    directory=Path(settings["directory"]),
+                    directory=Path(settings.directory),
                 )
             except OSError as error:
                 raise CallFailed(
-                    f"servers.{node}.command: cannot start `{settings['command'][0]}` "
-                    f"in {settings['directory']}: {error.strerror}"
+                    f"servers.{node}.command: cannot start `{settings.command[0]}` "
+                    f"in {settings.directory}: {error.strerror}"
                 ) from None
         await asyncio.gather(*(self._ready(node) for node in self.processes))
 
@@ -82,7 +82,7 @@ class UserServers:
         await asyncio.gather(*(process.stop() for process in self.processes.values()))
 
     def _environment(self, node: str) -> dict[str, str]:
-        port = self._settings[node]["port"]
+        port = self._settings[node].port
         return {
             "RTCLAB_NAME": node,
             "RTCLAB_ADDRESS": self._addresses[node],
@@ -94,7 +94,7 @@ class UserServers:
         }
 
     async def _ready(self, node: str) -> None:
-        port, process = self._settings[node]["port"], self.processes[node]
+        port, process = self._settings[node].port, self.processes[node]
         if port is None:
             return
         deadline_s = asyncio.get_running_loop().time() + READY_TIMEOUT_S

@@ -1,43 +1,89 @@
-"""What a scenario says of pages and servers of the user's own, as the session needs it."""
+"""Pages and servers of the user's own: what the scenario says of them, and its check."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-from rtclab.backend.live.connections import Json
 from rtclab.errors import BackendUnavailable, BadInput, UnsupportedScenario
 from rtclab.scenario import Scenario
 
 
-def user_pages(scenario: Scenario) -> dict[str, Json]:
-    """By participant, ``page``, ``steps`` and ``script``. Times are in ns."""
+@dataclass(frozen=True)
+class UserPageStep:
+    """One step on a page: the field that is not None says what is done."""
+
+    at_ns: int
+    """When it begins, since the run began."""
+    wait_for: str | None
+    """Selector of an element to wait for."""
+    click: str | None
+    """Selector of an element to click."""
+    type: str | None
+    """Text to type."""
+    into: str | None
+    """Selector of the element that gets the text; None for the one with the focus."""
+    wait_ns: int | None
+    """How long to wait."""
+    screenshot: str | None
+    """Name of a picture of the page."""
+    timeout_ns: int
+    """How long an element may take to become visible."""
+
+
+@dataclass(frozen=True)
+class UserPageSettings:
+    """The page of a participant, its steps, and the script that drives it."""
+
+    page: str
+    """Path of a file, or a URL."""
+    steps: tuple[UserPageStep, ...] = ()
+    script: str | None = None
+    """Path of the script."""
+
+
+@dataclass(frozen=True)
+class UserServerSettings:
+    """A server that is a command of the user."""
+
+    command: tuple[str, ...]
+    """The words of the command."""
+    port: int | None
+    """TCP port at which it listens, None if nobody waits for it."""
+    directory: str
+    """Directory in which it is started."""
+
+
+def user_pages(scenario: Scenario) -> dict[str, UserPageSettings]:
+    """The page of each participant who has one of the user's own."""
     found = {}
     for name in scenario.pages():
         own = scenario.participants[name]
-        steps = [
-            {
-                "at_ns": step.at.ns,
-                "wait_for": step.wait_for,
-                "click": step.click,
-                "type": step.type,
-                "into": step.into,
-                "wait_ns": None if step.wait is None else step.wait.ns,
-                "screenshot": step.screenshot,
-                "timeout_ns": step.timeout.ns,
-            }
+        assert own.page is not None
+        steps = tuple(
+            UserPageStep(
+                at_ns=step.at.ns,
+                wait_for=step.wait_for,
+                click=step.click,
+                type=step.type,
+                into=step.into,
+                wait_ns=None if step.wait is None else step.wait.ns,
+                screenshot=step.screenshot,
+                timeout_ns=step.timeout.ns,
+            )
             for step in own.steps
-        ]
-        found[name] = {"page": own.page, "steps": steps, "script": own.script}
+        )
+        found[name] = UserPageSettings(own.page, steps, own.script)
     return found
 
 
-def user_servers(scenario: Scenario) -> dict[str, Json]:
-    """By node, ``command`` (its words), ``port`` and ``directory`` of each server that is a command."""
+def user_servers(scenario: Scenario) -> dict[str, UserServerSettings]:
+    """The server of each node that has one of the user's own."""
     return {
-        name: {"command": words(name, server.command), "port": server.port, "directory": server.directory}
+        name: UserServerSettings(tuple(words(name, server.command)), server.port, str(server.directory))
         for name, server in scenario.servers.items()
         if server.command is not None
     }
@@ -76,8 +122,8 @@ def check_user_files(scenario: Scenario) -> None:
                 raise UnsupportedScenario(f"participants.{name}.script", "drives Chromium only; got Firefox")
             runner_of(Path(own.script))
     for node, settings in user_servers(scenario).items():
-        if not Path(settings["directory"]).is_dir():
-            raise BadInput(f"servers.{node}.directory: there is no directory `{settings['directory']}`")
+        if not Path(settings.directory).is_dir():
+            raise BadInput(f"servers.{node}.directory: there is no directory `{settings.directory}`")
 
 
 def runner_of(script: Path) -> str:
