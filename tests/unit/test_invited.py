@@ -23,9 +23,10 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rtclab.backend.live import LiveBackend, check_participant
+from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.connections import LiveConnection
 from rtclab.backend.live.records.page_reports import ReportRefused
+from rtclab.backend.live.scenario_checks import check_participant
 from rtclab.backend.live.servers.signalling import SignallingServer
 from rtclab.backend.live.user import invited_page
 from rtclab.backend.live.user.certificates import self_signed

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from scenario_text import scenario
 
-from rtclab.backend.live import check_participant
 from rtclab.backend.live.browsers.field_trials import trials_of
 from rtclab.backend.live.browsers.launch_options import browsers
 from rtclab.backend.live.records.controls_in_use import feedback_of, used
+from rtclab.backend.live.scenario_checks import check_participant
 from rtclab.errors import UnsupportedScenario
 from rtclab.trace import FlowInfo, Used
 

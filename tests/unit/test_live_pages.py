@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from scenario_text import error, scenario
 
-from rtclab.backend.live import LiveBackend, check_calls, check_participant
+from rtclab.backend.live import LiveBackend
 from rtclab.backend.live.browsers.page_settings import layers_of, pages
 from rtclab.backend.live.connections import live_connections
+from rtclab.backend.live.scenario_checks import check_calls, check_participant
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video
 

@@ -43,7 +43,10 @@ def test_a_plan_is_the_same_behind_the_json_that_crosses_into_the_lab(tmp_path: 
         tmp_path, tables, "participants.alice.nat=udp-blocked", "congestion_control.name=goog-cc"
     )
     made = session_plan(asked, seed=7, repeat=1, out=tmp_path).model_copy(
-        update={"cpu_groups": {"bob": "/sys/group"}, "invited": {"dan": InvitedPlace("10.0.0.1", 1, 3, 4, 9.5)}}
+        update={
+            "cpu_groups": {"bob": "/sys/group"},
+            "invited": {"dan": InvitedPlace("10.0.0.1", 1, 3, 4, 9.5)},
+        }
     )
     made.paths["limit"] = [math.inf]
     crossed = SessionPlan.from_json(json.loads(json.dumps(made.to_json())))

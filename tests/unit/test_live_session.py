@@ -214,11 +214,11 @@ def test_who_would_join_after_the_end_does_not_prolong_the_call(monkeypatch: pyt
         session = Session(plan(), [])
         page = SimpleNamespace(send=lambda *_, **__: asyncio.sleep(0))
         for join_s in (0, 30):
-            seat = LiveParticipant(
+            participant = LiveParticipant(
                 "alice", join_s * S, 2 * S, cast(PageServer, page), cast(BrowserProcess, None)
             )
-            seat.left.set()
-            await session._attend(seat)
+            participant.left.set()
+            await session._attend(participant)
 
     monkeypatch.setattr(Session, "_sleep_until", note)
     asyncio.run(attend())

@@ -115,7 +115,7 @@ class Lateness:
 
 def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
     """The figures of the kernel's TCP through the emulator, and the emulator's lateness."""
-    from rtclab.backend.live.lab.kernel_tcp import kernel_tcp
+    from rtclab.backend.live import kernel_tcp
 
     network: Any = condition.scenario(duration_s).native(seed=1)["network"]
     paths = {path["name"]: path for path in network["paths"]}

@@ -288,14 +288,20 @@ class Session:
             write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
         await asyncio.gather(
-            *(seat.page.stop() for seat in self._participants.values() if seat.page is not None)
+            *(
+                participant.page.stop()
+                for participant in self._participants.values()
+                if participant.page is not None
+            )
         )
-        await asyncio.gather(*(seat.browser.stop() for seat in self._participants.values()))
-        for seat in self._participants.values():
-            if isinstance(seat.browser, InvitedBrowser):
-                self.notes += seat.browser.notes(self._plan.pages[seat.name]["video"], seat.camera)
-            flows = [self._connections[one].logged_by(seat.name) for one in seat.made]
-            keep_event_logs(seat.browser.event_logs, flows, out)
+        await asyncio.gather(*(participant.browser.stop() for participant in self._participants.values()))
+        for participant in self._participants.values():
+            if isinstance(participant.browser, InvitedBrowser):
+                self.notes += participant.browser.notes(
+                    self._plan.pages[participant.name]["video"], participant.camera
+                )
+            flows = [self._connections[one].logged_by(participant.name) for one in participant.made]
+            keep_event_logs(participant.browser.event_logs, flows, out)
         await asyncio.gather(self._servers.stop(), self._user_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
@@ -323,14 +329,14 @@ class Session:
             taken=self._plan.manifest.flows,
             duration_ns=self._call["duration_ns"],
         )
-        for seat in self._participants.values():
-            if seat.page is None:
+        for participant in self._participants.values():
+            if participant.page is None:
                 continue
-            flows = [found.sent(number) for number in self._user.numbers(seat.name)]
-            keep_event_logs(seat.browser.event_logs, flows, self._plan.out)
-            if seat.page.refused:
+            flows = [found.sent(number) for number in self._user.numbers(participant.name)]
+            keep_event_logs(participant.browser.event_logs, flows, self._plan.out)
+            if participant.page.refused:
                 self.notes.append(
-                    f"{seat.page.refused} reports of {seat.name}'s page were refused: "
+                    f"{participant.page.refused} reports of {participant.name}'s page were refused: "
                     "they were not valid, or too many"
                 )
         return found
@@ -366,7 +372,7 @@ class Session:
         self._begin()
         self._note_clock_step(wall_clock_ahead_s() - pages_load_s)
         await asyncio.gather(
-            *(self._attend(seat) for seat in self._participants.values()),
+            *(self._attend(participant) for participant in self._participants.values()),
             self._traffic.run(self._sleep_until),
             self._watch(),
         )
@@ -399,7 +405,9 @@ class Session:
             await self._add_participant(
                 participant, f"ws://{host}:{self._signalling_port}/signalling?{query}"
             )
-        await asyncio.gather(*(self._wait_until_ready(seat) for seat in self._participants.values()))
+        await asyncio.gather(
+            *(self._wait_until_ready(participant) for participant in self._participants.values())
+        )
         # An invited browser may have left again while another seat was still free.
         while waiting := [
             one for one in self._participants.values() if one.page is None and not one.ready.is_set()
@@ -519,17 +527,19 @@ class Session:
             return participant
         return put_behind_nat(self._node(participant), kind).name
 
-    async def _wait_until_ready(self, seat: LiveParticipant) -> None:
-        if seat.page is not None:
-            await seat.page.start()
+    async def _wait_until_ready(self, participant: LiveParticipant) -> None:
+        if participant.page is not None:
+            await participant.page.start()
             return
-        timeout_s = seat.browser.wait_s if isinstance(seat.browser, InvitedBrowser) else READY_TIMEOUT_S
+        timeout_s = (
+            participant.browser.wait_s if isinstance(participant.browser, InvitedBrowser) else READY_TIMEOUT_S
+        )
         try:
-            await asyncio.wait_for(seat.ready.wait(), timeout_s)
+            await asyncio.wait_for(participant.ready.wait(), timeout_s)
         except TimeoutError:
             self.fail(
-                f"the page of {seat.name} was not ready within {timeout_s:g} s; "
-                f"expected it to load and to open its camera{seat.browser.last_words()}"
+                f"the page of {participant.name} was not ready within {timeout_s:g} s; "
+                f"expected it to load and to open its camera{participant.browser.last_words()}"
             )
             await self._failure
 
@@ -568,67 +578,75 @@ class Session:
     async def _sleep_until(self, at_ns: int) -> None:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
-    async def _attend(self, seat: LiveParticipant) -> None:
-        if seat.join_ns >= self._call["duration_ns"]:
+    async def _attend(self, participant: LiveParticipant) -> None:
+        if participant.join_ns >= self._call["duration_ns"]:
             return  # whoever would join after the end never does
-        if seat.page is not None:
-            await self._attend_own(seat, seat.page)
+        if participant.page is not None:
+            await self._attend_own(participant, participant.page)
             return
-        assert seat.server is not None
+        assert participant.server is not None
         mine = {
             number: call
             for number, call in enumerate(self._plan.manifest.calls)
-            if seat.name in call.participants
+            if participant.name in call.participants
         }
-        later = {number: call.start_ns for number, call in mine.items() if call.start_ns > seat.join_ns}
-        ending = {number: call.end_ns for number, call in mine.items() if call.end_ns < seat.leave_ns}
-        await self._sleep_until(seat.join_ns)
-        await seat.server.send("join", calls=[number for number in mine if number not in later])
-        changes = [("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < seat.leave_ns]
-        changes += [("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > seat.join_ns]
+        later = {
+            number: call.start_ns for number, call in mine.items() if call.start_ns > participant.join_ns
+        }
+        ending = {number: call.end_ns for number, call in mine.items() if call.end_ns < participant.leave_ns}
+        await self._sleep_until(participant.join_ns)
+        await participant.server.send("join", calls=[number for number in mine if number not in later])
+        changes = [
+            ("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < participant.leave_ns
+        ]
+        changes += [
+            ("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > participant.join_ns
+        ]
         for kind, number, at_ns in sorted(changes, key=lambda change: change[2]):
             await self._sleep_until(at_ns)
-            await seat.server.send(kind, call=number)
+            await participant.server.send(kind, call=number)
             if kind == "leaveCall":
-                self._close(seat.name, number)
-        await self._sleep_until(seat.leave_ns)
-        to_the_end = seat.leave_ns >= self._call["duration_ns"]
-        await seat.server.send("finish" if to_the_end else "leave")
+                self._close(participant.name, number)
+        await self._sleep_until(participant.leave_ns)
+        to_the_end = participant.leave_ns >= self._call["duration_ns"]
+        await participant.server.send("finish" if to_the_end else "leave")
         try:
-            await asyncio.wait_for(seat.left.wait(), LEAVE_TIMEOUT_S)
+            await asyncio.wait_for(participant.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
-            self.fail(f"the page of {seat.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
+            self.fail(
+                f"the page of {participant.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s"
+            )
         if not to_the_end:
-            self._close(seat.name)
+            self._close(participant.name)
 
-    async def _attend_own(self, seat: LiveParticipant, page: UserPage) -> None:
-        await self._sleep_until(seat.join_ns)
-        self.recorder.add_event(self._now_ns(), seat.name, "joined")
-        work = asyncio.create_task(page.attend(seat.address))
+    async def _attend_own(self, participant: LiveParticipant, page: UserPage) -> None:
+        await self._sleep_until(participant.join_ns)
+        self.recorder.add_event(self._now_ns(), participant.name, "joined")
+        work = asyncio.create_task(page.attend(participant.address))
         try:
-            await self._sleep_until(seat.leave_ns)
+            await self._sleep_until(participant.leave_ns)
         except asyncio.CancelledError:
             work.cancel()
             raise
         if not work.done():
-            steps = f"the steps on {seat.name}'s page were not finished when {seat.name} left"
-            self.notes.append(steps if page.opened else f"the page of {seat.name} did not answer")
+            steps = f"the steps on {participant.name}'s page were not finished when {participant.name} left"
+            self.notes.append(steps if page.opened else f"the page of {participant.name} did not answer")
             work.cancel()
         await asyncio.wait({work})
         if not work.cancelled() and (error := work.exception()) is not None:
             raise error
         await page.finish()
-        seat.left.set()
-        self.recorder.add_event(self._now_ns(), seat.name, "left")
-        if seat.leave_ns < self._call["duration_ns"]:
+        participant.left.set()
+        self.recorder.add_event(self._now_ns(), participant.name, "left")
+        if participant.leave_ns < self._call["duration_ns"]:
             await page.leave()
 
     def _check_own_pages(self) -> None:
         """Fails the repeat if no page of the user's own made a connection, and notes which ones did not."""
         there = [
-            seat.name
-            for seat in self._participants.values()
-            if seat.page is not None and seat.join_ns < self._call["duration_ns"]
+            participant.name
+            for participant in self._participants.values()
+            if participant.page is not None and participant.join_ns < self._call["duration_ns"]
         ]
         without = [name for name in there if name not in self._user.connected()]
         if without and not self._connected and len(without) == len(there):
@@ -644,9 +662,9 @@ class Session:
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
         programs = {
-            name: seat.browser.processes
-            for name, seat in self._participants.items()
-            if isinstance(seat.browser, BrowserProcess)
+            name: participant.browser.processes
+            for name, participant in self._participants.items()
+            if isinstance(participant.browser, BrowserProcess)
         }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
         programs |= {node: program.tree for node, program in self._user_servers.processes.items()}
@@ -672,15 +690,17 @@ class Session:
                 self.fail(reason, LaboratoryFailed)
 
     def _note_silent_pages(self) -> None:
-        for seat in self._participants.values():
-            if seat.page is None or seat.name in self._silent or seat.left.is_set():
+        for participant in self._participants.values():
+            if participant.page is None or participant.name in self._silent or participant.left.is_set():
                 continue
-            if (silent_s := seat.page.silent_s()) is not None:
-                self._silent.add(seat.name)
+            if (silent_s := participant.page.silent_s()) is not None:
+                self._silent.add(participant.name)
                 began_ns = self._now_ns() - round(silent_s * NS_PER_S)
-                self.recorder.add_event(began_ns, seat.name, "page_silent", detail="no reports from here on")
+                self.recorder.add_event(
+                    began_ns, participant.name, "page_silent", detail="no reports from here on"
+                )
                 self.notes.append(
-                    f"the page of {seat.name} made no report after {began_ns / NS_PER_S:.0f} s: "
+                    f"the page of {participant.name} made no report after {began_ns / NS_PER_S:.0f} s: "
                     "it was left, or it does not run, or too slowly"
                 )
 
@@ -726,12 +746,12 @@ class Session:
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
     def _invited_left(self, name: str) -> None:
-        seat = self._participants[name]
-        assert isinstance(seat.browser, InvitedBrowser)
+        participant = self._participants[name]
+        assert isinstance(participant.browser, InvitedBrowser)
         if self._emulator is None:
-            seat.ready.clear()
-            seat.browser.says("left")
-        elif not seat.left.is_set():
+            participant.ready.clear()
+            participant.browser.says("left")
+        elif not participant.left.is_set():
             self.fail(f"the invited browser of {name} has gone; expected it to stay until it leaves the call")
 
     def _report_failed(self, name: str, error: Exception) -> None:
