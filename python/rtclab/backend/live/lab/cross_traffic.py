@@ -18,13 +18,13 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from subprocess import PIPE, Popen
+from subprocess import DEVNULL, PIPE, Popen
 from typing import IO
 
 from rtclab.backend.live.connections import Address, Json, PortFlows
 from rtclab.backend.live.lab.cross_traffic_plan import TrafficCommand, TrafficPlan, planned
-from rtclab.backend.live.lab.cross_traffic_program import TrafficProcess
 from rtclab.backend.live.lab.kernel_tcp import KERNEL_NAMES, kernel_congestion_controls, request_ecn
+from rtclab.backend.live.lab.process import Process
 from rtclab.errors import BackendUnavailable, UnsupportedScenario
 from rtclab.scenario import Scenario
 from rtclab.scenario.table import one_of
@@ -151,6 +151,34 @@ class CrossTraffic:
                 both = {"sender": flow.client.json(), "receiver": flow.server.json()}
                 said.setdefault(name, {"name": name, "flows": {}})["flows"][flow.plan.flow] = both
         return list(said.values())
+
+
+class TrafficProcess(Process):
+    """One end of a flow: iperf3, or a sender or receiver of objects."""
+
+    def run(self, command: list[str], *, stdin: int = DEVNULL) -> IO[bytes] | None:
+        """Starts the program. Returns the pipe to its standard input if ``stdin`` asks for one."""
+        self.report.parent.mkdir(parents=True, exist_ok=True)
+        with self.report.open("wb") as report:
+            self.start(command, stdin=stdin, stdout=report)
+        return self.stdin if stdin == PIPE else None
+
+    @property
+    def report(self) -> Path:
+        """The file of its standard output."""
+        return self.home / "report.json"
+
+    def json(self) -> Json:
+        """The JSON object that it wrote; empty if it wrote none, or not all of it."""
+        try:
+            return dict(json.loads(self.report.read_text(errors="replace")))
+        except (OSError, ValueError):
+            return {}
+
+    def last_words(self) -> str:
+        """The error that iperf3 reports, or the last lines of standard error, to append to a reason."""
+        reported = self.json().get("error")
+        return f"; it last said: {reported}" if reported else super().last_words()
 
 
 class _Flow:

@@ -9,10 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from rtclab import _native
 from rtclab.backend.live.connections import Json
-from rtclab.backend.live.lab.link import ADDRESSES, CLIENT, CORE, link_network, stopped, wait_until_listening
-from rtclab.backend.live.lab.namespaces import Emit, call_in_node, create_nodes, node_command, run_in_lab
+from rtclab.backend.live.lab.link import (
+    ADDRESSES,
+    CLIENT,
+    CORE,
+    link_network,
+    start_emulator,
+    stopped,
+    wait_until_listening,
+)
+from rtclab.backend.live.lab.namespaces import Emit, call_in_node, node_command, run_in_lab
 from rtclab.errors import RtclabError
 
 KERNEL_NAMES = {"newreno": "reno", "cubic": "cubic", "bbr": "bbr", "dctcp": "dctcp", "prague": "prague"}
@@ -57,11 +64,9 @@ def kernel_tcp(
 
 def tcp_session(argument: Json, _emit: Emit) -> Json:
     """The part of :func:`kernel_tcp` that runs in the lab."""
-    ports = [node.port() for node in create_nodes(ADDRESSES)]
+    emulator = start_emulator({**argument["network"], "packet_log": True})
     if argument["ecn"]:
         request_ecn(CLIENT)
-    emulator = _native.Emulator(json.dumps({**argument["network"], "packet_log": True, "ports": ports}))
-    emulator.start()
     server = subprocess.Popen(node_command(CORE, SERVER), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     wait_until_listening(server, " ".join(SERVER))
     client = ["iperf3", "--client", ADDRESSES[CORE], "--json", *argument["options"]]

@@ -20,6 +20,7 @@ from pathlib import Path
 from rtclab import _native
 from rtclab.backend.live.connections import Json
 from rtclab.backend.live.lab.namespaces import Emit, call_in_node, create_nodes, node_command, run_in_lab
+from rtclab.backend.live.lab.process import waiting_ports
 from rtclab.errors import BadInput, RtclabError
 
 CLIENT, CORE = "client", "core"
@@ -257,13 +258,10 @@ def wait_until_listening(server: subprocess.Popen[bytes], text: str) -> None:
 
 
 def _something_listens() -> bool:
-    # The fourth column is the state: 0A is a listening TCP socket, 07 an unconnected UDP socket.
-    states = {"tcp": "0A", "tcp6": "0A", "udp": "07", "udp6": "07"}
     return any(
-        line.split()[3] == state
-        for protocol, state in states.items()
-        if (table := Path(f"/proc/thread-self/net/{protocol}")).exists()
-        for line in table.read_text().splitlines()[1:]
+        waiting_ports(table.read_text(), name[:3])
+        for name in ("tcp", "tcp6", "udp", "udp6")
+        if (table := Path(f"/proc/thread-self/net/{name}")).exists()
     )
 
 

@@ -234,6 +234,15 @@ def waiting_sockets(table: str, protocol: str, address: str, port: int) -> set[s
     return {row[9] for row in rows if row[1] in places and row[3] == WAITING[protocol]}
 
 
+def waiting_ports(table: str, protocol: str) -> set[int]:
+    """The ports at which sockets wait for clients at any address; arguments as in :func:`waiting_sockets`.
+
+    ``protocol`` is ``tcp`` or ``udp`` for tables of IPv6, too.
+    """
+    rows = [line.split() for line in table.splitlines()[1:]]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == WAITING[protocol]}
+
+
 def own_sockets(pid: int) -> set[str]:
     """Inodes of a process's sockets."""
     inodes = set()

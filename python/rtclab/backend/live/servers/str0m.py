@@ -16,7 +16,7 @@ from rtclab.backend.live.servers.json_server import JsonServer
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable
 
 PROGRAM = "rtclab-sfu"
-BUILT = Path(__file__).parents[4] / "target" / "release" / PROGRAM
+BUILT = Path(__file__).parents[5] / "target" / "release" / PROGRAM
 
 
 def find_server() -> str | None:

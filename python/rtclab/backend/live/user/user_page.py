@@ -33,10 +33,10 @@ from rtclab.backend.live.records.recorder import printable
 from rtclab.backend.live.user.rate_limit import page_rate_limit
 from rtclab.backend.live.user.user_settings import (
     UserPageSettings,
-    UserPageStep,
     UserServerSettings,
     runner_of,
 )
+from rtclab.scenario.own_page import Step
 from rtclab.trace import NS_PER_S
 
 LAST_REPORT_TIMEOUT_S = 3.0
@@ -211,10 +211,10 @@ class UserPage:
 
     # --- what the scenario does with it ---
 
-    async def _do(self, step: UserPageStep, where: str) -> None:
-        await self._sleep_until(step.at_ns)
-        if step.wait_ns is not None:
-            await asyncio.sleep(step.wait_ns / NS_PER_S)
+    async def _do(self, step: Step, where: str) -> None:
+        await self._sleep_until(step.at.ns)
+        if step.wait is not None:
+            await asyncio.sleep(step.wait.ns / NS_PER_S)
         elif step.screenshot is not None:
             picture = self._out / f"{self.participant}-{step.screenshot}.png"
             picture.write_bytes(await self.driver.screenshot())
@@ -227,13 +227,13 @@ class UserPage:
                 await self.driver.click(*await self._visible(step.into, step, where))
             await self.driver.type(step.type or "")
 
-    async def _visible(self, selector: str, step: UserPageStep, where: str) -> tuple[float, float]:
+    async def _visible(self, selector: str, step: Step, where: str) -> tuple[float, float]:
         """The middle of an element, as soon as it is visible.
 
         Raises:
             DevToolsError: it does not become visible in time, or the selector is not valid.
         """
-        deadline_s = asyncio.get_running_loop().time() + step.timeout_ns / NS_PER_S
+        deadline_s = asyncio.get_running_loop().time() + step.timeout.ns / NS_PER_S
         while True:
             found = await self.driver.evaluate(f"({FIND})({json.dumps(selector)})")
             if (
@@ -244,7 +244,7 @@ class UserPage:
                 return float(found[0]), float(found[1])
             if asyncio.get_running_loop().time() > deadline_s:
                 raise DevToolsError(
-                    f"{where}: no element `{selector}` was visible within {step.timeout_ns / NS_PER_S:g} s"
+                    f"{where}: no element `{selector}` was visible within {step.timeout.ns / NS_PER_S:g} s"
                 )
             await asyncio.sleep(LOOK_INTERVAL_S)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rtclab.backend.live.lab.process import CHECK_INTERVAL_S, Process, Spawn
+from rtclab.backend.live.lab.process import CHECK_INTERVAL_S, Process, Spawn, waiting_ports
 from rtclab.backend.live.user.certificates import make_certificate
 from rtclab.backend.live.user.user_settings import UserServerSettings
 from rtclab.errors import CallFailed
 
 READY_TIMEOUT_S = 60.0
-LISTENING = "0A"
-"""State of a TCP socket that waits for clients (net/tcp_states.h)."""
 
 
 class UserServers:
@@ -111,14 +110,9 @@ class UserServers:
 
 def listens(process: Process, port: int) -> bool:
     """Whether a program in the node of a process listens at a TCP port, on IPv4 or IPv6."""
-    for protocol in ("tcp", "tcp6"):
-        for root in process.tree()[:1]:
-            try:
-                lines = Path(f"/proc/{root.pid}/net/{protocol}").read_text().splitlines()[1:]
-            except OSError:  # it has ended, or there is no IPv6
-                continue
-            for line in lines:
-                _, local, _, state, *_ = line.split()
-                if state == LISTENING and int(local.rpartition(":")[2], 16) == port:
+    for root in process.tree()[:1]:
+        for table in ("tcp", "tcp6"):
+            with suppress(OSError):  # it has ended, or there is no IPv6
+                if port in waiting_ports(Path(f"/proc/{root.pid}/net/{table}").read_text(), "tcp"):
                     return True
     return False

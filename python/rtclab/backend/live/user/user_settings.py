@@ -10,28 +10,7 @@ from pathlib import Path
 
 from rtclab.errors import BackendUnavailable, BadInput, UnsupportedScenario
 from rtclab.scenario import Scenario
-
-
-@dataclass(frozen=True)
-class UserPageStep:
-    """One step on a page: the field that is not None says what is done."""
-
-    at_ns: int
-    """When it begins, since the run began."""
-    wait_for: str | None
-    """Selector of an element to wait for."""
-    click: str | None
-    """Selector of an element to click."""
-    type: str | None
-    """Text to type."""
-    into: str | None
-    """Selector of the element that gets the text; None for the one with the focus."""
-    wait_ns: int | None
-    """How long to wait."""
-    screenshot: str | None
-    """Name of a picture of the page."""
-    timeout_ns: int
-    """How long an element may take to become visible."""
+from rtclab.scenario.own_page import Step
 
 
 @dataclass(frozen=True)
@@ -40,7 +19,7 @@ class UserPageSettings:
 
     page: str
     """Path of a file, or a URL."""
-    steps: tuple[UserPageStep, ...] = ()
+    steps: tuple[Step, ...] = ()
     script: str | None = None
     """Path of the script."""
 
@@ -59,25 +38,11 @@ class UserServerSettings:
 
 def user_pages(scenario: Scenario) -> dict[str, UserPageSettings]:
     """The page of each participant who has one of the user's own."""
-    found = {}
-    for name in scenario.pages():
-        own = scenario.participants[name]
-        assert own.page is not None
-        steps = tuple(
-            UserPageStep(
-                at_ns=step.at.ns,
-                wait_for=step.wait_for,
-                click=step.click,
-                type=step.type,
-                into=step.into,
-                wait_ns=None if step.wait is None else step.wait.ns,
-                screenshot=step.screenshot,
-                timeout_ns=step.timeout.ns,
-            )
-            for step in own.steps
-        )
-        found[name] = UserPageSettings(own.page, steps, own.script)
-    return found
+    return {
+        name: UserPageSettings(own.page, tuple(own.steps), own.script)
+        for name, own in scenario.participants.items()
+        if own.page is not None
+    }
 
 
 def user_servers(scenario: Scenario) -> dict[str, UserServerSettings]:
