@@ -10,7 +10,7 @@ from scenario_text import scenario
 
 from rtclab.backend.live.browsers.field_trials import trials_of
 from rtclab.backend.live.browsers.launch_options import browsers
-from rtclab.backend.live.records.controls_in_use import feedback_of, used
+from rtclab.backend.live.records.controls_in_use import controls_in_use, feedback_of
 from rtclab.backend.live.scenario_checks import check_participant
 from rtclab.errors import UnsupportedScenario
 from rtclab.trace import FlowInfo, Used
@@ -144,11 +144,11 @@ def test_a_flow_used_what_its_packets_feedback_and_event_log_show() -> None:
             "name": ["ref_window_bytes", "a", "delay_based_bps"],
         }
     )
-    found = used(FLOWS, packets, {"alice->bob": {"rfc8888"}}, controller)
+    found = controls_in_use(FLOWS, packets, {"alice->bob": {"rfc8888"}}, controller)
     assert found == {
         "alice->bob": Used(control="scream", feedback=("rfc8888",), ecn={"ect1": 3, "not-ect": 1}),
         "bob->alice": Used(control="goog-cc", feedback=(), ecn={"not-ect": 1}),
     }
     # Without event logs the control is not known, and without RTP there is nothing to tell.
-    none = used(FLOWS, packets.filter(flow="alice->bob"), {}, controller.clear())
+    none = controls_in_use(FLOWS, packets.filter(flow="alice->bob"), {}, controller.clear())
     assert none == {"alice->bob": Used(ecn={"ect1": 3, "not-ect": 1})}

@@ -12,7 +12,7 @@ LIVE = Path(__file__).parents[2] / "python" / "rtclab" / "backend" / "live"
 MAY_IMPORT: dict[str, set[str]] = {
     "connections": set(),  # the vocabulary of all rooms
     "lab": {"connections"},
-    "records": {"connections", "lab"},
+    "records": {"connections"},
     "browsers": {"connections", "lab"},  # their processes and sockets are in nodes
     "servers": {"connections", "lab"},  # so are those of servers
     # A page of the user's own is driven in a browser. An invited browser gets rtclab's page, and a TURN
@@ -20,11 +20,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "user": {"connections", "lab", "records", "browsers", "servers"},
     # What a scenario may ask for, whether this machine can do it, and what crosses into the lab.
     "scenario_checks": {"lab", "browsers", "servers", "user"},
-    "doctor": {"lab", "browsers", "servers"},
+    "doctor": {"connections", "lab", "browsers", "servers"},
     "plan": {"connections", "lab", "records", "browsers", "servers", "user"},
     "session": {"connections", "lab", "records", "browsers", "servers", "user", "plan"},
     "__init__": {
-        *("connections", "lab", "records", "browsers", "servers", "user"),
+        *("lab", "records", "browsers", "user"),
         *("plan", "scenario_checks", "doctor"),
     },
 }

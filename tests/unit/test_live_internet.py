@@ -11,7 +11,7 @@ from test_live_carried import ALICE, between, connections, flows, packets
 
 import rtclab
 from rtclab.backend.live.connections import Endpoint
-from rtclab.backend.live.doctor import SETUP, what_is_missing
+from rtclab.backend.live.doctor import SETUP, parts_of, what_is_missing
 from rtclab.backend.live.lab.internet import PROGRAM, user_space_nat
 from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
 from rtclab.errors import SEE_DOCTOR, BackendUnavailable
@@ -62,9 +62,11 @@ def test_without_the_program_live_calls_with_hosts_outside_say_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    missing = {check.name: check.hint for check in what_is_missing(internet=True)}
+    missing = {
+        check.name: check.hint for check in what_is_missing(parts_of(scenario(tmp_path, "", INTERNET)))
+    }
     assert missing[PROGRAM] == f"apt-get install {PROGRAM}, or {SETUP}"
-    assert PROGRAM not in {check.name for check in what_is_missing()}
+    assert PROGRAM not in {check.name for check in what_is_missing(parts_of(scenario(tmp_path)))}
     with (
         user_space_nat() as attach,
         pytest.raises(BackendUnavailable, match=f"`{PROGRAM}` is not installed") as caught,

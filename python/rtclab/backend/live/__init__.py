@@ -72,8 +72,7 @@ class LiveBackend:
             BackendUnavailable: something is missing. The message names it, the hint says how to get it.
         """
         scenario.check_trusted(live=True)
-        from rtclab.backend.live.connections import MIXER, live_connections
-        from rtclab.backend.live.doctor import what_is_missing
+        from rtclab.backend.live.doctor import parts_of, what_is_missing
         from rtclab.backend.live.user.user_settings import check_user_files
 
         check_calls(scenario)
@@ -81,18 +80,7 @@ class LiveBackend:
             check_participant(scenario, participant)
         check_user_files(scenario)
         self._check_invitations(scenario)
-        joined = live_connections(scenario)
-        missing = what_is_missing(
-            turn=any(call.relay is not None for call in scenario.calls)
-            or has_nat(scenario)
-            or bool(self._invitations),
-            janus=any(one.server == "janus" for one in joined),
-            mixer=any(one.server == MIXER for one in joined),
-            str0m=any(server.kind == "str0m" for server in scenario.servers.values()),
-            nat=has_nat(scenario),
-            internet=scenario.internet,
-            firefox=any(scenario.browser_of(name).name == "firefox" for name in scenario.participants),
-        )
+        missing = what_is_missing(parts_of(scenario))
         if missing:
             raise BackendUnavailable(
                 "live calls cannot run here: "
@@ -162,11 +150,6 @@ class LiveBackend:
         except LabError as error:
             raise as_raised(error, out) from error
         return Trace(out)
-
-
-def has_nat(scenario: Scenario) -> bool:
-    """Whether a participant is behind a NAT."""
-    return any(participant.nat != "none" for participant in scenario.participants.values())
 
 
 _DISK_FULL = re.compile(rf"(?:os error|Errno) (?:{errno.ENOSPC}|{errno.EDQUOT})\b")

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rtclab.backend.live.browsers.browser_process import POLICIES
 from rtclab.backend.live.browsers.launch_options import find_chromium, find_firefox
 from rtclab.backend.live.browsers.video_clip import clip_path
+from rtclab.backend.live.connections import MIXER, live_connections
 from rtclab.backend.live.lab.internet import PROGRAM as NAT_PROGRAM
 from rtclab.backend.live.lab.internet import TUN_DEVICE
 from rtclab.backend.live.lab.namespaces import check_lab
@@ -21,6 +22,7 @@ from rtclab.backend.live.servers.mcu import LIBRARY, has_library
 from rtclab.backend.live.servers.str0m import PROGRAM as SFU_PROGRAM
 from rtclab.backend.live.servers.str0m import find_server
 from rtclab.errors import BackendUnavailable
+from rtclab.scenario import Scenario
 
 SETUP = "`make setup-live` in the repository of rtclab"
 PREPARE_CLIP = "`python -m rtclab.backend.live.browsers.video_clip` prepares it"
@@ -55,37 +57,26 @@ def doctor() -> list[MachineCheck]:
     return [check() for check in CHECKS.values()]
 
 
-def what_is_missing(
-    *,
-    turn: bool = False,
-    janus: bool = False,
-    str0m: bool = False,
-    mixer: bool = False,
-    nat: bool = False,
-    internet: bool = False,
-    firefox: bool = False,
-) -> list[MachineCheck]:
-    """The failed checks among the needs of a live call. It is faster than :func:`doctor`.
+def parts_of(scenario: Scenario) -> list[str]:
+    """The parts of this machine that a live call needs, by their names in ``CHECKS``."""
+    servers = {one.server for one in live_connections(scenario)}
+    browsers = {scenario.browser_of(name).name for name in scenario.participants}
+    has_nat = any(participant.nat != "none" for participant in scenario.participants.values())
+    relayed = any(call.relay is not None for call in scenario.calls)
+    needed = {
+        "turnserver": relayed or has_nat or "invited" in browsers,
+        "janus": "janus" in servers,
+        SFU_PROGRAM: any(server.kind == "str0m" for server in scenario.servers.values()),
+        LIBRARY: MIXER in servers,
+        "nft": has_nat or scenario.internet,
+        NAT_PROGRAM: scenario.internet,
+        "firefox": "firefox" in browsers,
+    }
+    return [*CALL_PARTS, *(part for part, is_needed in needed.items() if is_needed)]
 
-    Args:
-        turn: the call needs a TURN or STUN server.
-        janus: the call needs the SFU Janus.
-        str0m: the call needs rtclab's own SFU.
-        mixer: the call needs the MCU that mixes.
-        nat: participants are behind a NAT.
-        internet: browsers and servers reach hosts outside.
-        firefox: participants use Firefox.
-    """
-    parts = [
-        *CALL_PARTS,
-        *(["turnserver"] if turn else []),
-        *(["janus"] if janus else []),
-        *([SFU_PROGRAM] if str0m else []),
-        *([LIBRARY] if mixer else []),
-        *(["nft"] if nat or internet else []),
-        *([NAT_PROGRAM] if internet else []),
-        *(["firefox"] if firefox else []),
-    ]
+
+def what_is_missing(parts: Iterable[str]) -> list[MachineCheck]:
+    """The failed checks of some parts."""
     return [check for part in parts if not (check := CHECKS[part]()).ok]
 
 

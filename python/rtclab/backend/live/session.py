@@ -288,20 +288,14 @@ class Session:
             write_text(out / f"traffic-{report['name']}.json", json.dumps(report))
             self._add_tcp(report)
         await asyncio.gather(
-            *(
-                participant.page.stop()
-                for participant in self._participants.values()
-                if participant.page is not None
-            )
+            *(person.page.stop() for person in self._participants.values() if person.page is not None)
         )
-        await asyncio.gather(*(participant.browser.stop() for participant in self._participants.values()))
-        for participant in self._participants.values():
-            if isinstance(participant.browser, InvitedBrowser):
-                self.notes += participant.browser.notes(
-                    self._plan.pages[participant.name]["video"], participant.camera
-                )
-            flows = [self._connections[one].logged_by(participant.name) for one in participant.made]
-            keep_event_logs(participant.browser.event_logs, flows, out)
+        await asyncio.gather(*(person.browser.stop() for person in self._participants.values()))
+        for person in self._participants.values():
+            if isinstance(person.browser, InvitedBrowser):
+                self.notes += person.browser.notes(self._plan.pages[person.name]["video"], person.camera)
+            flows = [self._connections[one].logged_by(person.name) for one in person.made]
+            keep_event_logs(person.browser.event_logs, flows, out)
         await asyncio.gather(self._servers.stop(), self._user_servers.stop())
         await asyncio.gather(*(runner.cleanup() for runner in self._runners))
         return summary
@@ -329,14 +323,14 @@ class Session:
             taken=self._plan.manifest.flows,
             duration_ns=self._call["duration_ns"],
         )
-        for participant in self._participants.values():
-            if participant.page is None:
+        for person in self._participants.values():
+            if person.page is None:
                 continue
-            flows = [found.sent(number) for number in self._user.numbers(participant.name)]
-            keep_event_logs(participant.browser.event_logs, flows, self._plan.out)
-            if participant.page.refused:
+            flows = [found.sent(number) for number in self._user.numbers(person.name)]
+            keep_event_logs(person.browser.event_logs, flows, self._plan.out)
+            if person.page.refused:
                 self.notes.append(
-                    f"{participant.page.refused} reports of {participant.name}'s page were refused: "
+                    f"{person.page.refused} reports of {person.name}'s page were refused: "
                     "they were not valid, or too many"
                 )
         return found
@@ -372,12 +366,12 @@ class Session:
         self._begin()
         self._note_clock_step(wall_clock_ahead_s() - pages_load_s)
         await asyncio.gather(
-            *(self._attend(participant) for participant in self._participants.values()),
+            *(self._attend(person) for person in self._participants.values()),
             self._traffic.run(self._sleep_until),
             self._watch(),
         )
         self._check_connections(at_end=True)
-        self._check_own_pages()
+        self._check_user_pages()
         await self._logs_written()
         if self._failure.done():
             await self._failure
@@ -405,9 +399,7 @@ class Session:
             await self._add_participant(
                 participant, f"ws://{host}:{self._signalling_port}/signalling?{query}"
             )
-        await asyncio.gather(
-            *(self._wait_until_ready(participant) for participant in self._participants.values())
-        )
+        await asyncio.gather(*(self._wait_until_ready(person) for person in self._participants.values()))
         # An invited browser may have left again while another seat was still free.
         while waiting := [
             one for one in self._participants.values() if one.page is None and not one.ready.is_set()
@@ -527,19 +519,17 @@ class Session:
             return participant
         return put_behind_nat(self._node(participant), kind).name
 
-    async def _wait_until_ready(self, participant: LiveParticipant) -> None:
-        if participant.page is not None:
-            await participant.page.start()
+    async def _wait_until_ready(self, person: LiveParticipant) -> None:
+        if person.page is not None:
+            await person.page.start()
             return
-        timeout_s = (
-            participant.browser.wait_s if isinstance(participant.browser, InvitedBrowser) else READY_TIMEOUT_S
-        )
+        timeout_s = person.browser.wait_s if isinstance(person.browser, InvitedBrowser) else READY_TIMEOUT_S
         try:
-            await asyncio.wait_for(participant.ready.wait(), timeout_s)
+            await asyncio.wait_for(person.ready.wait(), timeout_s)
         except TimeoutError:
             self.fail(
-                f"the page of {participant.name} was not ready within {timeout_s:g} s; "
-                f"expected it to load and to open its camera{participant.browser.last_words()}"
+                f"the page of {person.name} was not ready within {timeout_s:g} s; "
+                f"expected it to load and to open its camera{person.browser.last_words()}"
             )
             await self._failure
 
@@ -578,75 +568,69 @@ class Session:
     async def _sleep_until(self, at_ns: int) -> None:
         await asyncio.sleep(max(0, at_ns - self._now_ns()) / NS_PER_S)
 
-    async def _attend(self, participant: LiveParticipant) -> None:
-        if participant.join_ns >= self._call["duration_ns"]:
+    async def _attend(self, person: LiveParticipant) -> None:
+        if person.join_ns >= self._call["duration_ns"]:
             return  # whoever would join after the end never does
-        if participant.page is not None:
-            await self._attend_own(participant, participant.page)
+        if person.page is not None:
+            await self._attend_user_page(person, person.page)
             return
-        assert participant.server is not None
+        assert person.server is not None
         mine = {
             number: call
             for number, call in enumerate(self._plan.manifest.calls)
-            if participant.name in call.participants
+            if person.name in call.participants
         }
-        later = {
-            number: call.start_ns for number, call in mine.items() if call.start_ns > participant.join_ns
-        }
-        ending = {number: call.end_ns for number, call in mine.items() if call.end_ns < participant.leave_ns}
-        await self._sleep_until(participant.join_ns)
-        await participant.server.send("join", calls=[number for number in mine if number not in later])
-        changes = [
-            ("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < participant.leave_ns
-        ]
+        later = {number: call.start_ns for number, call in mine.items() if call.start_ns > person.join_ns}
+        ending = {number: call.end_ns for number, call in mine.items() if call.end_ns < person.leave_ns}
+        await self._sleep_until(person.join_ns)
+        await person.server.send("join", calls=[number for number in mine if number not in later])
+        changes = [("joinCall", number, at_ns) for number, at_ns in later.items() if at_ns < person.leave_ns]
         changes += [
-            ("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > participant.join_ns
+            ("leaveCall", number, at_ns) for number, at_ns in ending.items() if at_ns > person.join_ns
         ]
         for kind, number, at_ns in sorted(changes, key=lambda change: change[2]):
             await self._sleep_until(at_ns)
-            await participant.server.send(kind, call=number)
+            await person.server.send(kind, call=number)
             if kind == "leaveCall":
-                self._close(participant.name, number)
-        await self._sleep_until(participant.leave_ns)
-        to_the_end = participant.leave_ns >= self._call["duration_ns"]
-        await participant.server.send("finish" if to_the_end else "leave")
+                self._close(person.name, number)
+        await self._sleep_until(person.leave_ns)
+        to_the_end = person.leave_ns >= self._call["duration_ns"]
+        await person.server.send("finish" if to_the_end else "leave")
         try:
-            await asyncio.wait_for(participant.left.wait(), LEAVE_TIMEOUT_S)
+            await asyncio.wait_for(person.left.wait(), LEAVE_TIMEOUT_S)
         except TimeoutError:
-            self.fail(
-                f"the page of {participant.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s"
-            )
+            self.fail(f"the page of {person.name} did not send its last report within {LEAVE_TIMEOUT_S:g} s")
         if not to_the_end:
-            self._close(participant.name)
+            self._close(person.name)
 
-    async def _attend_own(self, participant: LiveParticipant, page: UserPage) -> None:
-        await self._sleep_until(participant.join_ns)
-        self.recorder.add_event(self._now_ns(), participant.name, "joined")
-        work = asyncio.create_task(page.attend(participant.address))
+    async def _attend_user_page(self, person: LiveParticipant, page: UserPage) -> None:
+        await self._sleep_until(person.join_ns)
+        self.recorder.add_event(self._now_ns(), person.name, "joined")
+        work = asyncio.create_task(page.attend(person.address))
         try:
-            await self._sleep_until(participant.leave_ns)
+            await self._sleep_until(person.leave_ns)
         except asyncio.CancelledError:
             work.cancel()
             raise
         if not work.done():
-            steps = f"the steps on {participant.name}'s page were not finished when {participant.name} left"
-            self.notes.append(steps if page.opened else f"the page of {participant.name} did not answer")
+            steps = f"the steps on {person.name}'s page were not finished when {person.name} left"
+            self.notes.append(steps if page.opened else f"the page of {person.name} did not answer")
             work.cancel()
         await asyncio.wait({work})
         if not work.cancelled() and (error := work.exception()) is not None:
             raise error
         await page.finish()
-        participant.left.set()
-        self.recorder.add_event(self._now_ns(), participant.name, "left")
-        if participant.leave_ns < self._call["duration_ns"]:
+        person.left.set()
+        self.recorder.add_event(self._now_ns(), person.name, "left")
+        if person.leave_ns < self._call["duration_ns"]:
             await page.leave()
 
-    def _check_own_pages(self) -> None:
+    def _check_user_pages(self) -> None:
         """Fails the repeat if no page of the user's own made a connection, and notes which ones did not."""
         there = [
-            participant.name
-            for participant in self._participants.values()
-            if participant.page is not None and participant.join_ns < self._call["duration_ns"]
+            person.name
+            for person in self._participants.values()
+            if person.page is not None and person.join_ns < self._call["duration_ns"]
         ]
         without = [name for name in there if name not in self._user.connected()]
         if without and not self._connected and len(without) == len(there):
@@ -662,9 +646,9 @@ class Session:
     async def _watch(self) -> None:
         """Once a second, records the load of the browsers, and checks connections, emulator and machine."""
         programs = {
-            name: participant.browser.processes
-            for name, participant in self._participants.items()
-            if isinstance(participant.browser, BrowserProcess)
+            name: person.browser.processes
+            for name, person in self._participants.items()
+            if isinstance(person.browser, BrowserProcess)
         }
         programs |= {node: program.tree for node, program in self._servers.programs.items()}
         programs |= {node: program.tree for node, program in self._user_servers.processes.items()}
@@ -690,17 +674,17 @@ class Session:
                 self.fail(reason, LaboratoryFailed)
 
     def _note_silent_pages(self) -> None:
-        for participant in self._participants.values():
-            if participant.page is None or participant.name in self._silent or participant.left.is_set():
+        for person in self._participants.values():
+            if person.page is None or person.name in self._silent or person.left.is_set():
                 continue
-            if (silent_s := participant.page.silent_s()) is not None:
-                self._silent.add(participant.name)
+            if (silent_s := person.page.silent_s()) is not None:
+                self._silent.add(person.name)
                 began_ns = self._now_ns() - round(silent_s * NS_PER_S)
                 self.recorder.add_event(
-                    began_ns, participant.name, "page_silent", detail="no reports from here on"
+                    began_ns, person.name, "page_silent", detail="no reports from here on"
                 )
                 self.notes.append(
-                    f"the page of {participant.name} made no report after {began_ns / NS_PER_S:.0f} s: "
+                    f"the page of {person.name} made no report after {began_ns / NS_PER_S:.0f} s: "
                     "it was left, or it does not run, or too slowly"
                 )
 
@@ -746,12 +730,12 @@ class Session:
             asyncio.get_running_loop().call_later(CLOSED_GRACE_S, self.fail, reason)
 
     def _invited_left(self, name: str) -> None:
-        participant = self._participants[name]
-        assert isinstance(participant.browser, InvitedBrowser)
+        person = self._participants[name]
+        assert isinstance(person.browser, InvitedBrowser)
         if self._emulator is None:
-            participant.ready.clear()
-            participant.browser.says("left")
-        elif not participant.left.is_set():
+            person.ready.clear()
+            person.browser.says("left")
+        elif not person.left.is_set():
             self.fail(f"the invited browser of {name} has gone; expected it to stay until it leaves the call")
 
     def _report_failed(self, name: str, error: Exception) -> None:

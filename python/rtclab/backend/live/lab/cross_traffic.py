@@ -1,7 +1,7 @@
 """Cross traffic of live calls: real programs in the nodes, over the kernel's TCP and UDP.
 
-Endless transfers and UDP are iperf3, one process at each end of each flow. Objects are :mod:`.objects`, one
-process at each end of each table ``[traffic.NAME]``.
+Endless transfers and UDP are iperf3, one process at each end of each flow. Objects are
+:mod:`.tcp_objects`, one process at each end of each table ``[traffic.NAME]``.
 
 iperf3's control connection crosses the emulated network too and belongs to no flow. It is silent while data
 are sent. Its 26 packets are 1.5 kB in total (measured), as much as one data packet. Two thirds of them travel

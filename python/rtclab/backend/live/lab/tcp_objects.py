@@ -1,10 +1,10 @@
 """Sends or receives TCP objects with the kernel's TCP: a program for a node, of the standard library alone.
 
-``python objects.py receive ADDRESS PORT CONTROL`` accepts connections and reads each to its end. The
+``python tcp_objects.py receive ADDRESS PORT CONTROL`` accepts connections and reads each to its end. The
 receiver's congestion control matters for DCTCP, whose receivers repeat each mark.
-``python objects.py send OPTIONS`` (JSON, see :func:`send`) waits for a line on standard input, and then sends
-objects over new connections, one after another, with pauses between them. It prints a line of JSON for each
-object that the receiver has read to its end.
+``python tcp_objects.py send OPTIONS`` (JSON, see :func:`send`) waits for a line on standard input, and then
+sends objects over new connections, one after another, with pauses between them. It prints a line of JSON for
+each object that the receiver has read to its end.
 
 iperf3 could send objects too (``--bytes``), but each would cost the half dozen round trips of its control
 connection, twice as many as the object itself, and a new process.

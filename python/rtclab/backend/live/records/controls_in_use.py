@@ -42,7 +42,7 @@ def feedback_of(
     return {name: sent.get((about.receiver, about.sender), set()) for name, about in flows.items()}
 
 
-def used(
+def controls_in_use(
     flows: Mapping[str, FlowInfo],
     packets: pl.DataFrame,
     feedback: Mapping[str, set[str]],

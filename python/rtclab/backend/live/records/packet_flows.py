@@ -34,7 +34,7 @@ class FlowKeys:
     """What identifies a packet's flow.
 
     ``connections`` are the connections of the calls, by number. ``ends`` are the addresses that they use,
-    ``nodes`` the names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``claimed`` are the ports of
+    ``nodes`` the names of nodes by IP address, ``ssrcs`` the flows by SSRC. ``port_flows`` are the ports of
     other programs. ``over_tcp`` are the participants who reach a relay over TCP. Segments of that leg do not
     show the media packets in them, so only the other leg of such a flow is known.
     """
@@ -96,7 +96,7 @@ def _owners(packets: pl.DataFrame, known: FlowKeys) -> dict[tuple[Any, ...], Flo
 
 
 def flow_at_ports(source: PortFlows | None, destination: PortFlows | None) -> FlowLeg | None:
-    """The owner of packets between two ports, one of them claimed; None if they belong to no flow."""
+    """The owner of packets between two ports, one of them a program's; None if they belong to no flow."""
     if source is not None and source.outgoing is not None:
         return FlowLeg(source.outgoing, protocol=source.protocol)
     if destination is not None and destination.incoming is not None:

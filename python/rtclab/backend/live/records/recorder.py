@@ -57,26 +57,13 @@ class Recorder:
         self, at_ns: int, participant: str, event: str, *, flow: str | None = None, detail: str = ""
     ) -> None:
         """Adds a row of ``events``."""
-        self.rows["events"].append(
-            {
-                "at_ns": at_ns,
-                "participant": participant,
-                "flow": flow,
-                "event": event,
-                "detail": printable(detail),
-            }
-        )
+        row = {"at_ns": at_ns, "participant": participant, "flow": flow, "event": event}
+        self.rows["events"].append(row | {"detail": printable(detail)})
 
     def add_load(self, at_ns: int, participant: str, cpu_percent: float, memory_bytes: int) -> None:
         """Adds a row of ``host``."""
-        self.rows["host"].append(
-            {
-                "at_ns": at_ns,
-                "participant": participant,
-                "cpu_percent": cpu_percent,
-                "memory_bytes": memory_bytes,
-            }
-        )
+        row = {"at_ns": at_ns, "participant": participant, "cpu_percent": cpu_percent}
+        self.rows["host"].append(row | {"memory_bytes": memory_bytes})
 
     def add_payload_types(self, message: Mapping[str, Any]) -> None:
         """Stores the payload types of a session description, which both directions of a connection share."""

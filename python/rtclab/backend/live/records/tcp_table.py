@@ -25,7 +25,7 @@ def tcp_rows(
     objects only bytes and number are known.
 
     Args:
-        report: the element of ``LiveTraffic.stop`` with this name.
+        report: the element of ``CrossTraffic.stop`` with this name.
         start_ns: planned start of the flow.
         began_monotonic_ns: when the run began, on the monotonic clock.
         duration_ns: length of the run.

@@ -10,7 +10,7 @@ import polars as pl
 
 from rtclab.backend.live.connections import Address, PortFlows
 from rtclab.backend.live.records.capture_and_log import join_descriptions, packets_entering, read_capture
-from rtclab.backend.live.records.controls_in_use import feedback_of, used
+from rtclab.backend.live.records.controls_in_use import controls_in_use, feedback_of
 from rtclab.backend.live.records.packet_flows import FlowKeys, assign_flows, join_relay_legs
 from rtclab.backend.live.records.recorder import Recorder
 from rtclab.backend.live.records.sfu_originals import forwarded_by_servers, since_originals
@@ -101,7 +101,7 @@ def write_trace(
         tables["packets"] = packets.drop("is_whole")
     outcome = {
         "flows": flows,
-        "used": used(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
+        "used": controls_in_use(flows, seen, feedback_of(wire, nodes, flows), tables["controller"]),
         "failure": failure,
         "not_connected": tuple(not_connected),
         "notes": tuple(notes),

@@ -224,7 +224,7 @@ class UserFlows:
     Args:
         own: the connections.
         recorder: has their rows, under provisional names.
-        network: see :class:`Network`.
+        network: see :class:`EmulatedNetwork`.
         call: the index of their call.
         taken: names of flows that are used otherwise.
         duration_ns: length of the run.

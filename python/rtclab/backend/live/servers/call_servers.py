@@ -13,12 +13,13 @@ from rtclab.backend.live.connections import Address, Json, LiveConnection, Messa
 from rtclab.backend.live.lab.http import serve
 from rtclab.backend.live.lab.namespaces import listen_in_node, spawn_in_node
 from rtclab.backend.live.lab.nat import UDP_BLOCKED
+from rtclab.backend.live.lab.process import Spawn
 from rtclab.backend.live.servers.janus import PORT as JANUS_PORT
 from rtclab.backend.live.servers.janus import JanusServer
 from rtclab.backend.live.servers.json_server import JsonServer
-from rtclab.backend.live.servers.mcu import MixingServer
+from rtclab.backend.live.servers.mcu import mixing_server
 from rtclab.backend.live.servers.signalling import SignallingServer
-from rtclab.backend.live.servers.str0m import ForwardingServer
+from rtclab.backend.live.servers.str0m import forwarding_server
 from rtclab.backend.live.servers.turn import TurnServer
 from rtclab.backend.live.servers.whip import PORT as WHIP_PORT
 from rtclab.backend.live.servers.whip import WhipServer, WhipSettings, host_and_port, page_resource
@@ -64,19 +65,21 @@ class CallServers:
         self._on_statistics, self._on_event, self._on_overload = on_statistics, on_event, on_overload
         self._turn = self._turn_servers()
         self._janus = self._janus_servers()
-        self._json_servers: dict[str, JsonServer] = {**self._sfus(), **self._mcus(mixers)}
+        self._json_servers = self._sfus() | self._mcus(mixers)
         self._http = self._whip_servers()
         self._runners: list[web.AppRunner] = []
         self.programs = {node: self._json_servers[node].process for node in mixers}
         """The processes of servers that mix, by node."""
         self.signalling = SignallingServer({node: partial(self._pass, node) for node in self._json_servers})
 
+    def _place(self, kind: str, node: str) -> tuple[Spawn, str, Path]:
+        """How a server is started in its node, the node's address, and the server's directory."""
+        return partial(spawn_in_node, node), self._addresses[node], self._home / f"{kind}-{node}"
+
     def _turn_servers(self) -> dict[str, TurnServer]:
         relays = {one.relay for one in self._connections.values() if one.relay is not None}
         return {
-            node: TurnServer(
-                partial(spawn_in_node, node), self._addresses[node], self._home / f"turn-{node}", self._fail
-            )
+            node: TurnServer(*self._place("turn", node), self._fail)
             for node in sorted(relays | ({CORE} if self._nats else set()))
         }
 
@@ -86,44 +89,25 @@ class CallServers:
             if one.server == "janus":
                 calls.setdefault(server_of(one), set()).add(str(one.call))
         return {
-            node: JanusServer(
-                partial(spawn_in_node, node),
-                self._addresses[node],
-                self._home / f"janus-{node}",
-                self._fail,
-                sorted(own),
-            )
+            node: JanusServer(*self._place("janus", node), self._fail, sorted(own))
             for node, own in calls.items()
         }
 
-    def _sfus(self) -> dict[str, ForwardingServer]:
+    def _sfus(self) -> dict[str, JsonServer]:
         return {
-            node: ForwardingServer(
-                partial(spawn_in_node, node),
-                self._addresses[node],
-                self._home / f"str0m-{node}",
-                partial(self._receive, node),
-                self._fail,
-            )
+            node: forwarding_server(*self._place("str0m", node), partial(self._receive, node), self._fail)
             for node, own in self._whip.items()
             if own.kind == "str0m"
         }
 
-    def _mcus(self, mixers: Mapping[str, Json]) -> dict[str, MixingServer]:
-        return {
-            node: MixingServer(
-                partial(spawn_in_node, node),
-                {
-                    **settings,
-                    "address": self._addresses[node],
-                    "calls": {str(one.number): one.call for one in self._connections_of(node)},
-                },
-                self._home / f"mixer-{node}",
-                partial(self._receive, node),
-                self._fail,
-            )
-            for node, settings in mixers.items()
-        }
+    def _mcus(self, mixers: Mapping[str, Json]) -> dict[str, JsonServer]:
+        servers = {}
+        for node, settings in mixers.items():
+            spawn, address, home = self._place("mixer", node)
+            calls = {str(one.number): one.call for one in self._connections_of(node)}
+            own = {**settings, "address": address, "calls": calls}
+            servers[node] = mixing_server(spawn, own, home, partial(self._receive, node), self._fail)
+        return servers
 
     def _whip_servers(self) -> dict[str, WhipServer]:
         participants = {address: name for name, address in self._addresses.items()}

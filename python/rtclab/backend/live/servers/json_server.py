@@ -26,6 +26,8 @@ class JsonServer:
         home: directory for its output. The caller deletes it.
         on_message: called with each message of the server: descriptions, statistics and errors.
         on_exit: called once, with the reason, if the server ends before it is stopped.
+        command: gives the command that starts the server; raises BackendUnavailable if it is not installed.
+        environment: variables that the server needs, in addition to the variables of every program.
     """
 
     def __init__(
@@ -35,24 +37,16 @@ class JsonServer:
         home: Path,
         on_message: Callable[[Message], None],
         on_exit: Callable[[str], None],
+        *,
+        command: Callable[[], list[str]],
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._command, self._environment = command, environment
         self._on_message = on_message
         self.process = Process(name, spawn, home, on_exit)
         self._reading: asyncio.Task[None] | None = None
         self.listening = ""
         """Where the server listens, such as ``10.77.0.5:40123``, once it has started."""
-
-    def command(self) -> list[str]:
-        """The command that starts the server.
-
-        Raises:
-            BackendUnavailable: the program is not installed.
-        """
-        raise NotImplementedError
-
-    def environment(self) -> Mapping[str, str]:
-        """Variables that the server needs, in addition to the variables of every program."""
-        return {}
 
     async def start(self) -> None:
         """Starts the server and waits until it listens.
@@ -61,7 +55,7 @@ class JsonServer:
             BackendUnavailable: the program is not installed.
             CallFailed: the server ended, or it took longer than ``READY_TIMEOUT_S``.
         """
-        self.process.start(self.command(), self.environment(), stdin=PIPE, stdout=PIPE)
+        self.process.start(self._command(), self._environment, stdin=PIPE, stdout=PIPE)
         lines = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(lines), self.process.stdout

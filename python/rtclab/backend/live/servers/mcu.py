@@ -1,4 +1,4 @@
-"""An MCU that mixes: the program ``mixer.py``, on the Python library aiortc."""
+"""An MCU that mixes: the program ``mcu_program.py``, on the Python library aiortc."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def has_library() -> bool:
 
 
 def mixer_settings(scenario: Scenario, server: str) -> dict[str, Any]:
-    """What a server that mixes composes; see ``mixer.py``. Address and connections are missing."""
+    """What a server that mixes composes; see ``mcu_program.py``. Address and connections are missing."""
     video, audio = mixing.composition(scenario, server), mixing.mixed_audio(scenario, server)
     return {
         "video": None
@@ -45,31 +45,21 @@ def mixer_settings(scenario: Scenario, server: str) -> dict[str, Any]:
     }
 
 
-class MixingServer(JsonServer):
-    """One MCU that mixes. ``mixer.py`` describes ``settings``."""
+def mixing_server(
+    spawn: Spawn,
+    settings: Mapping[str, Any],
+    home: Path,
+    on_message: Callable[[Message], None],
+    on_exit: Callable[[str], None],
+) -> JsonServer:
+    """One MCU that mixes. ``mcu_program.py`` describes ``settings``."""
 
-    def __init__(
-        self,
-        spawn: Spawn,
-        settings: Mapping[str, Any],
-        home: Path,
-        on_message: Callable[[Message], None],
-        on_exit: Callable[[str], None],
-    ) -> None:
-        name = f"the MCU (aiortc) at {settings['address']}"
-        super().__init__(name, spawn, home, on_message, on_exit)
-        self._settings = settings
-
-    def command(self) -> list[str]:
-        """The command that starts the server.
-
-        Raises:
-            BackendUnavailable: the library is not installed.
-        """
+    def command() -> list[str]:
         if not has_library():
             raise BackendUnavailable(f"`{LIBRARY}` is not installed", hint=SEE_DOCTOR)
-        return ["nice", "-n", str(NICENESS), sys.executable, "-m", MODULE, json.dumps(self._settings)]
+        return ["nice", "-n", str(NICENESS), sys.executable, "-m", MODULE, json.dumps(settings)]
 
-    def environment(self) -> Mapping[str, str]:
-        """The places of Python's modules, which may not be the usual ones."""
-        return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # Python's modules may not be in the usual places.
+    modules = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    name = f"the MCU (aiortc) at {settings['address']}"
+    return JsonServer(name, spawn, home, on_message, on_exit, command=command, environment=modules)

@@ -25,27 +25,20 @@ def find_server() -> str | None:
     return found or shutil.which(BUILT)
 
 
-class ForwardingServer(JsonServer):
+def forwarding_server(
+    spawn: Spawn,
+    address: str,
+    home: Path,
+    on_message: Callable[[Message], None],
+    on_exit: Callable[[str], None],
+) -> JsonServer:
     """One forwarding server. It has one UDP port at ``address``, which it chooses."""
 
-    def __init__(
-        self,
-        spawn: Spawn,
-        address: str,
-        home: Path,
-        on_message: Callable[[Message], None],
-        on_exit: Callable[[str], None],
-    ) -> None:
-        super().__init__(f"the SFU (str0m) at {address}", spawn, home, on_message, on_exit)
-        self._address = address
-
-    def command(self) -> list[str]:
-        """The command that starts the server.
-
-        Raises:
-            BackendUnavailable: the program is not installed.
-        """
+    def command() -> list[str]:
         program = find_server()
         if program is None:
             raise BackendUnavailable(f"`{PROGRAM}` is not installed", hint=SEE_DOCTOR)
-        return [program, "--listen", self._address]
+        return [program, "--listen", address]
+
+    name = f"the SFU (str0m) at {address}"
+    return JsonServer(name, spawn, home, on_message, on_exit, command=command)

@@ -2,8 +2,8 @@
 
 No browser runs in the participant's node. The page is served at a socket outside the lab. The media of the
 page go through a TURN server *in the node*: the page uses relayed candidates only, and the relayed address is
-the node's. So the media cross the emulated network as from a browser there. A :class:`Forwarder` copies the
-datagrams between the page and that server.
+the node's. So the media cross the emulated network as from a browser there. A :class:`UdpForwarder` copies
+the datagrams between the page and that server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class InvitedBrowser:
         signalling: URL of the signalling server; see :class:`InvitedPage`.
         spawn: starts a command in the participant's node.
         home: directory for files. The caller deletes it.
-        emit: called with what the user should know of the seat; see ``inviting.in_words``.
+        emit: called with what the user should know of the seat; see ``invitations.in_words``.
         on_message: called with each checked report of the page.
         on_closed: called when the page has gone.
         fail: called with the reason when the browser cannot take part.
@@ -159,7 +159,7 @@ class InvitedBrowser:
         return "; nobody took the seat" if self.description is None else f"; it is {self.description}"
 
     def says(self, seat: str, **fields: Any) -> None:
-        """Tells the user what has happened to the seat; see ``inviting.in_words``."""
+        """Tells the user what has happened to the seat; see ``invitations.in_words``."""
         self._emit({"participant": self._name, "seat": seat, **fields})
 
     def notes(self, wanted: Json | None, camera: Json | None) -> list[str]:
