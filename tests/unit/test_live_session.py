@@ -50,10 +50,6 @@ def plan(start_s: float = 0, out: Path = Path("out")) -> SessionPlan:
             end_ns=60 * S,
             flows=(f"{a}->{b}", f"{b}->{a}"),
             feed=a,
-            one_way=False,
-            relay=None,
-            forwards=None,
-            server=None,
         )
         for number, (a, b) in enumerate(PAIRS)
     ]

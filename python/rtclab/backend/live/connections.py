@@ -41,10 +41,10 @@ class LiveConnection:
     end_ns: int
     flows: tuple[str, str]
     feed: str
-    one_way: bool
-    relay: str | None
-    forwards: int | None
-    server: str | None
+    one_way: bool = False
+    relay: str | None = None
+    forwards: int | None = None
+    server: str | None = None
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from rtclab.backend.live.browsers.page_settings import (
     SIMULCAST_CODECS,
     layers_of,
 )
-from rtclab.backend.live.lab.cgroups import check_limits
+from rtclab.backend.live.lab.cgroups import usable_hierarchy
 from rtclab.backend.live.lab.cross_traffic import check_traffic
 from rtclab.errors import UnsupportedScenario
 from rtclab.scenario import Scenario, Video, mixing
@@ -358,4 +358,4 @@ def _check_host(scenario: Scenario, participant: str) -> None:
                 "a browser encodes and decodes at its own pace",
                 "leave it out, or simulate the call",
             )
-    check_limits()
+    usable_hierarchy()  # or it raises

@@ -27,19 +27,10 @@ def shares(scenario: Scenario) -> dict[str, float]:
     """
     hosts = {name: scenario.host_of(name) for name in scenario.participants}
     return {
-        name: cores_for(host.encoder_capacity.pixels_per_second)
+        name: host.encoder_capacity.pixels_per_second / encoder_speed() + REST_CORES
         for name, host in hosts.items()
         if host is not None
     }
-
-
-def cores_for(pixels_per_second: float) -> float:
-    """The share of this machine, in cores, that a browser needs to encode this many pixels/s of VP8.
-
-    Raises:
-        BackendUnavailable: PyAV or scikit-video is not installed.
-    """
-    return pixels_per_second / encoder_speed() + REST_CORES
 
 
 @cache

@@ -57,15 +57,6 @@ class CgroupHierarchy:
             (group / "cpu.cfs_quota_us").write_text(str(quota_us))
 
 
-def check_limits() -> None:
-    """Checks that CPU use can be limited here, by limiting a process that does nothing.
-
-    Raises:
-        UnsupportedScenario: it cannot, for lack of rights or of the kernel's controller.
-    """
-    usable_hierarchy()
-
-
 @contextmanager
 def limited(cores: Mapping[str, float]) -> Iterator[dict[str, str]]:
     """Groups with the given numbers of cores, by participant; yields the file that joins each group.

@@ -195,10 +195,6 @@ def _connection(
         end_ns=duration_ns if one.closed_ns is None else min(one.closed_ns, duration_ns),
         flows=flows,
         feed=a,
-        one_way=False,
-        relay=None,
-        forwards=None,
-        server=None,
     )
 
 
