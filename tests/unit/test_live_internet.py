@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from scenario_text import error, scenario
-from test_live_carried import ALICE, between, connections, flows, packets
+from test_live_packet_flows import ALICE, between, connections, flows, packets
 
 import rtclab
 from rtclab.backend.live.connections import Endpoint

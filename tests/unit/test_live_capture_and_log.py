@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from captures import BEGIN_NS, IP_AND_UDP_BYTES, MS, RTP_BYTES, rtp, udp
-from test_live_tables import of_the_call, summary
+from test_live_trace_writer import of_the_call, summary
 
 from rtclab.backend.live.records.capture_and_log import (
     SEEN,
