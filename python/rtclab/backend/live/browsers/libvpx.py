@@ -20,6 +20,7 @@ _KEY = 1
 _I420 = 0x102
 _REALTIME = 1
 _TICKS_PER_SECOND = 90_000
+_FRAME_RATE = 30
 _CIF = 352 * 288
 _CPU_USED, _NOISE, _STATIC, _PARTITIONS, _LAST_QUANTIZER, _MAX_INTRA = 13, 15, 17, 18, 19, 26
 """Numbers of the controls in ``vpx/vp8cx.h``."""
@@ -100,16 +101,14 @@ class Vp8Encoder:
         height: int,
         kbps: int,
         quantizers: tuple[int, int] = (2, 56),
-        frame_rate: float = 30,
         *,
-        denoise: bool = True,
         drops: bool = True,
     ) -> None:
-        """``quantizers``: smallest and largest on libvpx's scale from 0 to 63."""
+        """``quantizers``: smallest and largest on libvpx's scale from 0 to 63; ``drops``: may drop frames."""
         self._vpx = _library()
         self._context = ctypes.create_string_buffer(256)
         self._pts = 0
-        self._duration = round(_TICKS_PER_SECOND / frame_rate)
+        self._duration = _TICKS_PER_SECOND // _FRAME_RATE
         interface = ctypes.c_void_p(self._vpx.vpx_codec_vp8_cx())
         self._config = config = _Config()
         self._check(self._vpx.vpx_codec_enc_config_default(interface, ctypes.byref(config), 0))
@@ -132,8 +131,8 @@ class Vp8Encoder:
         self._control(_STATIC, 1)
         self._control(_CPU_USED, -6 if width * height >= _CIF else -4)
         self._control(_PARTITIONS, 0)
-        self._control(_NOISE, 4 if denoise else 0)
-        self._control(_MAX_INTRA, round(600 * 0.5 * frame_rate / 10))
+        self._control(_NOISE, 4)
+        self._control(_MAX_INTRA, round(600 * 0.5 * _FRAME_RATE / 10))
         self._image = _Image()
         black = ctypes.c_char_p(bytes(width * height * 3 // 2))
         self._vpx.vpx_img_wrap(ctypes.byref(self._image), _I420, width, height, 1, black)

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rtclab import _native
@@ -78,15 +79,11 @@ def run_link(
     for words in filter(None, (command, server_words)):
         if shutil.which(words[0]) is None:
             raise CommandNotFound(f"command `{words[0]}` was not found", hint="is it installed and in PATH?")
-    argument = {
-        "network": link_network(up, down, seed, None if pcap is None else str(pcap.absolute())),
-        "command": command,
-        "server": server_words,
-        "output_to_stderr": output_to_stderr,
-    }
+    network = link_network(up, down, seed, None if pcap is None else str(pcap.absolute()))
     in_main_thread = threading.current_thread() is threading.main_thread()
     # The lab writes into this pipe before the command begins. An event of the lab could be read too late.
     begun, begins = os.pipe()
+    plan = LinkPlan(network, command, server_words, output_to_stderr, begins)
 
     def ctrl_c(*_: object) -> None:
         # Ctrl-C reaches all foreground processes. The command handles it, and everything else ends with it.
@@ -96,7 +93,7 @@ def run_link(
     before = signal.signal(signal.SIGINT, ctrl_c) if in_main_thread else None
     try:
         session = "rtclab.backend.live.lab.link:link_session"
-        return run_in_lab(session, argument | {"begins": begins}, foreground=True, descriptors=[begins])
+        return run_in_lab(session, asdict(plan), foreground=True, descriptors=[begins])
     except KeyboardInterrupt:
         return {"status": INTERRUPTED_STATUS}
     finally:
@@ -185,21 +182,36 @@ def _lateness_in_words(late: Json) -> str:
 # --- inside the lab ----------------------------------------------------------------------------------
 
 
-def link_session(argument: Json, _emit: Emit) -> Json:
+@dataclass(frozen=True)
+class LinkPlan:
+    """What crosses into the lab of a link."""
+
+    network: Json
+    """The emulator's configuration without its ports."""
+    command: list[str]
+    server: list[str]
+    """Program and arguments; empty without a server."""
+    output_to_stderr: bool
+    begins: int
+    """File descriptor of the pipe to which the lab writes before the command begins."""
+
+
+def link_session(values: Json, _emit: Emit) -> Json:
     """Runs the command and returns its status and the summary. :func:`run_link` runs this in the lab."""
+    plan = LinkPlan(**values)
     # A handler, because the command would inherit SIG_IGN.
     signal.signal(signal.SIGINT, lambda *_: None)
-    emulator = start_emulator(argument["network"])
+    emulator = start_emulator(plan.network)
     environment = ["env", f"RTCLAB_CLIENT={ADDRESSES[CLIENT]}", f"RTCLAB_SERVER={ADDRESSES[CORE]}"]
     server = None
-    if argument["server"]:
-        words = node_command(CORE, [*environment, *argument["server"]])
+    if plan.server:
+        words = node_command(CORE, [*environment, *plan.server])
         # In a separate session, Ctrl-C reaches only the command. Standard output is for the command too.
         server = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
-        wait_until_listening(server, shlex.join(argument["server"]))
-    os.write(argument["begins"], b"!")
-    output = 2 if argument["output_to_stderr"] else None
-    process = subprocess.Popen(node_command(CLIENT, [*environment, *argument["command"]]), stdout=output)
+        wait_until_listening(server, shlex.join(plan.server))
+    os.write(plan.begins, b"!")
+    output = 2 if plan.output_to_stderr else None
+    process = subprocess.Popen(node_command(CLIENT, [*environment, *plan.command]), stdout=output)
     status = None
     while status is None and emulator.is_running():
         try:
