@@ -14,6 +14,7 @@ import pytest
 from scenario_text import scenario
 
 from rtclab.backend.live import session
+from rtclab.backend.live.lab.namespaces import Node
 from rtclab.backend.live.plan import SessionPlan, session_plan
 from rtclab.backend.live.user.invitations import InvitedPlace
 from rtclab.errors import CallFailed
@@ -29,6 +30,9 @@ kind = "sfu"
 server = "sfu"
 """
 USER_PAGE = """
+[servers.app]
+command = "npm start"
+port = 8080
 [participants.carol]
 page = "https://app/"
 steps = [{ at = "2 s", click = "#join" }, { at = "3 s", type = "hi", into = "#name" }]
@@ -86,7 +90,8 @@ def test_browsers_are_started_as_planned(tmp_path: Path, monkeypatch: pytest.Mon
     made = made.model_copy(update={"cpu_groups": {"bob": "/sys/group"}})
 
     async def start() -> session.Session:
-        running = session.Session(SessionPlan.from_json(made.to_json()), [])
+        app = Node("app", "10.77.0.9", "02:77:00:00:00:01", "port0")
+        running = session.Session(SessionPlan.from_json(made.to_json()), [app])
         running.fail = lambda reason, kind=CallFailed: None  # type: ignore[method-assign]
         for participant in made.call["participants"]:
             await running._add_participant(participant, "ws://core/signalling?")
@@ -102,6 +107,8 @@ def test_browsers_are_started_as_planned(tmp_path: Path, monkeypatch: pytest.Mon
     assert started["alice"][-1].startswith("http://127.0.0.1:")
     assert "--use-file-for-fake-video-capture=/clip.y4m" in started["alice"]
     assert started["carol"][-1] == "about:blank"
+    secure = "--unsafely-treat-insecure-origin-as-secure=http://app:8080,http://10.77.0.9:8080"
+    assert secure in started["carol"]
     assert "--remote-debugging-port=0" in started["carol"]
     server = running._participants["alice"].server
     assert server is not None
