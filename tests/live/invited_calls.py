@@ -189,7 +189,7 @@ def browser(
             process.terminate()
 
 
-async def drivers(port: int, method: str, **params: Any) -> dict[str, Any]:
+async def devtools(port: int, method: str, **params: Any) -> dict[str, Any]:
     """The result of a command to the first page of a browser outside."""
     connector = aiohttp.TCPConnector(
         socket_factory=lambda info: call_in_node(PLACE, lambda: socket.socket(*info[:3]))
@@ -210,7 +210,7 @@ def evaluate(port: int, script: str) -> Any:
     """The value of a script in the page of a browser outside; None if there is no page yet."""
     try:
         answer = asyncio.run(
-            drivers(port, "Runtime.evaluate", expression=script, returnByValue=True, userGesture=True)
+            devtools(port, "Runtime.evaluate", expression=script, returnByValue=True, userGesture=True)
         )
     except (OSError, aiohttp.ClientError, ValueError, KeyError):
         return None
@@ -226,7 +226,7 @@ def join(port: int) -> None:
 
 def screenshot(port: int, file: Path) -> None:
     """Writes a picture of the page."""
-    answer = asyncio.run(drivers(port, "Page.captureScreenshot"))
+    answer = asyncio.run(devtools(port, "Page.captureScreenshot"))
     file.write_bytes(b64decode(answer["data"]))
 
 

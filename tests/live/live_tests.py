@@ -47,7 +47,7 @@ class Recorded:
     """A call that has ended, and what its backend said once a second while it went on."""
 
     trace: Trace
-    read_capture: list[dict[str, Any]]
+    watched: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -69,11 +69,11 @@ def record(folder: Path) -> Trace:
     """Makes the call that tests share."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    backend, scenario, read_capture = LiveBackend(), Scenario.load("first-call", list(RECORDED)), []
+    backend, scenario, watched = LiveBackend(), Scenario.load("first-call", list(RECORDED)), []
     backend.check(scenario)
-    trace = backend.run(scenario, seed=1, repeat=0, out=folder, watch=read_capture.append)
+    trace = backend.run(scenario, seed=1, repeat=0, out=folder, watch=watched.append)
     if not was_late(trace):
-        (folder / WATCHED).write_text(json.dumps(read_capture))
+        (folder / WATCHED).write_text(json.dumps(watched))
     return trace
 
 

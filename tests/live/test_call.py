@@ -18,8 +18,7 @@ import pytest
 from live_tests import Recorded, undisturbed, was_late
 from parts import CALL
 
-from rtclab.backend.live import LiveBackend
-from rtclab.backend.live.browsers import page_settings as pages
+from rtclab.backend.live import LiveBackend, plan
 from rtclab.backend.live.lab.process import STOP_GRACE_S
 from rtclab.backend.live.session import PARTIAL_CAPTURE
 from rtclab.backend.sampler import Sampler
@@ -35,7 +34,7 @@ START_S = 60
 """Longer than a call takes to begin on a busy machine."""
 DEATH_S = 20
 """Longer than dozens of processes take to end on a busy machine, and shorter than their calls."""
-page_configurations = pages.pages
+page_configurations = plan.pages
 FLOWS = ["alice->bob", "bob->alice"]
 RUN = """
 import sys
@@ -97,7 +96,7 @@ def one_megabit(recorded: Recorded) -> Trace:
 def test_what_is_seen_of_a_call_once_a_second_is_what_its_trace_has(
     one_megabit: Trace, recorded: Recorded
 ) -> None:
-    seen = recorded.read_capture
+    seen = recorded.watched
     at_s = [new["at_s"] for new in seen]
     assert 14 <= len(at_s) <= 18
     assert at_s == sorted(at_s)
@@ -239,7 +238,7 @@ def test_a_page_error_fails_the_repeat_and_says_whose_page_and_which_error(
         told = page_configurations(scenario)
         return told | {"bob": told["bob"] | defect}
 
-    monkeypatch.setattr(pages, "pages", defective)
+    monkeypatch.setattr(plan, "pages", defective)
     scenario = Scenario.load("first-call", ["duration=15 s"])
     run = Experiment([scenario], backend=LiveBackend(), repeats=1).run(out=tmp_path)
     assert run.traces == []

@@ -54,8 +54,8 @@ def captured(call: Trace) -> pl.DataFrame:
         for way in ("inbound", "outbound")
     }
     left = ways["outbound"].select(*PACKET, left_ns="at_ns")
-    packets_entering = ways["inbound"].select(*PACKET, "size_bytes", entered_ns="at_ns")
-    return packets_entering.join(left, on=PACKET, how="left", maintain_order="left")
+    entered = ways["inbound"].select(*PACKET, "size_bytes", entered_ns="at_ns")
+    return entered.join(left, on=PACKET, how="left", maintain_order="left")
 
 
 def log_of(call: Trace, participant: str, peer: str) -> EventLog:

@@ -16,6 +16,7 @@ from rtclab.backend.live.browsers.firefox import Firefox
 from rtclab.backend.live.browsers.launch_options import find_firefox
 from rtclab.backend.live.browsers.media_files import prepare_movie
 from rtclab.backend.live.browsers.page_server import PAGE_DIRECTORY, isolate
+from rtclab.scenario import Browser
 
 pytestmark = [pytest.mark.live, pytest.mark.needs("python packages", "firefox")]
 
@@ -73,9 +74,8 @@ def in_firefox(
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         browser = Firefox("bob", subprocess.Popen, tmp_path / "home", exits.append)
-        options = {"name": "firefox", "field_trials": "", "args": []}
         address = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-        browser.start(executable, address, None, options)  # type: ignore[arg-type]
+        browser.start(executable, address, None, Browser(name="firefox"))
         try:
             await then(browser, said, exits)
         finally:

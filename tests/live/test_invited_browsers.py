@@ -83,20 +83,20 @@ def call_from_outside(argument: Json, _emit: object) -> Json:
     seen: Json = {"port": int(port), "url": url, "before": before, "open": open_ports()}
     seen["digest"] = hashlib.sha256(encoded).hexdigest().upper() == fingerprint.replace(":", "")
     seen["look"] = visit(url)[0]
-    with browser(url, certificate, argument["home"]) as drivers:
-        join(drivers)
+    with browser(url, certificate, argument["home"]) as devtools:
+        join(devtools)
         run.says("alice is ready")
         seen["second visit"] = [visit(url)[0], visit(f"{url}take", post=True)[0], visit(f"{url}report")[0]]
         seen["wrong token"] = visit(f"https://{HOST}:{port}/{'a' * 22}/")[0]
-        until(lambda: evaluate(drivers, "document.querySelector('video')?.currentTime > 1"), "a picture")
+        until(lambda: evaluate(devtools, "document.querySelector('video')?.currentTime > 1"), "a picture")
         seen["during"] = waiting_sockets()
         width = "document.querySelector('video').getBoundingClientRect().width == innerWidth"
-        seen["fills"] = evaluate(drivers, width)
-        evaluate(drivers, FLOOD)
+        seen["fills"] = evaluate(devtools, width)
+        evaluate(devtools, FLOOD)
         seen |= run.end()
         seen["after"] = waiting_sockets()
         over = "document.querySelector('#message').textContent.startsWith('The call is over')"
-        until(lambda: evaluate(drivers, over), "the end of the call on the page")
+        until(lambda: evaluate(devtools, over), "the end of the call on the page")
     return seen | {"closed": open_ports()}
 
 
@@ -111,10 +111,10 @@ def without_devices(argument: Json, _emit: object) -> Json:
     make_outside()
     run = Run(*argument["command"])
     url, port, _ = run.says(SEAT).groups()
-    with browser(url, certificate_of(int(port)), argument["home"], without=NO_DEVICES) as drivers:
-        join(drivers)
+    with browser(url, certificate_of(int(port)), argument["home"], without=NO_DEVICES) as devtools:
+        join(devtools)
         shown = until(
-            lambda: evaluate(drivers, "/does not work.*/.exec(document.body.innerText)?.[0]"), "the reason"
+            lambda: evaluate(devtools, "/does not work.*/.exec(document.body.innerText)?.[0]"), "the reason"
         )
         return run.end() | {"shown": shown}
 
