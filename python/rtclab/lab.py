@@ -465,8 +465,6 @@ def replay(
 def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
     """The runs, sweeps, imports and arenas in a directory, the newest last.
 
-    An arena has a row for each backend, such as ``arena-access/sim``.
-
     Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
     ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
     all its files), and ``problem``. If results cannot be read, ``problem`` says why, and what is unknown is

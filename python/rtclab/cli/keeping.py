@@ -15,7 +15,7 @@ from rich.filesize import decimal
 
 from rtclab.cli import tables
 from rtclab.errors import BadInput
-from rtclab.experiment import Results, Store, arena_of, find_store
+from rtclab.experiment import Results, Store, find_store
 from rtclab.lab import bytes_of
 from rtclab.lab import list_runs as runs_of
 from rtclab.phrases import names_in_words
@@ -156,7 +156,7 @@ def _repeats(results: Results, store: Store) -> str:
 
 
 def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
-    """Deletes directories of results or of arenas, all or none of them.
+    """Deletes directories of results, all or none of them.
 
     Raises:
         BadInput: a name does not belong to results, another process writes there, or nobody can be asked.
@@ -164,8 +164,7 @@ def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
     paths = list(dict.fromkeys(_results_of(name, out) for name in names))
     with ExitStack() as locked:
         for path in paths:
-            for place in arena_of(path) or [path]:
-                locked.enter_context(only_writer(place))
+            locked.enter_context(only_writer(path))
         if not yes:
             _ask(paths)
         for path in paths:
@@ -174,8 +173,7 @@ def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
 
 
 def _results_of(name: str, out: Path) -> Path:
-    arenas = (path for path in (Path(name), out / name) if arena_of(path))
-    path = find_store(name, out) or next(arenas, None)
+    path = find_store(name, out)
     if path is None:
         raise BadInput(
             f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"
