@@ -220,7 +220,7 @@ def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
     """The backend of live calls with invited browsers."""
     backend_of("live")  # says what is not installed
     from rtclab.backend.live import LiveBackend
-    from rtclab.backend.live.inviting import Invitation
+    from rtclab.backend.live.user.invitations import Invitation
 
     seats = table("invite", invite, 'an address of each participant, such as {"alice": "192.168.1.5"}')
     invitations = [Invitation.parse(name, place) for name, place in seats.items()]
@@ -401,7 +401,7 @@ def link(
     outwards, back = PathSpec.parse(up, origin="up"), PathSpec.parse(down, origin="down")
     need_linux("emulated links")
     from rtclab.backend.live.doctor import missing_python_packages
-    from rtclab.backend.live.link import run_link
+    from rtclab.backend.live.lab.link import run_link
 
     if "pyroute2" in missing_python_packages():
         raise BackendUnavailable("an emulated link needs the Python module `pyroute2`", hint=SEE_DOCTOR)

@@ -94,18 +94,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
     },
     "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
-    "bench": {
-        "errors",
-        "scenario",
-        "own_controls",
-        "trace",
-        "backend",
-        "metrics",
-        "experiment",
-        "report",
-        "gym",
-        "_native",
-    },
     "lab": {
         "errors",
         "arguments",

@@ -1203,7 +1203,7 @@ def run_link(
     if as_json:
         tables.print_json(result)
     elif "directions" in result:
-        from rtclab.backend.live.link import summary_text
+        from rtclab.backend.live.lab.link import summary_text
 
         print(summary_text(result), file=sys.stderr)
     raise typer.Exit(result["status"])
