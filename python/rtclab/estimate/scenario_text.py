@@ -10,9 +10,7 @@ from typing import Any
 
 from rtclab import __version__
 from rtclab.estimate.call import KnownCall, duration_s
-from rtclab.estimate.findings import Finding
-from rtclab.estimate.media import Media
-from rtclab.estimate.path import PathEstimate
+from rtclab.estimate.findings import Finding, Parameters
 
 MOST_CHARACTERS = 160
 """Longer texts of a source are cut."""
@@ -26,7 +24,7 @@ def scenario_name(origin: str) -> str:
     return f"from-{plain or 'call'}"
 
 
-def scenario_text(call: KnownCall, paths: Mapping[str, PathEstimate], media: Mapping[str, Media]) -> str:
+def scenario_text(call: KnownCall, paths: Mapping[str, Parameters], media: Mapping[str, Parameters]) -> str:
     """The TOML of the scenario.
 
     Args:
@@ -61,19 +59,12 @@ def plain(text: str) -> str:
     return kept if len(kept) <= MOST_CHARACTERS else kept[: MOST_CHARACTERS - 3] + "..."
 
 
-def _media(name: str, sent: Media | None) -> list[str]:
-    lines: list[str] = []
-    for kind in ("video", "audio"):
-        table = None if sent is None else getattr(sent, kind)
-        if table is None:
-            lines.append(f"{kind} = false")
-    if sent is None:
-        return lines
-    for kind in ("video", "audio"):
-        table = getattr(sent, kind)
-        if table is None:
-            continue
-        about = [one for one in sent.findings if (one.name == "audio bitrate") == (kind == "audio")]
+def _media(name: str, sent: Parameters | None) -> list[str]:
+    tables = {} if sent is None else sent.values
+    findings = [] if sent is None else sent.findings
+    lines = [f"{kind} = false" for kind in ("video", "audio") if kind not in tables]
+    for kind, table in tables.items():
+        about = [one for one in findings if (one.name == "audio bitrate") == (kind == "audio")]
         lines += ["", f"[participants.{name}.{kind}]", *_findings(about)]
         lines += [f"{key} = {_toml(value)}" for key, value in table.items()]
         if kind == "video":
@@ -81,7 +72,7 @@ def _media(name: str, sent: Media | None) -> list[str]:
     return lines
 
 
-def _path(path: PathEstimate | None) -> list[str]:
+def _path(path: Parameters | None) -> list[str]:
     if path is None:
         return _comment("Nothing is known of this direction")
     lines = []
