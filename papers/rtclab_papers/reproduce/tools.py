@@ -10,11 +10,9 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import Samples, counter, delay, gauge, mean_slope, rate, slopes, wire
-from rtclab.trace import Trace
+from rtclab.metrics import KBIT_PER_BYTE, Samples, counter, delay, gauge, mean_slope, slopes, wire
+from rtclab.trace import NS_PER_S, Trace
 
-NS_PER_S = 1_000_000_000
-KBIT_PER_BYTE = rate.KBIT_PER_BYTE
 HEADERS_BYTES = 20 + 8 + 10
 """Bytes of a packet that getStats does not count: IPv4 header, UDP header, SRTP tag (RFC 3711, 80 bits)."""
 CHANNEL_DATA_BYTES = 4

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import polars as pl
 
+from rtclab.metrics.series import KBIT_PER_BYTE
 from rtclab.trace import NS_PER_S, Trace
 
 Row = Mapping[str, Any]
@@ -22,7 +23,6 @@ Counts = dict[str, float | None]
 Points = dict[str, list[list[float]]]
 """By the name of a curve, its points: time in s since the run began, and value."""
 
-KBIT_PER_BYTE = 8 / 1000
 _AT = itemgetter("at_ns", "flow")
 
 

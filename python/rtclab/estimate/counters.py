@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rtclab.estimate.changes import partition
-from rtclab.estimate.findings import Parameters, percent_text, time_text
+from rtclab.estimate.findings import Parameters, percent_text, steps, time_text
 from rtclab.estimate.fit import CapacitySegment
 from rtclab.estimate.packets import Flags
 from rtclab.estimate.path import LEAST_LOSS, add_capacity, merged
@@ -364,20 +364,13 @@ def _add_delay(path: Parameters, parts: Sequence[Part]) -> None:
     note = "the smallest round trip that was reported"
     value: Any = time_text(delays_s[0])
     if len(courses) > 1:
-        value = _steps([(part.begin_s, time_text(delay_s)) for part, delay_s in courses])
+        value = steps([(part.begin_s, time_text(delay_s)) for part, delay_s in courses])
         named = [f"{time_text(delay_s)} from {part.begin_s:.0f} s" for part, delay_s in courses[:MOST_NAMED]]
         more = f" and {len(courses) - MOST_NAMED} more" if len(courses) > MOST_NAMED else ""
         note = f"changes with the network: {', '.join(named)}{more}; {note} in each part"
     mean_ms = 1000 * float(np.average(delays_s, weights=lasts_s))
     most_ms = 2000 * max(delays_s)
     path.add("delay", mean_ms, 0.0, most_ms, grade="half of the round trip", note=note, value=value)
-
-
-def _steps(points: Sequence[tuple[float, str]]) -> dict[str, Any]:
-    """Values of a scenario that change at times; the first one holds from the begin on."""
-    at_s = [0.0, *(round(at, 1) for at, _ in points[1:])]
-    latest = {at: value for at, (_, value) in zip(at_s, points, strict=True)}
-    return {"steps": [[f"{at:.1f} s", value] for at, value in latest.items()]}
 
 
 def _add_queue(path: Parameters, parts: Sequence[Part], queue_s: Array) -> None:
@@ -434,7 +427,7 @@ def _add_loss(
     value: Any = between if ratio >= LEAST_LOSS else None
     if outages:
         edges = [((one.begin_s, percent_text(one.ratio)), (one.end_s, between)) for one in outages]
-        value = _steps([(0.0, between), *(edge for pair in edges for edge in pair)])
+        value = steps([(0.0, between), *(edge for pair in edges for edge in pair)])
     packets = max(float(seconds.packets[calm].sum()), 1.0)
     half = 2 * float(np.sqrt(max(ratio * (1 - ratio), 1e-4) / packets)) + 0.1 * ratio
     unsure = (calm & queued).any() or not np.isfinite(seconds.round_trip_s).any()

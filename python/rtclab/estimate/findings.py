@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -115,6 +116,13 @@ class Parameters:
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def steps(points: Sequence[tuple[float, str]]) -> dict[str, Any]:
+    """A value of a scenario that changes at times in s; the first one holds from the begin on."""
+    at_s = [0.0, *(round(at, 1) for at, _ in points[1:])]
+    latest = {at: value for at, (_, value) in zip(at_s, points, strict=True)}
+    return {"steps": [[f"{at:.1f} s", value] for at, value in latest.items()]}
 
 
 def rate_text(bps: float) -> str:

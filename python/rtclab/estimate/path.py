@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rtclab.estimate.call import Direction
-from rtclab.estimate.findings import Grade, Parameters, percent_text, rate_text, time_text
+from rtclab.estimate.findings import Grade, Parameters, percent_text, rate_text, steps, time_text
 from rtclab.estimate.fit import LEAST_JITTER_S, CapacitySegment, PathFit, fit
-from rtclab.estimate.losses import LossSegment, random_loss
+from rtclab.estimate.losses import random_loss
 from rtclab.metrics.series import BITS_PER_BYTE, Array
 
 SAME_CAPACITY, SAME_WITH_JITTER = 1.03, 1.1
@@ -97,10 +97,10 @@ def add_capacity(
         return
     rates = [one.bps if one.high_bps is not None else one.low_bps for one in segments]
     times = [one.end_s - one.begin_s for one in segments]
-    texts = [rate_text(rate) for rate in rates]
-    value: Any = texts[0]
+    value: Any = rate_text(rates[0])
     if len(segments) > 1:
-        value = _steps(begin_s, segments, texts)
+        begins_s = [begin_s + one.begin_s for one in segments]
+        value = steps(list(zip(begins_s, map(rate_text, rates), strict=True)))
         often = "once" if len(segments) == 2 else f"{len(segments) - 1} times"
         changes = f"changes {often}, between {rate_text(min(rates))} and {rate_text(max(rates))}"
         note = f"{changes}; {note}" if note else changes
@@ -111,12 +111,6 @@ def add_capacity(
     lows = float(np.average([one.low_bps for one in segments], weights=times)) / 1000
     highs = float(np.average([one.high_bps or one.low_bps for one in segments], weights=times)) / 1000
     path.add("capacity", mean, lows, highs, note=note, value=value)
-
-
-def _steps(begin_s: float, segments: Sequence[CapacitySegment | LossSegment], texts: list[str]) -> Any:
-    """A value of a scenario that changes at the begin of each segment but the first."""
-    at_s = [0.0, *(begin_s + one.begin_s for one in segments[1:])]
-    return {"steps": [[f"{at:.1f} s", text] for at, text in zip(at_s, texts, strict=True)]}
 
 
 def _add_delay(path: Parameters, direction: Direction, found: PathFit, begin_s: float) -> None:
@@ -207,7 +201,7 @@ def _add_loss(path: Parameters, found: PathFit, begin_s: float) -> None:
     if loss.ratio < LEAST_LOSS:
         value = None
     elif len(loss.segments) > 1:
-        value = _steps(begin_s, loss.segments, [percent_text(one.ratio) for one in loss.segments])
+        value = steps([(begin_s + one.begin_s, percent_text(one.ratio)) for one in loss.segments])
     elif loss.in_bursts:
         value = {"mean": value, "burst": round(loss.burst, 2)}
     path.add("loss", 100 * loss.ratio, 100 * loss.low, 100 * loss.high, value=value)

@@ -11,6 +11,7 @@ from rtclab.metrics import setup, host, fairness, tcp, adapting  # isort: skip
 from rtclab.metrics.flows import feedback_flows, media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
+    KBIT_PER_BYTE,
     NO_SAMPLES,
     Array,
     Samples,
@@ -38,6 +39,7 @@ from rtclab.trace import Window
 
 __all__ = [
     "ESSENTIAL",
+    "KBIT_PER_BYTE",
     "METRICS",
     "NO_SAMPLES",
     "SOURCES",

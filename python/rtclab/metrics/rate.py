@@ -10,6 +10,7 @@ import polars as pl
 from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import (
     BITS_PER_BYTE,
+    KBIT_PER_BYTE,
     NO_SAMPLES,
     Array,
     IntegerArray,
@@ -28,7 +29,6 @@ from rtclab.metrics.series import (
 )
 from rtclab.trace import NS_PER_S, Trace, rows_by
 
-KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 REACHED = 0.9
 """A rise ends when the rate reaches this share of the later rate."""
 

@@ -92,7 +92,7 @@ ACRONYMS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metric:
     """One entry of the registry.
 
@@ -257,19 +257,19 @@ def metric(
                 "  hint: leave it out; trace.window has begin and end in seconds"
             )
         METRICS[name] = Metric(
-            name,
-            unit,
-            better,
-            source,
-            scope,
-            function,
-            samples,
-            bounds,
-            total,
-            share,
-            of_time,
-            known,
-            packets,
+            name=name,
+            function=function,
+            unit=unit,
+            source=source,
+            better=better,
+            scope=scope,
+            samples=samples,
+            bounds=bounds,
+            total=total,
+            share=share,
+            of_time=of_time,
+            known=known,
+            packets=packets,
         )
         return function
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_MODEL, metric
 from rtclab.metrics.series import (
+    KBIT_PER_BYTE,
     Samples,
     counter,
     flow_seconds,

@@ -13,9 +13,9 @@ from math import nan
 import polars as pl
 
 from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
-from rtclab.metrics.rate import KBIT_PER_BYTE
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
+    KBIT_PER_BYTE,
     NO_SAMPLES,
     SECOND_NS,
     Samples,
