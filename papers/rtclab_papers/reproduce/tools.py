@@ -10,8 +10,8 @@ from math import nan
 import numpy as np
 import polars as pl
 
-from rtclab.metrics import KBIT_PER_BYTE, Samples, counter, delay, gauge, mean_slope, slopes, wire
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.metrics import Samples, counter, delay, gauge, mean_slope, slopes, wire
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 HEADERS_BYTES = 20 + 8 + 10
 """Bytes of a packet that getStats does not count: IPv4 header, UDP header, SRTP tag (RFC 3711, 80 bits)."""

@@ -15,8 +15,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from rtclab.metrics.series import KBIT_PER_BYTE
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 Row = Mapping[str, Any]
 Counts = dict[str, float | None]

@@ -20,10 +20,10 @@ from rtclab.experiment.window import Moment
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.addresses import with_first_addresses
 from rtclab.importers.files import is_capture
-from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND, nearest
+from rtclab.metrics.series import Array
 from rtclab.monitor import Tables
-from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest, Window
+from rtclab.trace import BITS_PER_BYTE, NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest, Window
 
 TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "event log", "getStats"
 """What a direction is estimated from."""
@@ -528,7 +528,7 @@ def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
     """Received packets with their send times (abs-send-time) on a clock of unknown offset."""
     arrived_ns = pl.col("at_ns") - begin_ns
     units = arrived_ns * UNITS_PER_SECOND // NS_PER_S - pl.col("abs_send_time")
-    later = (units - units.first() + SEND_TIME_WRAP // 2) % SEND_TIME_WRAP - SEND_TIME_WRAP // 2
+    later = nearest(units - units.first(), SEND_TIME_WRAP)
     # Transport-wide numbers show also between which packets of other streams one is missing.
     wide = not rtp["transport_seq"].null_count()
     rows = rtp.sort("at_ns", maintain_order=True).select(

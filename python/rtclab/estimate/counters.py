@@ -21,8 +21,8 @@ from rtclab.estimate.findings import Parameters, percent_text, steps, time_text
 from rtclab.estimate.fit import CapacitySegment
 from rtclab.estimate.packets import Flags
 from rtclab.estimate.path import LEAST_LOSS, add_capacity, merged
-from rtclab.metrics.series import BITS_PER_BYTE, Array
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE, NS_PER_S, Trace
 
 IP_AND_UDP_BYTES = 28
 SRTP_BYTES = 10

@@ -10,7 +10,8 @@ import numpy as np
 from rtclab.estimate.changes import partition
 from rtclab.estimate.packets import Flags, Packets
 from rtclab.estimate.queue_model import Windows, after_loss, costs, sojourns, windows_of
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE
 
 WINDOW_S = 1.0
 MOST_WINDOWS = 1500

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.estimate.findings import Grade, Parameters, rate_text
-from rtclab.metrics.series import BITS_PER_BYTE
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import BITS_PER_BYTE, NS_PER_S, Trace
 
 OVERHEAD_BYTES = 62
 """Bytes of a packet outside the payload: IPv4, UDP, RTP with the usual extensions, and the tag of SRTP."""

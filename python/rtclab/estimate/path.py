@@ -11,7 +11,8 @@ from rtclab.estimate.call import Direction
 from rtclab.estimate.findings import Grade, Parameters, percent_text, rate_text, steps, time_text
 from rtclab.estimate.fit import LEAST_JITTER_S, CapacitySegment, PathFit, fit
 from rtclab.estimate.losses import random_loss
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE
 
 SAME_CAPACITY, SAME_WITH_JITTER = 1.03, 1.1
 """Neighbouring capacities that differ less than this are one."""

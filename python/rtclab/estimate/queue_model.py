@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtclab.estimate.packets import Flags, Packets
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.metrics.series import Array
+from rtclab.trace import BITS_PER_BYTE
 
 MOST_CELLS = 20_000_000
 """Numbers held at once, so that memory stays bounded."""

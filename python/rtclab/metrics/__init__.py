@@ -11,7 +11,6 @@ from rtclab.metrics import setup, host, fairness, tcp, adapting  # isort: skip
 from rtclab.metrics.flows import feedback_flows, media_flows
 from rtclab.metrics.registry import ESSENTIAL, METRICS, SOURCES, Metric, essentials, metric
 from rtclab.metrics.series import (
-    KBIT_PER_BYTE,
     NO_SAMPLES,
     Array,
     Samples,
@@ -39,7 +38,6 @@ from rtclab.trace import Window
 
 __all__ = [
     "ESSENTIAL",
-    "KBIT_PER_BYTE",
     "METRICS",
     "NO_SAMPLES",
     "SOURCES",

@@ -9,8 +9,6 @@ import polars as pl
 
 from rtclab.metrics.registry import EXACT, OF_MODEL, OF_PACKETS, OF_REPORTS, UNKNOWN, exact, metric, sources
 from rtclab.metrics.series import (
-    BITS_PER_BYTE,
-    KBIT_PER_BYTE,
     NO_SAMPLES,
     Array,
     IntegerArray,
@@ -27,7 +25,7 @@ from rtclab.metrics.series import (
     total,
     window_ns,
 )
-from rtclab.trace import NS_PER_S, Trace, rows_by
+from rtclab.trace import BITS_PER_BYTE, KBIT_PER_BYTE, NS_PER_S, Trace, rows_by
 
 REACHED = 0.9
 """A rise ends when the rate reaches this share of the later rate."""

@@ -21,8 +21,6 @@ Array = NDArray[np.float64]
 IntegerArray = NDArray[np.int64]
 
 SECOND_NS = NS_PER_S  # length of one row of `flow_seconds`
-BITS_PER_BYTE = 8
-KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 ALWAYS_NS = 2**62
 """More than any time in a trace, in ns."""
 SILENT_S = 2.0
@@ -289,7 +287,8 @@ def _reports(trace: Trace, table: str) -> _Reports:
     at_ns = rows["at_ns"].to_numpy()
     first = np.append(True, np.diff(at_ns) != 0)[: at_ns.size]
     of_flow = _slices(rows["flow"])
-    first[[rows.start for rows in of_flow.values()]] = True
+    for of_one in of_flow.values():
+        first[of_one.start] = True
     return _Reports(rows, at_ns / NS_PER_S, of_flow, np.flatnonzero(first))
 
 

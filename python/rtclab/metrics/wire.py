@@ -15,7 +15,6 @@ import polars as pl
 from rtclab.metrics.packets import NEVER, PacketColumns, packets_of, were_recorded
 from rtclab.metrics.registry import OF_REPORTS, metric
 from rtclab.metrics.series import (
-    KBIT_PER_BYTE,
     NO_SAMPLES,
     SECOND_NS,
     Samples,
@@ -26,7 +25,7 @@ from rtclab.metrics.series import (
     slopes,
     span_ns,
 )
-from rtclab.trace import NS_PER_S, Trace
+from rtclab.trace import KBIT_PER_BYTE, NS_PER_S, Trace
 
 VIDEO = "video"
 REPAIR = ("rtx", "fec", "padding")

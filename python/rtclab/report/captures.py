@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rtclab.metrics.delay import HISTOGRAM_BIN_MS, cdf_of_bins
-from rtclab.metrics.series import KBIT_PER_BYTE, NO_SAMPLES, SECOND_NS, Array, Samples
+from rtclab.metrics.series import NO_SAMPLES, SECOND_NS, Array, Samples
 from rtclab.monitor import Tables
 from rtclab.report import plot_kinds
 from rtclab.report.bands import band, points_per_line, thinned
@@ -18,6 +18,7 @@ from rtclab.report.drawing import Look
 from rtclab.report.page import write_plot_page
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Curve, Distribution, Panel
+from rtclab.trace import KBIT_PER_BYTE
 
 MOST_PANELS = 6
 MOST_CURVES = 6

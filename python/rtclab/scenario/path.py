@@ -32,16 +32,20 @@ MOST_TOLD = 60  # characters of a line in an error
 SHORTEST_STEP = Duration(1_000_000)
 
 
-class CapacitySteps(Table):
+class _Steps(Table):
+    """A value that changes at given times, which are the first elements of ``steps``."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _check_in_order([at for at, _ in getattr(self, "steps")])  # noqa: B009  # each kind has its own
+        return self
+
+
+class CapacitySteps(_Steps):
     """Capacity that changes at given times. The first rate also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Bitrate]], Field(min_length=1)]
     """Pairs of a time and the capacity from then on, in ascending order."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _check_in_order([at for at, _ in self.steps])
-        return self
 
 
 def self_contained(data: Any, key: str = "") -> Any:
@@ -97,16 +101,11 @@ class CapacityTrace(Table):
         return self
 
 
-class DelaySteps(Table):
+class DelaySteps(_Steps):
     """One-way delay that changes at given times. The first delay also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Duration]], Field(min_length=1)]
     """Pairs of a time and the one-way delay from then on, in ascending order."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _check_in_order([at for at, _ in self.steps])
-        return self
 
 
 class DelayRamp(Table):
@@ -244,16 +243,11 @@ class GilbertElliott(Table):
     """Probability that a packet survives while the path is good."""
 
 
-class LossSteps(Table):
+class LossSteps(_Steps):
     """Independent loss that changes at given times. The first ratio also applies before its time."""
 
     steps: Annotated[list[tuple[Duration, Ratio]], Field(min_length=1)]
     """Pairs of a time and the loss ratio from then on, in ascending order."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        _check_in_order([at for at, _ in self.steps])
-        return self
 
 
 Capacity = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 
 from rtclab.scenario.call import Call
@@ -30,13 +30,7 @@ class Flow:
 
     def as_dict(self) -> dict[str, object]:
         """The flow as JSON values."""
-        return {
-            "name": self.name,
-            "sender": self.sender,
-            "receiver": self.receiver,
-            "paths": list(self.paths),
-            "call": self.call,
-        }
+        return asdict(self) | {"paths": list(self.paths)}
 
 
 @dataclass(frozen=True)
