@@ -419,15 +419,8 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
         if {about.sender, about.receiver} == set(there) and about.acknowledges is None and name in media:
             sender, receiver = ours[about.sender], ours[about.receiver]
             flows[name] = f"{sender}->{receiver}"
-            infos[flows[name]] = FlowInfo(
-                sender=sender,
-                receiver=receiver,
-                call=0,
-                begin_ns=about.begin_ns,
-                end_ns=about.end_ns,
-                forwarded=about.forwarded,
-                promised=about.promised,
-            )
+            ends = {"sender": sender, "receiver": receiver}
+            infos[flows[name]] = about.model_copy(update=ends | {"call": 0, "route": ()})
     tables = {}
     for name in trace.tables:
         rows = trace.table(name)
@@ -437,19 +430,15 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
                 rows = rows.filter(kept).with_columns(pl.col(column).replace(names))
         if name not in ("paths", "tcp"):
             tables[name] = rows
-    about_call = trace.manifest
+    people, duration_ns = tuple(ours.values()), trace.manifest.duration_ns
     manifest = TraceManifest(
-        backend=about_call.backend,
-        duration_ns=about_call.duration_ns,
-        participants=tuple(ours.values()),
-        calls=(
-            CallInfo(
-                kind="p2p", participants=tuple(ours.values()), start_ns=0, end_ns=about_call.duration_ns
-            ),
-        ),
+        backend=trace.manifest.backend,
+        duration_ns=duration_ns,
+        participants=people,
+        calls=(CallInfo(kind="p2p", participants=people, start_ns=0, end_ns=duration_ns),),
         flows=infos,
         connections=1,
-        capture=about_call.capture,
+        capture=trace.manifest.capture,
     )
     named = {our: _shown(name) for name, our in ours.items()}
     renamed = Trace.in_memory(tables, manifest)
@@ -480,7 +469,8 @@ def _at_one_point(
         rtp = of_flow["packets"].filter(pl.col("protocol") == "rtp", pl.col("abs_send_time").is_not_null())
         arrived = None
         if here in (None, call.names[about.receiver]) and rtp.height >= FEWEST_PACKETS:
-            arrived = _with_received_of(rtp, of_flow, begin_ns)
+            way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
+            arrived = with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
         trip_s = asked.get(here) if here is not None else None
         directions.append(
             Direction(name, ONE_POINT, arrived, one_way=False, round_trip_s=trip_s, one_time=False)
@@ -519,11 +509,6 @@ def _captured_end(packets: pl.DataFrame, outwards: FlowInfo) -> str | None:
     return None
 
 
-def _with_received_of(rtp: pl.DataFrame, of_flow: Tables, begin_ns: int) -> Packets:
-    way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
-    return with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
-
-
 def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
     """Received packets with their send times (abs-send-time) on a clock of unknown offset."""
     arrived_ns = pl.col("at_ns") - begin_ns
@@ -540,8 +525,3 @@ def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
         sent_ns=arrived_ns - later * NS_PER_S // UNITS_PER_SECOND,
     )
     return packets_of(with_gaps(rows))
-
-
-def duration_s(call: KnownCall) -> float:
-    """Length of the call in s."""
-    return call.trace.manifest.duration_ns / NS_PER_S

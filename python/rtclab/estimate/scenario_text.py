@@ -9,8 +9,9 @@ from math import ceil
 from typing import Any
 
 from rtclab import __version__
-from rtclab.estimate.call import KnownCall, duration_s
+from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding, Parameters
+from rtclab.trace import NS_PER_S
 
 MOST_CHARACTERS = 160
 """Longer texts of a source are cut."""
@@ -41,7 +42,7 @@ def scenario_text(call: KnownCall, paths: Mapping[str, Parameters], media: Mappi
         *(line for note in call.notes for line in _comment(f"Note: {plain(note)}")),
         f"name = {_toml(scenario_name(call.origin))}",
         f"title = {_toml('Estimated from ' + origin)}",
-        f'duration = "{max(ceil(duration_s(call)), 5)} s"',
+        f'duration = "{max(ceil(call.trace.manifest.duration_ns / NS_PER_S), 5)} s"',
         "repeats = 5",
     ]
     for name in call.ends:

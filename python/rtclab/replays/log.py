@@ -27,7 +27,7 @@ MS_PER_S = 1000
 _PLOTTED = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogReplay:
     """A congestion control's decisions for a log, beside the browser's.
 
@@ -165,16 +165,16 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
         raise BadInput(f"{path}: the log has no target of the browser", hint="the call was too short")
     own = {name: frame(columns) for name, columns in tables.items()}
     return LogReplay(
-        path,
-        choice,
-        bounds,
-        own["target"],
-        own["values"],
-        own["probes"],
-        own.get("remb"),
-        browser,
-        (_last_ms(read) - begin_ms) / MS_PER_S,
-        read.notes,
+        log=path,
+        choice=choice,
+        bounds=bounds,
+        target=own["target"],
+        values=own["values"],
+        probes=own["probes"],
+        rembs=own.get("remb"),
+        browser=browser,
+        end_s=(_last_ms(read) - begin_ms) / MS_PER_S,
+        notes=read.notes,
     )
 
 

@@ -43,7 +43,7 @@ RATES = {
 """The rates that a flow may have, the best first: logs and dumps lack what only a network or one end sees."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """The facts that the verdict is made of.
 
@@ -127,22 +127,22 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
     others = [name for name in between if name not in (*media, *tcp)]
     capacities = _capacities(run, media or tcp or others)
     return Findings(
-        means,
-        media,
-        tcp,
-        others,
-        {name: flow.receiver for name, flow in flows.items()},
-        {name: flow.sender for name, flow in flows.items()},
-        _common_capacity(capacities),
-        len(capacities) > 1,
-        _together(run, tcp),
-        run.planned,
-        len(failed),
-        run.unfinished,
-        reasons[0].partition("\n")[0] if reasons else "",
-        {flow for trace in run.traces for flow in media if is_watched(trace, flow)},
-        Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow)),
-        Counter(flow for trace in run.traces for flow in between if never_connected(trace, flow)),
+        means=means,
+        media=media,
+        tcp=tcp,
+        others=others,
+        receivers={name: flow.receiver for name, flow in flows.items()},
+        senders={name: flow.sender for name, flow in flows.items()},
+        capacity=_common_capacity(capacities),
+        capacities_differ=len(capacities) > 1,
+        tcp_together=_together(run, tcp),
+        repeats=run.planned,
+        failed=len(failed),
+        unfinished=run.unfinished,
+        reason=reasons[0].partition("\n")[0] if reasons else "",
+        watched={flow for trace in run.traces for flow in media if is_watched(trace, flow)},
+        unseen=Counter(flow for trace in run.traces for flow in media if saw_nothing(trace, flow)),
+        apart=Counter(flow for trace in run.traces for flow in between if never_connected(trace, flow)),
     )
 
 
