@@ -19,7 +19,7 @@ from rtclab import Scenario
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate, read_call
-from rtclab.estimate.call import MOST_CAPTURE_BYTES
+from rtclab.estimate.recorded_call import MOST_CAPTURE_BYTES
 from rtclab.estimate.changes import partition
 from rtclab.estimate.findings import Finding
 from rtclab.estimate.fit import fit

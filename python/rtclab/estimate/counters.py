@@ -102,7 +102,7 @@ class Seconds:
 
 
 @dataclass(frozen=True)
-class Part:
+class Period:
     """A time in which the network did not change.
 
     Attributes:
@@ -248,7 +248,7 @@ def _settling(at_s: Array, changes_s: Sequence[float]) -> Flags:
     return settling
 
 
-def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Part]:
+def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Period]:
     """The parts of a call, between changes of the network that the log tells or the round trip shows."""
     if not seconds.at_s.size:
         return []
@@ -256,12 +256,12 @@ def _parts(seconds: Seconds, told_s: Sequence[float]) -> list[Part]:
     edges_s = [float(seconds.begin_s[0])]
     for at_s in sorted([*told_s, *_shown_changes_s(seconds, told_s)]):
         long = edges_s[-1] + SHORTEST_PART_S <= at_s <= last_s - SHORTEST_PART_S
-        if long and Part(edges_s[-1], at_s).has(seconds.at_s).any():
+        if long and Period(edges_s[-1], at_s).has(seconds.at_s).any():
             edges_s.append(at_s)
     settling = _settling(seconds.at_s, [*told_s, *edges_s[1:]])
     parts = []
     for begin_s, end_s in pairwise([*edges_s, np.nextafter(last_s, np.inf)]):
-        part = Part(begin_s, end_s)
+        part = Period(begin_s, end_s)
         known = part.has(seconds.at_s) & np.isfinite(seconds.round_trip_s)
         settled = known & ~settling
         rows = settled if settled.any() else known
@@ -319,7 +319,9 @@ def _is_new_network(seconds: Seconds, lower: _Stretch, higher: _Stretch) -> bool
     )
 
 
-def _segments(seconds: Seconds, parts: Sequence[Part], queued: Flags, usual: Flags) -> list[CapacitySegment]:
+def _segments(
+    seconds: Seconds, parts: Sequence[Period], queued: Flags, usual: Flags
+) -> list[CapacitySegment]:
     """The capacity in each part of the call."""
     inside = [part.has(seconds.at_s) for part in parts]
     highest = [float(np.quantile(seconds.rate_bps[one], AT_CAPACITY)) for one in inside]
@@ -348,8 +350,8 @@ def _limit_bps(
     return float(np.quantile(seconds.rate_bps[loaded], AT_CAPACITY))
 
 
-def _add_delay(path: Parameters, parts: Sequence[Part]) -> None:
-    courses: list[tuple[Part, float]] = []
+def _add_delay(path: Parameters, parts: Sequence[Period]) -> None:
+    courses: list[tuple[Period, float]] = []
     for part in parts:
         if not isnan(part.least_s) and not (
             courses and abs(courses[-1][1] - part.least_s / 2) < SAME_DELAY_S
@@ -373,7 +375,7 @@ def _add_delay(path: Parameters, parts: Sequence[Part]) -> None:
     path.add("delay", mean_ms, 0.0, most_ms, grade="half of the round trip", note=note, value=value)
 
 
-def _add_queue(path: Parameters, parts: Sequence[Part], queue_s: Array) -> None:
+def _add_queue(path: Parameters, parts: Sequence[Period], queue_s: Array) -> None:
     longest_ms = 1000 * float(queue_s.max(initial=0.0))
     if all(isnan(part.least_s) for part in parts):
         path.unknown("queue", "no round trip was reported")

@@ -13,11 +13,11 @@ import polars as pl
 
 from rtclab.backend.sim import simulate
 from rtclab.errors import BadInput
-from rtclab.estimate.call import GETSTATS, ONE_POINT, Direction, KnownCall
 from rtclab.estimate.counters import path_of_counters
 from rtclab.estimate.findings import Finding, Parameters, time_text
 from rtclab.estimate.media import media_of
 from rtclab.estimate.path import path_of
+from rtclab.estimate.recorded_call import GETSTATS, ONE_POINT, Direction, KnownCall
 from rtclab.estimate.scenario_text import scenario_text
 from rtclab.scenario import Scenario
 from rtclab.trace import Trace, write_text

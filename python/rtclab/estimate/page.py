@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding
+from rtclab.estimate.recorded_call import KnownCall
 from rtclab.experiment import metrics_of
 from rtclab.metrics import METRICS, Metric, prediction_interval
 from rtclab.report import flow_in_words
@@ -38,7 +38,7 @@ SHOWN = (
 
 
 @dataclass(frozen=True)
-class Beside:
+class MetricComparison:
     """A metric of a flow: of the call, and of its simulations with their 95 % prediction interval."""
 
     metric: Metric
@@ -115,7 +115,7 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
     return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), _opened=opened)
 
 
-def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Beside]]:
+def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[MetricComparison]]:
     """The metrics of a call beside the metrics of its simulations, by flow; empty without simulations."""
     if not simulated:
         return {}
@@ -123,7 +123,7 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
     known = metrics_of(replace(_run(CALL, call.whole), window=call.window))
     again = metrics_of(_run(SIMULATED, *simulated))
     measured_s: float = again["measured_s"][0]
-    found: dict[str, list[Beside]] = {}
+    found: dict[str, list[MetricComparison]] = {}
     for flow in call.trace.flows:
         for name in SHOWN:
             mine = pl.col("metric") == name, pl.col("flow") == flow
@@ -133,5 +133,7 @@ def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[Besi
             bounds = METRICS[name].bounds_in(measured_s)
             ends = prediction_interval(others, bounds)
             low, high = (None if isnan(end) else end for end in ends)
-            found.setdefault(flow, []).append(Beside(METRICS[name], own[0], fmean(others), low, high))
+            found.setdefault(flow, []).append(
+                MetricComparison(METRICS[name], own[0], fmean(others), low, high)
+            )
     return found

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rtclab.estimate.call import Direction
 from rtclab.estimate.findings import Grade, Parameters, percent_text, rate_text, steps, time_text
 from rtclab.estimate.fit import LEAST_JITTER_S, CapacitySegment, PathFit, fit
 from rtclab.estimate.losses import random_loss
+from rtclab.estimate.recorded_call import Direction
 from rtclab.metrics.series import Array
 from rtclab.trace import BITS_PER_BYTE
 

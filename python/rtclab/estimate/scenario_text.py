@@ -9,8 +9,8 @@ from math import ceil
 from typing import Any
 
 from rtclab import __version__
-from rtclab.estimate.call import KnownCall
 from rtclab.estimate.findings import Finding, Parameters
+from rtclab.estimate.recorded_call import KnownCall
 from rtclab.trace import NS_PER_S
 
 MOST_CHARACTERS = 160

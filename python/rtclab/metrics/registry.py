@@ -35,31 +35,33 @@ getStats (webrtc-internals, rtcstats)."""
 
 
 @dataclass(frozen=True)
-class Known:
+class Coverage:
     """How well a source knows a metric, and under which conditions or within which bounds."""
 
     certainty: Certainty
     note: str = ""
 
 
-EXACT, UNKNOWN = Known("exactly"), Known("not")
+EXACT, UNKNOWN = Coverage("exactly"), Coverage("not")
 
 
-def exact(note: str) -> Known:
+def exact(note: str) -> Coverage:
     """Known exactly, with a remark such as a condition."""
-    return Known("exactly", note)
+    return Coverage("exactly", note)
 
 
-def bounded(note: str) -> Known:
+def bounded(note: str) -> Coverage:
     """Known within the bounds that the note names."""
-    return Known("within bounds", note)
+    return Coverage("within bounds", note)
 
 
-Sources = dict[str, Known]
+Sources = dict[str, Coverage]
 """How each of ``SOURCES`` knows a metric."""
 
 
-def sources(simulated: Known, live: Known, capture: Known, event_log: Known, dump: Known) -> Sources:
+def sources(
+    simulated: Coverage, live: Coverage, capture: Coverage, event_log: Coverage, dump: Coverage
+) -> Sources:
     """What each source knows."""
     return dict(zip(SOURCES, (simulated, live, capture, event_log, dump), strict=True))
 

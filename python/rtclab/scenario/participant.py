@@ -14,7 +14,7 @@ from rtclab.scenario.merge import DEFAULT_CONTROL, over
 from rtclab.scenario.own_control import OwnControl
 from rtclab.scenario.own_page import Directory, PageAddress, Port, ScriptFile, Step, absolute, with_directory
 from rtclab.scenario.path import PathSpec
-from rtclab.scenario.table import Table, check_positive
+from rtclab.scenario.table import Table, check_goes_forward, check_positive
 from rtclab.scenario.toml_text import toml_text
 from rtclab.scenario.units import Bitrate, Duration, PixelRate, Ratio
 from rtclab.scenario.whip import Token, Url
@@ -294,8 +294,7 @@ class Pause(Table):
 
     @model_validator(mode="after")
     def _ends_after_it_began(self) -> Self:
-        if self.end <= self.start:
-            raise FieldError(f"`{self.end}` is not after start = `{self.start}`", key="end")
+        check_goes_forward(self)
         return self
 
 

@@ -88,6 +88,16 @@ class Table(BaseModel):
             raise ScenarioError(origin, problems) from None
 
 
+def check_goes_forward(table: Any) -> None:
+    """Checks that the ``end`` of a table is after its ``start``.
+
+    Raises:
+        FieldError: it is not.
+    """
+    if table.end <= table.start:
+        raise FieldError(f"`{table.end}` is not after start = `{table.start}`", key="end")
+
+
 def check_positive(table: Table, *keys: str, hint: str | None = None) -> None:
     """Checks that quantities of a table are not zero, as far as they are given.
 

@@ -114,6 +114,12 @@ def flow_names(connections: list[Connection]) -> Iterator[tuple[str, str]]:
         yield there, back
 
 
+def named_connections(scenario: ScenarioTables) -> list[tuple[Connection, tuple[str, str]]]:
+    """The connections of every call, each with the names of its flows; see :func:`flow_names`."""
+    joined = connections(scenario)
+    return list(zip(joined, flow_names(joined), strict=True))
+
+
 def numbered(name: str, number: int) -> str:
     """``alice->bob`` for the first of that name, ``alice->bob#2`` for the second."""
     return name if number == 1 else f"{name}#{number}"

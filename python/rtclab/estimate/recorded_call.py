@@ -12,9 +12,9 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import BadInput, TraceError
-from rtclab.estimate.beside import of_capture, of_log, with_received
+from rtclab.estimate.excerpt import chosen_window, excerpt_of
+from rtclab.estimate.non_rtp import of_capture, of_log, with_received
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
-from rtclab.estimate.part import chosen_part, part_of
 from rtclab.experiment.flows import matching
 from rtclab.experiment.window import Moment
 from rtclab.importers import Imported, Names, read_files
@@ -134,7 +134,7 @@ def read_call(
     if same_clock and not two:
         raise BadInput("same_clock: it is about the clocks of two captures; expected two captures with it")
     imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
-    window = chosen_part(imported.manifest.duration_ns, begin, end)
+    window = chosen_window(imported.manifest.duration_ns, begin, end)
     origin = " and ".join(file.name for file in files)
     if len(captured) == 1 and not _has_arrivals(imported):
         return _taken(_at_one_point(imported, captured[0], sdp, flow, origin), window)
@@ -202,7 +202,7 @@ def call_of(
     Raises:
         BadInput: the trace is too long, or has no call, or several and ``flow`` names none of them.
     """
-    window = chosen_part(trace.manifest.duration_ns, begin, end)
+    window = chosen_window(trace.manifest.duration_ns, begin, end)
     return _taken(_whole(trace, flow, origin, notes), window)
 
 
@@ -213,7 +213,7 @@ def _taken(call: KnownCall, window: Window | None) -> KnownCall:
         BadInput: it has no media, or too many packets.
     """
     if window is not None:
-        trace = part_of(call.trace, window)
+        trace = excerpt_of(call.trace, window)
         flows = _media(trace)
         if not flows & set(trace.flows):
             raise BadInput(f"no media from {window[0]:g} s to {window[1]:g} s of the call")
