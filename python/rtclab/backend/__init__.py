@@ -37,7 +37,7 @@ Watch = Callable[[dict[str, Any]], None]
 
 
 def unwatched(_new: dict[str, Any]) -> None:
-    """Watches nothing."""
+    """Takes what is new and does nothing with it: the watch of a run that nobody watches."""
 
 
 class Backend(Protocol):
@@ -268,7 +268,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def machine() -> Machine:
-    """This computer."""
+    """System, kernel, processor, cores and memory of this computer, for manifests."""
     return Machine(
         system=platform.system(),
         kernel=platform.release(),

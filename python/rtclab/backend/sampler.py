@@ -36,7 +36,7 @@ USED = {
     "host": ("at_ns", "participant", "cpu_percent"),
     "events": ("at_ns", "participant", "flow", "event", "detail"),
 }
-"""By table, the columns of which points and events are made. A meeting of many people has many rows."""
+"""By table, the columns that points and events are made from. A meeting of many people has many rows."""
 
 
 class Sampler:
@@ -66,7 +66,7 @@ class Sampler:
 
     @classmethod
     def of_trace(cls, trace: Trace) -> Self:
-        """The sampler of a whole trace."""
+        """A sampler whose first :meth:`new` returns the points of a whole trace."""
         return cls(
             {
                 name: trace.select(name, **{column: pl.col(column) for column in columns})
@@ -175,7 +175,7 @@ class _Step:
 
     @property
     def middle_ns(self) -> float:
-        """The middle between the two."""
+        """The time in ns halfway between the two reports."""
         return (self.before_ns + self.at_ns) / 2
 
     def increase(self, name: str) -> float | None:

@@ -43,7 +43,7 @@ STEADY, LEAST_MAXIMUM_BPS = 1.12, 1.6e6
 MORE = 1.2
 """If the network changed, one that limited the call carried less than another one, by this factor."""
 LASTING = 10
-"""If so many more round trips are near another length, the network may have changed."""
+"""The network may have changed if this many more round trips are near another length."""
 MOST_APART = 0.4
 """At most this share of round trips is not near the length that they have in another network."""
 SHORT_SHARE = 0.05
@@ -118,7 +118,7 @@ class Period:
     calm_s: float = nan
 
     def has(self, at_s: Array) -> Flags:
-        """Whether times are in the part."""
+        """Whether each time in s is within the period."""
         inside: Flags = (at_s >= self.begin_s) & (at_s < self.end_s)
         return inside
 

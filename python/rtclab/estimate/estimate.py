@@ -45,7 +45,7 @@ class Estimate:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario."""
+        """The estimated scenario, read from ``text``."""
         return Scenario.read(tomllib.loads(self.text), self.call.origin)
 
     @property

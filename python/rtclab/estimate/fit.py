@@ -87,7 +87,7 @@ class PathFit:
     limit: FittedQueue
 
     def rate_of_windows(self) -> Array:
-        """The capacity of each window."""
+        """The fitted capacity in each window, in bit/s, of shape (windows,)."""
         rates = np.zeros(self.windows.count)
         for segment in self.capacity:
             begin, end = (round(at / self.windows.length_s) for at in (segment.begin_s, segment.end_s))
@@ -342,7 +342,7 @@ class FittedQueue:
 
     @property
     def full(self) -> bool:
-        """Whether it dropped packets."""
+        """Whether the queue dropped packets because it was full."""
         return bool(self.dropped.any())
 
 

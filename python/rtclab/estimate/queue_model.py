@@ -39,7 +39,7 @@ class Windows:
     rows: NDArray[np.int64]
 
     def of(self, at_s: Array) -> NDArray[np.int64]:
-        """The window of each time."""
+        """The index of the window that each time in s lies in."""
         index = ((at_s - self.begin_s) // self.length_s).astype(np.int64)
         return np.clip(index, 0, max(self.count - 1, 0))
 

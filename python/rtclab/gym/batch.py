@@ -100,7 +100,7 @@ class Batch:
             self.episodes[index] = episode
 
     def look(self) -> NDArray[np.float32]:
-        """The observation of each call now."""
+        """The current observation of each call, float32, of shape (calls, numbers)."""
         observations, _, _, self._outcome = self._native.look()
         return observations
 

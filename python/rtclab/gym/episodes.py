@@ -22,7 +22,7 @@ from rtclab.scenario import Scenario
 from rtclab.scenario.topology import named_connections
 
 World = str | Path | Scenario | Sequence[str | Path | Scenario] | Callable[[int], Scenario]
-"""A scenario, several of which each episode has one, or a function that makes one of a number."""
+"""A scenario, a list from which each episode takes one, or a function from a number to a scenario."""
 
 Vary = Mapping[str, str | Sequence[Any] | Draw]
 """Fields of the scenario, each with what is drawn for it in every episode."""

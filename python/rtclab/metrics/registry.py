@@ -62,7 +62,7 @@ Sources = dict[str, Coverage]
 def sources(
     simulated: Coverage, live: Coverage, capture: Coverage, event_log: Coverage, dump: Coverage
 ) -> Sources:
-    """What each source knows."""
+    """The coverage of a metric by source, in the order of :data:`SOURCES`."""
     return dict(zip(SOURCES, (simulated, live, capture, event_log, dump), strict=True))
 
 

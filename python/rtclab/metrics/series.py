@@ -40,7 +40,7 @@ class Samples:
     lasts_s: Array | None = None
 
     def scaled(self, factor: float) -> Samples:
-        """The same samples in another unit."""
+        """The samples with their values multiplied by a factor, for another unit."""
         return Samples(self.at_s, self.values * factor, self.lasts_s)
 
     def chosen(self, which: NDArray[np.bool_]) -> Samples:
@@ -277,7 +277,7 @@ class _Reports:
     starts: IntegerArray
 
     def values(self, column: str) -> Array:
-        """A column, NaN for null."""
+        """A column as floats, of shape (rows,), with NaN for null."""
         values: Array = self.rows[column].cast(pl.Float64).to_numpy()
         return values
 

@@ -59,7 +59,7 @@ class Printed(io.TextIOBase):
         self._kept, self._size = "", 0
 
     def write(self, text: str) -> int:
-        """Takes a text."""
+        """Keeps a text up to the limit, and counts the rest of it."""
         self._size += len(text)
         self._kept += text[: max(PRINTED - len(self._kept), 0)]
         return len(text)
@@ -88,7 +88,7 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Any:
-        """Watches the code inside."""
+        """Interrupts a method that takes too long in the code inside."""
         self._calls, self._seconds = -1, 0
         signal.setitimer(signal.ITIMER_REAL, 1, 1)
         try:

@@ -52,7 +52,7 @@ class ArrivalReplay:
         return {"capture": str(self.capture), "estimator": str(self.choice), "flows": flows}
 
     def plot(self) -> Plot:
-        """The REMBs of each flow over time."""
+        """A plot of the REMBs of each flow over time, in kbit/s."""
         axes = []
         for (flow,), rows in list(self.rembs.group_by("flow", maintain_order=True))[:MOST_PANELS]:
             kbps = rows["rate_bps"].to_numpy() / 1000

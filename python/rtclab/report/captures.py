@@ -22,7 +22,7 @@ from rtclab.trace import KBIT_PER_BYTE
 
 MOST_PANELS = 6
 MOST_CURVES = 6
-"""Maximum number of streams in a panel: as many as there are colours."""
+"""Maximum number of streams in a panel, so that each has a colour of its own."""
 
 
 def write_capture_plots(out: Path, title: str, seen: Tables) -> None:

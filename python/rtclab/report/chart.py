@@ -62,7 +62,7 @@ class Chart:
 
 
 def chart(plot: Drawing) -> Chart:
-    """Prepares a plot for a template."""
+    """The legend and the static SVGs of a plot, for a template."""
     return Chart(plot, legend(plot), static_svgs(plot))
 
 

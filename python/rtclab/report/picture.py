@@ -95,7 +95,7 @@ def as_pdf(plot: Drawing, form: Format = WIDE) -> bytes:
 
 
 def as_png(plot: Drawing, form: Format = WIDE) -> bytes:
-    """The content of a PNG file."""
+    """The content of a PNG file, with 120 dots per inch."""
     image = BytesIO()
     with matplotlib.rc_context(form.style):
         _draw(plot, form).savefig(image, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})

@@ -114,7 +114,7 @@ def write_sweep_report(results: Swept, summary: pl.DataFrame, chosen: Chosen | N
 
 
 def sweep_plots(results: Swept, summary: pl.DataFrame, chosen: Chosen) -> list[Plot]:
-    """The plots of the report."""
+    """The plots of the chosen or the essential metrics, in the order of the report."""
     names = [metric.name for metric in _essential(summary, chosen)[1]]
     rows = _of_flows(results, results.metrics(metrics=names), chosen)
     return [

@@ -414,7 +414,7 @@ class PathSpec(Table):
         return cls.read(table, origin)
 
     def native(self, name: str) -> dict[str, object]:
-        """The serde form of ``PathConfig``."""
+        """The path as JSON values for the simulator (serde form of ``PathConfig``)."""
         limit, aqm = limit_of(self.queue), native_aqm(self.queue)
         later = self.loss.steps[1:] if isinstance(self.loss, LossSteps) else []
         trace = self.loss if isinstance(self.loss, LossTrace) else None

@@ -29,7 +29,7 @@ class Flow:
     call: int | None
 
     def as_dict(self) -> dict[str, object]:
-        """The flow as JSON values."""
+        """The flow as JSON values, by the names of the fields."""
         return asdict(self) | {"paths": list(self.paths)}
 
 

@@ -56,7 +56,7 @@ class Quantity:
 
     @property
     def amount(self) -> Any:
-        """The number alone."""
+        """The number without its unit, in the unit that the name of its field says."""
         return getattr(self, fields(self)[0].name)  # type: ignore[arg-type]  # each kind is a dataclass
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class Quantity:
 
 @dataclass(frozen=True, order=True)
 class Bitrate(Quantity):
-    """A bitrate in bit/s."""
+    """A bitrate in bit/s, written as ``1 Mbit/s``."""
 
     bps: int
 
@@ -264,7 +264,7 @@ class Probability(Ratio):
 
 @dataclass(frozen=True, order=True)
 class Size(Quantity):
-    """An amount of data in bytes."""
+    """An amount of data in bytes, written as ``30 kB``."""
 
     bytes: int
 

@@ -29,7 +29,7 @@ class Radio(Table):
         return self
 
     def native(self) -> dict[str, object]:
-        """The serde form of ``Radio``."""
+        """The channel as JSON values for the simulator (serde form of ``Radio``)."""
         return {"bps": self.rate.bps, "error": self.error.value}
 
 
@@ -98,7 +98,7 @@ class Wifi(Table):
     15, and a packet is retried only as long as the channel keeps pace with the rate that is offered to it."""
 
     def native(self) -> dict[str, object]:
-        """The serde form of ``Wifi``."""
+        """The hop as JSON values for the simulator (serde form of ``Wifi``)."""
         fading = self.fading if isinstance(self.fading, Fading) else FADINGS[self.fading]
         named = {"auto": DEFAULT_ATTEMPTS, "adaptive": MOST_ADAPTIVE_ATTEMPTS}
         return {

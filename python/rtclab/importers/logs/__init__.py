@@ -52,7 +52,7 @@ def open_getstats_log(path: Path, log: LogBytes) -> Imported:
     """Reads a dump of webrtc-internals or a file of rtcstats.
 
     Raises:
-        BadInput: as for :func:`open_log`. If the file is of another known kind, the message says of which.
+        BadInput: as for :func:`open_log`. If the file is of another known kind, the message names it.
     """
     start = log.content[:200].lstrip()
     try:

@@ -36,7 +36,7 @@ _KEY = ["ssrc", "seq", "rtp_timestamp"]
 
 @dataclass(frozen=True)
 class _End:
-    """A log, the participant that wrote it, and the other one."""
+    """A log, the participant that wrote it, and the participant at the far end."""
 
     log: EventLog
     own: str
