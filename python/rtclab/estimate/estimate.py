@@ -103,8 +103,7 @@ class Estimate:
         from rtclab.estimate.page import write_page
 
         check_new(Path(path))
-        simulated = self.simulated(repeats)
-        return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
+        return write_page(Path(path), self, self.simulated(repeats))
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers and the scenario as JSON values."""

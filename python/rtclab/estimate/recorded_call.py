@@ -136,7 +136,9 @@ def read_call(
     imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
     window = chosen_window(imported.manifest.duration_ns, begin, end)
     origin = " and ".join(file.name for file in files)
-    if len(captured) == 1 and not _has_arrivals(imported):
+    packets = imported.tables.get("packets", pl.DataFrame())
+    has_arrivals = "delivered_ns" in packets.columns and not packets["delivered_ns"].is_null().all()
+    if len(captured) == 1 and not has_arrivals:
         return _taken(_at_one_point(imported, captured[0], sdp, flow, origin), window)
     call = _whole(Trace.in_memory(imported.tables, imported.manifest), flow, origin, imported.notes)
     call = _with_others_of_captures(call, captured, sdp) if captured else _with_rtcp_of_logs(call, files)
@@ -326,11 +328,6 @@ def _beside(trace: Trace, flow: FlowInfo, path: str) -> list[str]:
         for name, other in trace.manifest.flows.items()
         if other is not flow and path in other.route and (path == other.route[-1] or not other.forwarded)
     ]
-
-
-def _has_arrivals(imported: Imported) -> bool:
-    packets = imported.tables["packets"]
-    return "delivered_ns" in packets.columns and packets["delivered_ns"].null_count() < packets.height
 
 
 def _direction(trace: Trace, flow: str) -> Direction:

@@ -11,8 +11,8 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import BadInput
+from rtclab.native_tables import table_in_seconds
 from rtclab.replays.settings import Choice, RateBounds
-from rtclab.replays.tables import frame
 from rtclab.report.drawing import Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 
@@ -97,8 +97,8 @@ def replay_capture(path: Path, choice: Choice, bounds: RateBounds) -> ArrivalRep
             tables = choice.replayed("replay_arrivals", columns, None, bounds=native)
         except ValueError as error:
             raise BadInput(f"{path}: {error}") from None
-        rembs.append(frame(tables["remb"]).with_columns(flow=pl.lit(flow)))
-        values.append(frame(tables["values"]).with_columns(flow=pl.lit(flow)))
+        rembs.append(table_in_seconds(tables["remb"]).with_columns(flow=pl.lit(flow)))
+        values.append(table_in_seconds(tables["values"]).with_columns(flow=pl.lit(flow)))
     all_rembs = pl.concat(rembs)
     if all_rembs.is_empty():
         raise BadInput(

@@ -13,10 +13,10 @@ from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
 from rtclab.importers.logs.event_log import EventLog, event_log
 from rtclab.importers.logs.text import read_log
+from rtclab.native_tables import table_in_seconds
 from rtclab.replays.agreement import AGREE, Agreement, agreement, first_divergence
 from rtclab.replays.settings import Choice, RateBounds
 from rtclab.replays.sockets import socket_times
-from rtclab.replays.tables import frame
 from rtclab.report.drawing import DOTTED, Axes, Axis, Line, Look, largest
 from rtclab.report.plot import Plot
 from rtclab.report.plot_kinds import Steps
@@ -163,7 +163,7 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
     )
     if browser.filter(pl.col("name") == "target_bps").is_empty():
         raise BadInput(f"{path}: the log has no target of the browser", hint="the call was too short")
-    own = {name: frame(columns) for name, columns in tables.items()}
+    own = {name: table_in_seconds(columns) for name, columns in tables.items()}
     return LogReplay(
         log=path,
         choice=choice,

@@ -75,13 +75,8 @@ def _unreadable(path: Path, log: LogBytes) -> BadInput:
     kind = kind_of(log.content)
     if kind is not None:
         return BadInput(f"{path}: {kind.name}; {expected}", hint=kind.instead)
-    return BadInput(f"{path}: {_content_of(log)}; {expected}", hint=READ)
-
-
-def _content_of(log: LogBytes) -> str:
-    if not log.content:
-        return "the file is empty"
-    return "a text of no known format" if _is_text(log) else "data of no known format"
+    content = f"{'a text' if _is_text(log) else 'data'} of no known format"
+    return BadInput(f"{path}: {content if log.content else 'the file is empty'}; {expected}", hint=READ)
 
 
 def _is_text(log: LogBytes) -> bool:
