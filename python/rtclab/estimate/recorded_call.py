@@ -205,7 +205,7 @@ def call_of(
         BadInput: the trace is too long, or has no call, or several and ``flow`` names none of them.
     """
     window = chosen_window(trace.manifest.duration_ns, begin, end)
-    return _taken(_whole(trace, flow, origin, notes), window)
+    return _taken(_whole(trace.whole, flow, origin, notes), window)
 
 
 def _taken(call: KnownCall, window: Window | None) -> KnownCall:

@@ -11,7 +11,7 @@ import polars as pl
 
 from rtclab.errors import BadInput
 from rtclab.importers.logs.control import control_values
-from rtclab.importers.logs.event_log import EventLog, event_log
+from rtclab.importers.logs.event_log import EventLog, read_event_log
 from rtclab.importers.logs.text import read_log
 from rtclab.native_tables import table_in_seconds
 from rtclab.replays.agreement import AGREE, Agreement, agreement, first_divergence
@@ -151,7 +151,7 @@ def replay_event_log(path: Path, choice: Choice, bounds: RateBounds) -> LogRepla
         BadInput: the file is not an event log that can be read or replayed, or an option is invalid.
     """
     log = read_log(path)
-    read = event_log(path, log)
+    read = read_event_log(path, log)
     sent_ms = socket_times(read)
     native = bounds.native(audio=not read.tables["audio_send_config"].is_empty())
     try:

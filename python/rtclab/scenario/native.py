@@ -67,7 +67,7 @@ def _native_server(scenario: ScenarioTables, connection: Connection) -> str | No
     if scenario.calls[connection.call].kind != mixing.SFU:
         return None
     server = connection.b if connection.forwards is None else connection.a
-    return "janus" if mixing.kind_of(scenario, server) == "janus" else "str0m"
+    return "janus" if mixing.server_of(scenario, server).kind == "janus" else "str0m"
 
 
 def _native_host(host: Host) -> dict[str, object]:
@@ -106,7 +106,7 @@ def _native_mixer(scenario: ScenarioTables, name: str) -> dict[str, object]:
         mixing.composition(scenario, name),
         mixing.mixed_audio(scenario, name),
         mixing.congestion_control_of(scenario, name),
-        mixing.host_of(scenario, name),
+        mixing.server_of(scenario, name).host,
     )
 
 
