@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from statistics import fmean
 
 import numpy as np
@@ -43,7 +43,7 @@ RATES = {
 """The rates that a flow may have, the best first: logs and dumps lack what only a network or one end sees."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Findings:
     """The facts that the verdict is made of.
 
@@ -68,6 +68,7 @@ class Findings:
     """
 
     means: Mapping[tuple[str, str], float]
+    _: KW_ONLY
     media: Sequence[str] = ()
     tcp: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -127,7 +128,7 @@ def findings(run: Run, means: Mapping[tuple[str, str], float]) -> Findings:
     others = [name for name in between if name not in (*media, *tcp)]
     capacities = _capacities(run, media or tcp or others)
     return Findings(
-        means=means,
+        means,
         media=media,
         tcp=tcp,
         others=others,
