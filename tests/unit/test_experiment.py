@@ -133,7 +133,7 @@ def test_a_metric_that_cannot_be_measured_leaves_the_trace_and_is_measured_once_
     working = False
 
     @rtclab.metrics.metric(unit="s", source="this test", scope="trace")
-    def of_this_test(trace: Trace, window: object) -> float:
+    def of_this_test(trace: Trace) -> float:
         """Fails at first."""
         if not working:
             raise ZeroDivisionError("too early")
