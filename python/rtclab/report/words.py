@@ -58,9 +58,11 @@ def flow_in_words(flow: str) -> str:
 
 def calls_of(run: Run) -> str:
     """One sentence on the calls and the cross traffic of a run."""
-    if run.backend in IMPORTED:
-        return _imported_calls(run.traces)
-    scenario = run.scenario
+    return _imported_calls(run.traces) if run.backend in IMPORTED else calls(run.scenario)
+
+
+def calls(scenario: Mapping[str, Any]) -> str:
+    """One sentence on the calls and the cross traffic of a scenario, which is given as JSON values."""
     everybody = list(scenario.get("participants", {}))
     if not everybody:
         return ""
@@ -156,12 +158,17 @@ def _names(names: Sequence[str]) -> str:
 
 
 def network_of(run: Run) -> list[tuple[str, str]]:
-    """The paths of a run: pairs of names and a description, one for all paths with the same description.
+    """As :func:`network`; none for a log or a capture, whose network is unknown."""
+    return [] if run.backend in IMPORTED else network(run.scenario)
 
-    The network of a log or a capture is unknown.
+
+def network(scenario: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The paths of a scenario, which is given as JSON values: pairs of names and a description.
+
+    Paths with the same description share a pair.
     """
     alike: dict[str, list[str]] = {}
-    for name, path in [] if run.backend in IMPORTED else _paths(run.scenario):
+    for name, path in _paths(scenario):
         alike.setdefault(path_in_words(path), []).append(name)
     return [(_path_names(names), description) for description, names in alike.items()]
 
