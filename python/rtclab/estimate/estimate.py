@@ -103,7 +103,8 @@ class Estimate:
         from rtclab.estimate.page import write_page
 
         check_new(Path(path))
-        return write_page(Path(path), self, self.simulated(repeats))
+        simulated = self.simulated(repeats)
+        return write_page(Path(path), self.call, self.scenario, self.text, self.findings, simulated)
 
     def as_dict(self) -> dict[str, Any]:
         """The numbers and the scenario as JSON values."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -18,10 +18,8 @@ from rtclab.metrics import METRICS, Metric, prediction_interval
 from rtclab.report import flow_in_words
 from rtclab.report.page import write_page as write
 from rtclab.report.plots import comparison_plots
+from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Run, Trace
-
-if TYPE_CHECKING:
-    from rtclab.estimate.estimate import Estimate
 
 CALL, SIMULATED = "call", "simulated"
 SHOWN = (
@@ -57,13 +55,28 @@ class MetricComparison:
         return self.low <= self.call <= self.high
 
 
-def write_page(page: Path, made: Estimate, simulated: Sequence[Trace]) -> Path:
-    """Writes the page of an estimate, with simulations of its scenario; returns the path.
+def write_page(
+    page: Path,
+    call: KnownCall,
+    scenario: Scenario,
+    text: str,
+    findings: Sequence[Finding],
+    simulated: Sequence[Trace],
+) -> Path:
+    """Writes the page; returns its path.
+
+    Args:
+        page: the page.
+        call: the call.
+        scenario: its scenario.
+        text: the scenario in TOML.
+        findings: the numbers.
+        simulated: simulations of the scenario.
 
     Raises:
         DiskFull: the page could not be written.
     """
-    call, findings, about = made.call, made.findings, made.scenario.model_dump(mode="json")
+    about = scenario.model_dump(mode="json")
     runs = {CALL: _run(CALL, call.trace), SIMULATED: _run(SIMULATED, *simulated, scenario=about)}
     names = dict.fromkeys(one.of for one in findings)
     groups = [(flow_in_words(name), [one for one in findings if one.of == name]) for name in names]
@@ -79,7 +92,7 @@ def write_page(page: Path, made: Estimate, simulated: Sequence[Trace]) -> Path:
         notes=call.notes,
         flows=[(flow_in_words(flow), rows) for flow, rows in compared(call, simulated).items()],
         repeats=len(simulated),
-        scenario=made.text,
+        scenario=text,
     )
 
 
