@@ -19,7 +19,6 @@ from rtclab import Scenario
 from rtclab.cli import main
 from rtclab.errors import BadInput
 from rtclab.estimate import Estimate, call_of, estimate, read_call
-from rtclab.estimate.call import MOST_CAPTURE_BYTES
 from rtclab.estimate.changes import partition
 from rtclab.estimate.findings import Finding
 from rtclab.estimate.fit import fit
@@ -28,6 +27,7 @@ from rtclab.estimate.packets import Packets, with_gaps
 from rtclab.estimate.page import compared
 from rtclab.estimate.path import course_points
 from rtclab.estimate.queue_model import windows_of
+from rtclab.estimate.recorded_call import MOST_CAPTURE_BYTES
 from rtclab.estimate.scenario_text import plain, scenario_name
 from rtclab.metrics import METRICS
 from rtclab.trace import CaptureInfo, Trace
@@ -380,6 +380,10 @@ def test_a_call_without_feedback_invents_nothing(trace: Trace) -> None:
     assert {one.grade for one in made.paths["alice"].findings} == {"unknown"}
     assert not made.loaded
     assert made.scenario.link_of("alice").up.capacity is None
+
+
+def test_a_trace_over_a_part_of_its_time_gives_the_scenario_of_the_whole_call(trace: Trace) -> None:
+    assert call_of(trace.within((2.0, 8.0))).trace.manifest == call_of(trace).trace.manifest
 
 
 def test_a_call_without_media_is_refused(trace: Trace) -> None:

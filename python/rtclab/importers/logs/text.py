@@ -114,7 +114,7 @@ def parsed_or_cut_off(text: str, failure: Callable[[str], BadInput]) -> tuple[An
 
 
 def in_words(error: ValueError) -> str:
-    """Where a text stops being JSON."""
+    """Says at which line and column a text stops being JSON, for an error."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: expected JSON: {error.msg}"
     return f"expected JSON: {error}"

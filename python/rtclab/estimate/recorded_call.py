@@ -12,18 +12,18 @@ import polars as pl
 
 from rtclab import monitor
 from rtclab.errors import BadInput, TraceError
-from rtclab.estimate.beside import of_capture, of_log, with_received
+from rtclab.estimate.excerpt import chosen_window, excerpt_of
+from rtclab.estimate.non_rtp import of_capture, of_log, with_received
 from rtclab.estimate.packets import Packets, packets_of, with_gaps
-from rtclab.estimate.part import chosen_part, part_of
 from rtclab.experiment.flows import matching
 from rtclab.experiment.window import Moment
 from rtclab.importers import Imported, Names, read_files
 from rtclab.importers.addresses import with_first_addresses
 from rtclab.importers.files import is_capture
-from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND
-from rtclab.metrics.series import BITS_PER_BYTE, Array
+from rtclab.importers.logs.event_packets import SEND_TIME_WRAP, UNITS_PER_SECOND, nearest
+from rtclab.metrics.series import Array
 from rtclab.monitor import Tables
-from rtclab.trace import NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest, Window
+from rtclab.trace import BITS_PER_BYTE, NS_PER_S, CallInfo, FlowInfo, Trace, TraceManifest, Window
 
 TWO_POINTS, ONE_POINT, LOG, GETSTATS = "packets of both ends", "one capture", "event log", "getStats"
 """What a direction is estimated from."""
@@ -134,9 +134,11 @@ def read_call(
     if same_clock and not two:
         raise BadInput("same_clock: it is about the clocks of two captures; expected two captures with it")
     imported = read_files(files, names=names, sdp=sdp, corrected=two and not same_clock)
-    window = chosen_part(imported.manifest.duration_ns, begin, end)
+    window = chosen_window(imported.manifest.duration_ns, begin, end)
     origin = " and ".join(file.name for file in files)
-    if len(captured) == 1 and not _has_arrivals(imported):
+    packets = imported.tables.get("packets", pl.DataFrame())
+    has_arrivals = "delivered_ns" in packets.columns and not packets["delivered_ns"].is_null().all()
+    if len(captured) == 1 and not has_arrivals:
         return _taken(_at_one_point(imported, captured[0], sdp, flow, origin), window)
     call = _whole(Trace.in_memory(imported.tables, imported.manifest), flow, origin, imported.notes)
     call = _with_others_of_captures(call, captured, sdp) if captured else _with_rtcp_of_logs(call, files)
@@ -202,8 +204,8 @@ def call_of(
     Raises:
         BadInput: the trace is too long, or has no call, or several and ``flow`` names none of them.
     """
-    window = chosen_part(trace.manifest.duration_ns, begin, end)
-    return _taken(_whole(trace, flow, origin, notes), window)
+    window = chosen_window(trace.manifest.duration_ns, begin, end)
+    return _taken(_whole(trace.whole, flow, origin, notes), window)
 
 
 def _taken(call: KnownCall, window: Window | None) -> KnownCall:
@@ -213,7 +215,7 @@ def _taken(call: KnownCall, window: Window | None) -> KnownCall:
         BadInput: it has no media, or too many packets.
     """
     if window is not None:
-        trace = part_of(call.trace, window)
+        trace = excerpt_of(call.trace, window)
         flows = _media(trace)
         if not flows & set(trace.flows):
             raise BadInput(f"no media from {window[0]:g} s to {window[1]:g} s of the call")
@@ -328,11 +330,6 @@ def _beside(trace: Trace, flow: FlowInfo, path: str) -> list[str]:
     ]
 
 
-def _has_arrivals(imported: Imported) -> bool:
-    packets = imported.tables["packets"]
-    return "delivered_ns" in packets.columns and packets["delivered_ns"].null_count() < packets.height
-
-
 def _direction(trace: Trace, flow: str) -> Direction:
     about = trace.manifest.capture
     packets = trace.table("packets").filter(pl.col("flow") == flow) if "packets" in trace.tables else None
@@ -419,15 +416,8 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
         if {about.sender, about.receiver} == set(there) and about.acknowledges is None and name in media:
             sender, receiver = ours[about.sender], ours[about.receiver]
             flows[name] = f"{sender}->{receiver}"
-            infos[flows[name]] = FlowInfo(
-                sender=sender,
-                receiver=receiver,
-                call=0,
-                begin_ns=about.begin_ns,
-                end_ns=about.end_ns,
-                forwarded=about.forwarded,
-                promised=about.promised,
-            )
+            ends = {"sender": sender, "receiver": receiver}
+            infos[flows[name]] = about.model_copy(update=ends | {"call": 0, "route": ()})
     tables = {}
     for name in trace.tables:
         rows = trace.table(name)
@@ -437,19 +427,15 @@ def _renamed(trace: Trace, outwards: FlowInfo, origin: str, notes: Sequence[str]
                 rows = rows.filter(kept).with_columns(pl.col(column).replace(names))
         if name not in ("paths", "tcp"):
             tables[name] = rows
-    about_call = trace.manifest
+    people, duration_ns = tuple(ours.values()), trace.manifest.duration_ns
     manifest = TraceManifest(
-        backend=about_call.backend,
-        duration_ns=about_call.duration_ns,
-        participants=tuple(ours.values()),
-        calls=(
-            CallInfo(
-                kind="p2p", participants=tuple(ours.values()), start_ns=0, end_ns=about_call.duration_ns
-            ),
-        ),
+        backend=trace.manifest.backend,
+        duration_ns=duration_ns,
+        participants=people,
+        calls=(CallInfo(kind="p2p", participants=people, start_ns=0, end_ns=duration_ns),),
         flows=infos,
         connections=1,
-        capture=about_call.capture,
+        capture=trace.manifest.capture,
     )
     named = {our: _shown(name) for name, our in ours.items()}
     renamed = Trace.in_memory(tables, manifest)
@@ -480,7 +466,8 @@ def _at_one_point(
         rtp = of_flow["packets"].filter(pl.col("protocol") == "rtp", pl.col("abs_send_time").is_not_null())
         arrived = None
         if here in (None, call.names[about.receiver]) and rtp.height >= FEWEST_PACKETS:
-            arrived = _with_received_of(rtp, of_flow, begin_ns)
+            way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
+            arrived = with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
         trip_s = asked.get(here) if here is not None else None
         directions.append(
             Direction(name, ONE_POINT, arrived, one_way=False, round_trip_s=trip_s, one_time=False)
@@ -519,16 +506,11 @@ def _captured_end(packets: pl.DataFrame, outwards: FlowInfo) -> str | None:
     return None
 
 
-def _with_received_of(rtp: pl.DataFrame, of_flow: Tables, begin_ns: int) -> Packets:
-    way = of_capture(of_flow, rtp["ssrc"].unique().to_list(), begin_ns)
-    return with_received(_arrivals(rtp, begin_ns), way.at_s, way.size_bytes)
-
-
 def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
     """Received packets with their send times (abs-send-time) on a clock of unknown offset."""
     arrived_ns = pl.col("at_ns") - begin_ns
     units = arrived_ns * UNITS_PER_SECOND // NS_PER_S - pl.col("abs_send_time")
-    later = (units - units.first() + SEND_TIME_WRAP // 2) % SEND_TIME_WRAP - SEND_TIME_WRAP // 2
+    later = nearest(units - units.first(), SEND_TIME_WRAP)
     # Transport-wide numbers show also between which packets of other streams one is missing.
     wide = not rtp["transport_seq"].null_count()
     rows = rtp.sort("at_ns", maintain_order=True).select(
@@ -540,8 +522,3 @@ def _arrivals(rtp: pl.DataFrame, begin_ns: int) -> Packets:
         sent_ns=arrived_ns - later * NS_PER_S // UNITS_PER_SECOND,
     )
     return packets_of(with_gaps(rows))
-
-
-def duration_s(call: KnownCall) -> float:
-    """Length of the call in s."""
-    return call.trace.manifest.duration_ns / NS_PER_S

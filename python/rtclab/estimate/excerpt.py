@@ -1,4 +1,4 @@
-"""A part of a call: what happened in a window of time, with times from its begin."""
+"""An excerpt of a call: what happened in a window of time, with times from its begin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LENGTHS = ("queued_ns",)
 """Columns in ns that are no times."""
 
 
-def chosen_part(duration_ns: int, begin: Moment | None, end: Moment | None) -> Window | None:
+def chosen_window(duration_ns: int, begin: Moment | None, end: Moment | None) -> Window | None:
     """The window of a call that is taken, in s; None for the whole call.
 
     Raises:
@@ -35,7 +35,7 @@ def chosen_part(duration_ns: int, begin: Moment | None, end: Moment | None) -> W
     return chosen
 
 
-def part_of(trace: Trace, chosen: Window) -> Trace:
+def excerpt_of(trace: Trace, chosen: Window) -> Trace:
     """The rows of a window. Tables whose rows have no time, such as histograms, are left out."""
     begin_ns, end_ns = (round(moment * NS_PER_S) for moment in chosen)
     part, tables = trace.within(chosen), {}
