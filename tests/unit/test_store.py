@@ -94,8 +94,8 @@ def set_schema(file: Path, number: int) -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (3, "written by a newer rtclab, with schema 3; this one reads schema 2\n  hint: update rtclab"),
-        (0, "written by another rtclab, with schema 0; this one reads schema 2\n  hint: run the experiment"),
+        (4, "written by a newer rtclab, with schema 4; this one reads schema 3\n  hint: update rtclab"),
+        (0, "written by another rtclab, with schema 0; this one reads schema 3\n  hint: run the experiment"),
     ],
 )
 def test_a_store_of_another_schema_is_refused_in_a_sentence(tmp_path: Path, schema: int, said: str) -> None:
@@ -253,7 +253,7 @@ def test_a_read_only_directory_can_be_read_and_measured_and_not_resumed(tmp_path
     values = run.metrics(metrics=["sending_rate"])["value"].to_list()
     if not known:
         with closing(sqlite3.connect(run.path / "results.sqlite")) as database, database:
-            database.execute("UPDATE outcomes SET metrics = 'by other definitions'")
+            database.execute("UPDATE outcomes SET definitions = 'by other definitions'")
             database.execute("DELETE FROM numbers")
     for path in [run.path, *run.path.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -509,12 +509,12 @@ def test_what_an_older_rtclab_measured_stays_when_its_traces_cannot_be_read_any_
     manifest = made.repeat_path(0) / MANIFEST
     manifest.write_text(manifest.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA - 1}'))
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
-        database.execute("UPDATE outcomes SET code = 'older', metrics = 'older'")
+        database.execute("UPDATE outcomes SET code = 'older', definitions = 'older'")
     opened = Results(made.path)
     assert_frame_equal(opened.metrics(), before)
     assert opened.outcomes()["older"].to_list() == [True]
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
-        database.execute("UPDATE outcomes SET metrics = ''")
+        database.execute("UPDATE outcomes SET definitions = ''")
     with pytest.raises(OtherSchema, match="written by an older rtclab, with schema"):
         Results(made.path).metrics()
 

@@ -114,7 +114,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
         definitions._PASSED.discard("evil:measure")
     # Other definitions measured it, so a reader would measure it again.
     with closing(sqlite3.connect(theirs["measured"] / "results.sqlite")) as database, database:
-        database.execute("UPDATE outcomes SET metrics = 'other'")
+        database.execute("UPDATE outcomes SET definitions = 'other'")
     return theirs
 
 
@@ -363,7 +363,7 @@ def test_values_are_measured_again_by_a_function_that_this_program_has_passed(el
     import evil
 
     def digests() -> list[str]:
-        return Results(elsewhere["measured"])._store.outcomes()["metrics"].to_list()
+        return Results(elsewhere["measured"])._store.outcomes()["definitions"].to_list()
 
     Results(elsewhere["measured"]).summary()
     assert digests() == ["other"]

@@ -217,16 +217,6 @@ class Results:
         """Number of planned repeats that say nothing about the call yet; resuming runs them."""
         return self.planned - int(self.outcomes()["status"].is_in(["finished", "failed"]).sum())
 
-    @property
-    def processor_s(self) -> float | None:
-        """Processor time in s of the threads that simulated and measured the repeats, with failed calls.
-
-        None for live calls, for calls with a control of your own, which runs in another process, and if it is
-        unknown of any repeat.
-        """
-        took = self._outcomes().filter(pl.col("status").is_in(["finished", "failed"]))["processor_s"]
-        return None if took.is_empty() or took.null_count() else float(took.sum())
-
     def __getitem__(self, labels: str | Sequence[str]) -> Self:
         """The results of one condition by its label, or of several by a list of labels.
 
@@ -737,7 +727,7 @@ class Results:
             return True
         digests = {number: definitions.digest(of) for number, of in names.items()}
         old = self._outcomes().filter(
-            pl.col("metrics") != pl.col("number").replace_strict(digests, return_dtype=pl.String),
+            pl.col("definitions") != pl.col("number").replace_strict(digests, return_dtype=pl.String),
             pl.col("status").is_in(["finished", "failed"]),
         )
         if old.is_empty():
@@ -754,12 +744,12 @@ class Results:
                 try:
                     numbers = _numbers(runs[number], outcome, definitions, names[number])
                 except OtherSchema:
-                    if not row["metrics"]:
+                    if not row["definitions"]:
                         raise
                     continue  # what was measured then stays
                 if numbers is not None:
                     note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
-                    known = (digests[number], row["processor_s"], files.get(row["outcome"], {}))
+                    known = (digests[number], files.get(row["outcome"], {}))
                     results.append(Result(number, replace(outcome, note=note), numbers, *known))
             try:
                 if results:

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import thread_time
 from typing import Literal, get_args
 
 import polars as pl
@@ -213,7 +212,7 @@ def unfinished(
         (row["condition"], row["repeat"])
         for row in store.outcomes().iter_rows(named=True)
         if row["status"] in final
-        and not (renew and (row["code"], row["metrics"]) != (build(), digests.get(row["condition"])))
+        and not (renew and (row["code"], row["definitions"]) != (build(), digests.get(row["condition"])))
         and not (renew and store.lacks_trace(row["condition"], row["repeat"]))
     }
     every = ((condition, repeat) for condition, repeats in wanted.items() for repeat in repeats)
@@ -426,7 +425,6 @@ class _Traced:
 
     def _run(self, attempt: int) -> tuple[Result, Trace | None]:
         """Runs it in a temporary directory, which is renamed when the repeat has finished."""
-        began_s = thread_time()
         watch = partial(watch_file.append, self.results, condition=self.label, repeat=self.repeat)
         watch(
             "repeat",
@@ -469,9 +467,7 @@ class _Traced:
         watch("outcome", **asdict(outcome))
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
-        in_this_thread = self.backend.deterministic and not self.scenario.own_controls()
-        took_s = thread_time() - began_s if in_this_thread else None
-        return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
+        return result, trace if outcome.status == "finished" else None
 
 
 def _run_apart(repeat: _Traced) -> list[Result]:

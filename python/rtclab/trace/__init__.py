@@ -19,11 +19,9 @@ from rtclab.trace.manifest import (
     Machine,
     NotConnected,
     Repeat,
-    RunManifest,
     Status,
     TraceManifest,
     Used,
-    read_manifest,
 )
 from rtclab.trace.run import Run
 from rtclab.trace.schema import NULLABLE, SCHEMAS
@@ -56,7 +54,6 @@ __all__ = [
     "OpenWindow",
     "Repeat",
     "Run",
-    "RunManifest",
     "Status",
     "Trace",
     "TraceManifest",
@@ -71,7 +68,6 @@ __all__ = [
     "one_after_another",
     "only_writer",
     "queuing_histogram_table",
-    "read_manifest",
     "replace_file",
     "rows_by",
     "rows_within",

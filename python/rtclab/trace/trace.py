@@ -77,7 +77,7 @@ class Trace:
                 names file and field.
         """
         directory = Path(path)
-        self._open(directory, read_manifest(directory / MANIFEST, TraceManifest), {})
+        self._open(directory, read_manifest(directory / MANIFEST), {})
 
     def _open(
         self, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]
