@@ -93,9 +93,6 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
     loaded = rtclab.Scenario.load("first-call", {"duration": "4 s", "repeats": 1})
     nothing_changes, all_of_them = "nothing is changed", "all that come with rtclab"
 
-    def product(**given: Any) -> rtclab.Experiment:
-        return rtclab.Experiment.product(loaded, **{"vary": vary} | given)
-
     def stepped(changes: Any) -> object:
         simulation = rtclab.Simulation(loaded)
         simulation.change(changes)
@@ -125,15 +122,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: rtclab.run("first-call", backend="live", invite=given or LETTERS, **short)
         ),
         "sweep(vary)": Case(lambda given: rtclab.sweep("first-call", given, **short)),
-        "sweep(set)": Case(
-            lambda given: rtclab.sweep("first-call", vary, set=given, **short).runs[0].scenario,
-            change,
-            None,
-            nothing_changes,
-        ),
-        "sweep(metrics)": Case(
-            lambda given: rtclab.sweep("first-call", vary, metrics=given, **short).metrics(), "rtt"
-        ),
+        "run(vary)": Case(lambda given: rtclab.run("first-call", vary=given, **short)),
         "compare(labels)": Case(lambda given: rtclab.compare(run, run, labels=given)),
         "import_files(files)": Case(lambda given: imported(files=given), str(capture), capture),
         "import_files(names)": Case(lambda given: imported(names=given)),
@@ -160,7 +149,9 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: run.without_value(given, run.summary()), "tcp_rtt", None, "nothing is asked"
         ),
         "Comparison.__init__(labels)": Case(lambda given: rtclab.Comparison([run, run], given)),
-        "Experiment.__init__(conditions)": Case(rtclab.Experiment),
+        "Experiment.__init__(conditions)": Case(
+            lambda given: rtclab.Experiment(given).conditions, "first-call", Path("first-call")
+        ),
         "Condition.__init__(repeats)": Case(
             lambda given: Condition(loaded, given).settings, None, None, "no repeat"
         ),
@@ -170,14 +161,16 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "Condition.__init__(draws)": Case(
             lambda given: Condition(loaded, draws=given).settings, None, None, "nothing is drawn"
         ),
+        "Experiment.__init__(vary)": Case(lambda given: rtclab.Experiment(loaded, vary=given)),
+        "Experiment.__init__(set)": Case(
+            lambda given: rtclab.Experiment(loaded, set=given).conditions.scenario(0),
+            change,
+            None,
+            nothing_changes,
+        ),
         "Experiment.__init__(metrics)": Case(
             lambda given: rtclab.Experiment([loaded], metrics=given).about.metrics, "rtt"
         ),
-        "Experiment.product(vary)": Case(lambda given: product(vary=given)),
-        "Experiment.product(set)": Case(
-            lambda given: product(set=given).conditions.scenario(0), change, None, nothing_changes
-        ),
-        "Experiment.product(metrics)": Case(lambda given: product(metrics=given).about.metrics, "rtt"),
         "Results.__init__(traces)": Case(
             lambda given: rtclab.Results(run.path, given).finished, None, None, "none is opened"
         ),

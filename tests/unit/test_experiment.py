@@ -15,7 +15,7 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab.errors import BadInput, CallFailed, LaboratoryFailed, TraceError, UnsupportedScenario
-from rtclab.experiment import Experiment, Interrupted, Results, resumed, runner
+from rtclab.experiment import Execution, Experiment, Interrupted, Results, resumed, runner
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat, Trace, only_writer
@@ -215,7 +215,7 @@ def test_ctrl_c_takes_no_earlier_outcome_away(tmp_path: Path, stub: StubBackend)
     before = outcomes(results)
     stub.failing, stub.crashing, stub.interrupted_in = set(), set(), {0}
     with pytest.raises(Interrupted):
-        resumed(results.path, repeats=4, jobs=1)
+        resumed(results.path, Execution(jobs=1), repeats=4)
     assert outcomes(results) == [*before, ("interrupted", "")]
     assert (results.repeat_path(0) / "browser.log").read_text() == "no camera"
 
@@ -235,7 +235,7 @@ def test_resuming_with_more_repeats_adds_them_and_with_fewer_is_refused(
     tmp_path: Path, stub: StubBackend
 ) -> None:
     results = ran(stub, tmp_path)
-    assert resumed(results.path, repeats=5, jobs=1).planned == 5
+    assert resumed(results.path, Execution(jobs=1), repeats=5).planned == 5
     assert [repeat for repeat, _ in stub.ran] == [0, 1, 2, 3, 4]
     with pytest.raises(BadInput, match=r"^repeats: first-call-stub-1 has 5; got 4\n  hint: repeats can be"):
         resumed(results.path, repeats=4)

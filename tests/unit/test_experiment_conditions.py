@@ -180,7 +180,7 @@ def test_a_store_for_more_conditions_refuses_another_way_to_measure(tmp_path: Pa
     with pytest.raises(BadInput, match="was made by another command\n  hint: name another directory"):
         Experiment({"c": scenario()}, repeats=1).run(into=alone.path)
     with pytest.raises(BadInput, match="into: conditions that are a product"):
-        Experiment.product("first-call", {"link.up.loss": ["0 %", "1 %"]}).run(into=tmp_path / "new")
+        Experiment("first-call", vary={"link.up.loss": ["0 %", "1 %"]}).run(into=tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 

@@ -48,7 +48,7 @@ from rtclab.trace import MANIFEST, SCHEMA, Repeat, Trace
 
 CALL = Scenario.load("first-call", {"duration": "2 s", "repeats": 2})
 SWEEP: dict[str, Any] = {
-    "scenario": "first-call",
+    "conditions": "first-call",
     "vary": {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"},
     "set": {"duration": "3 s"},
     "repeats": 4,
@@ -60,7 +60,7 @@ def made(path: Path, *, repeats: int = 2, scenarios: int = 1, traces: bool = Tru
     path.mkdir(exist_ok=True)
     data = CALL.model_dump(mode="json")
     labels = ["a", "b", "c"][:scenarios]
-    about = About("x", "sim", repeats, tuple(METRICS), traces=traces)
+    about = About(name="x", backend="sim", repeats=repeats, metrics=tuple(METRICS), traces=traces)
     return Store.create(path, about, Listed(dict.fromkeys(labels, data)))
 
 
@@ -78,7 +78,7 @@ def rates(of: Store) -> list[tuple[int, float]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A sweep that ran without interruption."""
-    return Experiment.product(**SWEEP).run(out=tmp_path_factory.mktemp("whole"), jobs=1)
+    return Experiment(**SWEEP).run(out=tmp_path_factory.mktemp("whole"), jobs=1)
 
 
 # --- files that are no store -------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_a_full_disk_stops_a_sweep_and_finished_repeats_are_kept(
     with monkeypatch.context() as patch:
         most_pages(patch, pages - 4)
         with pytest.raises(DiskFull, match=r"results\.sqlite: no space left on the disk"):
-            Experiment.product(**SWEEP).run(out=tmp_path, jobs=1)
+            Experiment(**SWEEP).run(out=tmp_path, jobs=1)
     (path,) = tmp_path.iterdir()
     results = Results(path)
     assert 0 < results.finished < 24
@@ -400,7 +400,7 @@ def test_two_commands_cannot_run_the_same_experiment(tmp_path: Path, stub: StubB
 def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = Experiment.product(**SWEEP | {"vary": {"link.up.loss": ["0 %", "5 %"]}})
+    experiment = Experiment(**SWEEP | {"vary": {"link.up.loss": ["0 %", "5 %"]}})
     with monkeypatch.context() as patch:
         for module in ("store", "runner", "work", "results"):
             patch.setattr(f"rtclab.experiment.{module}.build", lambda: "0123456789ab")
@@ -643,7 +643,7 @@ from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 if sys.argv[2] == "sweep":
     vary = {"link.up.loss": "0..5 % x4"}
-    made = Experiment.product("first-call", vary, set={"duration": "10 s"}, repeats=40)
+    made = Experiment("first-call", vary=vary, set={"duration": "10 s"}, repeats=40)
 else:
     made = Experiment([Scenario.load("first-call", {"duration": "10 s"})], repeats=40)
 made.run(out=sys.argv[1], jobs=2)

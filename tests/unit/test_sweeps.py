@@ -354,7 +354,7 @@ def test_a_dead_worker_stops_the_sweep_and_resume_runs_the_other_tasks(
 
 def a_task() -> dict[str, Any]:
     """The JSON values that a worker gets."""
-    planned = Experiment.product("first-call", VARY, repeats=1)
+    planned = Experiment("first-call", vary=VARY, repeats=1)
     known: dict[str, Any] = json.loads(next(tasks_of(planned.conditions, [(0, 0)], planned.about)).text)
     return known
 
@@ -383,7 +383,7 @@ def test_a_worker_without_a_metric_of_the_caller_refuses() -> None:
 )
 def test_every_repeat_is_in_exactly_one_task(repeats: int, count: int, order: str) -> None:
     vary = {"link.up.delay": f"1..100 ms x{count}"}
-    planned = Experiment.product("first-call", vary, repeats=repeats)
+    planned = Experiment("first-call", vary=vary, repeats=repeats)
     items = [(condition, repeat) for condition in range(count) for repeat in range(repeats)]
     if order == "paired":
         items.sort(key=lambda item: item[::-1])
@@ -459,7 +459,7 @@ def test_workers_do_not_need_the_files_of_the_caller(tmp_path: Path, monkeypatch
 
 
 def test_resuming_accepts_no_other_scenario(whole: Results) -> None:
-    with pytest.raises(BadInput, match="resume: the scenario of a sweep cannot be changed"):
+    with pytest.raises(BadInput, match="resume: a run goes on as it began"):
         sweep("first-call", VARY, resume=whole.path)
 
 

@@ -259,7 +259,7 @@ RUNNING: dict[str, Sequence[Function]] = {
     "Experiment": [
         lambda it: lab.Experiment([Scenario.load(it["call.toml"], trust=it.trust)]),
         lambda it: lab.Experiment({"x": Condition(Scenario.load(it["call.toml"], trust=it.trust))}),
-        lambda it: lab.Experiment.product(it["call.toml"], {"link.up.loss": ["0 %"]}, trust=it.trust),
+        lambda it: lab.Experiment(it["call.toml"], vary={"link.up.loss": ["0 %"]}, trust=it.trust),
     ],
 }
 """Calls that would run what a stranger's files name, by public function."""

@@ -462,15 +462,15 @@ def sweep(
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store
-    from rtclab.lab import sweep
+    from rtclab.lab import run
 
     check_names(metrics or [])
     wanted_changes = running.changes_of(changes, control)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
-        sweep,
+        run,
         scenario,
-        running.fields_of(vary or []),
+        vary=running.fields_of(vary or []) if vary or not resume else None,
         backend=backend,
         duration=duration,
         repeats=repeats,
@@ -479,7 +479,7 @@ def sweep(
         metrics=metrics,
         begin=begin,
         end=end,
-        traces=traces,
+        traces=traces or None,
         out=out,
         resume=resume,
         renew=renew,

@@ -11,7 +11,7 @@ from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.fields import parse_vary
 from rtclab.experiment.results import Results, check_names, chosen_metrics, essential
-from rtclab.experiment.runner import Stopped
+from rtclab.experiment.runner import Execution, Stopped
 from rtclab.experiment.store import (
     STORE_FILE,
     About,
@@ -37,6 +37,7 @@ __all__ = [
     "Conditions",
     "Definitions",
     "Draw",
+    "Execution",
     "Experiment",
     "Interrupted",
     "Listed",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
@@ -23,7 +23,7 @@ from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
 from rtclab.scenario.layers import split_fields
-from rtclab.scenario.load import changed, load
+from rtclab.scenario.load import Changes, changed, load
 from rtclab.scenario.path import self_contained
 from rtclab.scenario.trust import CALLER, ReadFrom
 
@@ -288,32 +288,45 @@ def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditi
     return Product(**{**known, "fields": fields, "read_from": read_from})
 
 
-def by_label(given: object) -> dict[str, Scenario | Condition]:
-    """Scenarios by label, or with the names of their scenarios as labels.
+def by_label(given: object, changes: Changes = (), *, trust: bool = False) -> dict[str, Scenario | Condition]:
+    """Scenarios by label, or with the names of their scenarios as labels; with changes of all of them.
+
+    A scenario may be given by its name, or by the path of its file, which ``trust`` allows to run programs.
 
     Raises:
         BadInput: there is none, one is no scenario, or two have the same name.
     """
+    kinds = (str, Path, Scenario, Condition)
     expected = "scenarios, such as {'label': rtclab.Scenario.load('first-call')}"
-    if not isinstance(given, Mapping):
-        given = items("conditions", given, (Scenario, Condition), expected)
-        names = [scenario_of(one).name for one in given]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise BadInput(
-                f"conditions: two scenarios are named `{twice}`",
-                hint="give each a label: {'label': scenario}",
-            )
-        given = dict(zip(names, given, strict=True))
-    items("conditions", given.values(), (Scenario, Condition), expected)
-    return dict(given)
+    if isinstance(given, Mapping):
+        items("conditions", given.values(), kinds, expected)
+        return {label: _loaded(one, changes, trust=trust) for label, one in given.items()}
+    loaded = [_loaded(one, changes, trust=trust) for one in items("conditions", given, kinds, expected)]
+    names = [scenario_of(one).name for one in loaded]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(
+            f"conditions: two scenarios are named `{twice}`",
+            hint="give each a label: {'label': scenario}",
+        )
+    return dict(zip(names, loaded, strict=True))
 
 
-def listed(given: object) -> Listed:
-    """Conditions as for :func:`by_label`, which raises its errors."""
-    known = by_label(given)
-    own = {label: one.settings for label, one in known.items() if isinstance(one, Condition)}
-    return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in known.items()}, own)
+def _loaded(one: str | Path | Scenario | Condition, changes: Changes, *, trust: bool) -> Scenario | Condition:
+    if isinstance(one, Condition):
+        return replace(one, scenario=scenario_of(_loaded(one.scenario, changes, trust=trust)))
+    if isinstance(one, Scenario) and not changes and not trust:
+        return one
+    return Scenario.load(one, changes, trust=trust)
+
+
+def listed(given: Mapping[str, Scenario | Condition], record: str | None = None) -> Listed:
+    """Scenarios by label as conditions; with ``record``, all record this."""
+    own = {label: one.settings for label, one in given.items() if isinstance(one, Condition)}
+    data = {label: scenario_of(one).model_dump(mode="json") for label, one in given.items()}
+    return Listed(
+        data if record is None else {label: {**data[label], "record": record} for label in data}, own
+    )
 
 
 def scenario_of(given: Scenario | Condition) -> Scenario:
@@ -322,37 +335,31 @@ def scenario_of(given: Scenario | Condition) -> Scenario:
 
 
 def product(
-    scenario: str | Path | Scenario,
+    scenario: object,
     vary: Mapping[str, object],
-    changes: Iterable[Change],
-    backend: Backend,
+    changes: Sequence[Change],
     repeats: int | None,
     *,
     trust: bool = False,
-) -> tuple[Product, int]:
-    """Every combination of the values of some fields, and the number of repeats of each.
-
-    Checks that the backend can run every condition, and that what it runs is trusted.
+) -> Product:
+    """Every combination of the values of some fields of a scenario, or of the one with this name or path.
 
     Raises:
-        BadInput: a field or value is invalid, or there are too many repeats.
-        BackendUnavailable: this machine lacks something that the backend needs.
+        BadInput: it is no scenario, a field or value is invalid, or there are too many repeats.
     """
+    if not isinstance(scenario, (str, Path, Scenario)):
+        raise BadInput(f"vary: got `{scenario}`; expected one scenario, whose fields are varied")
     fields = _fields(vary)
     points = prod(field.count for field in fields)
     _check_size(points, repeats or 1)
-    changes = list(changes)
     first = _first(scenario, changes, fields, trust=trust)
-    repeats = repeats or first.repeats
-    _check_size(points, repeats)
+    _check_size(points, repeats or first.repeats)
     if isinstance(scenario, Scenario):
         layered = changed(scenario.model_dump(mode="json"), scenario.name, changes)
     else:
         layered = load(scenario, changes)
     base = self_contained(layered.data)
-    made = _with_numbers(Product(first.name, layered.origin, base, fields, first.read_from))
-    check(made, backend)
-    return made, repeats
+    return _with_numbers(Product(first.name, layered.origin, base, fields, first.read_from))
 
 
 def check(conditions: Conditions, backend: Backend) -> None:

@@ -100,7 +100,7 @@ class Result:
     """The digest of each file that a congestion control of the user's own read, by its path."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class About:
     """What holds for all repeats of an experiment.
 
