@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rtclab.lab import open_results as open  # noqa: F401
     from rtclab.machine import doctor
     from rtclab.scenario import Scenario
-    from rtclab.trace_methods import Trace
+    from rtclab.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -76,7 +76,7 @@ _HOME = {
     "Results": ("rtclab.experiment", "Results"),
     "Scenario": ("rtclab.scenario", "Scenario"),
     "Simulation": ("rtclab.backend.sim_steps", "Simulation"),
-    "Trace": ("rtclab.trace_methods", "Trace"),
+    "Trace": ("rtclab.trace", "Trace"),
     "arena": ("rtclab.arenas", "arena"),
     "compare": ("rtclab.comparing", "compare"),
     "doctor": ("rtclab.machine", "doctor"),

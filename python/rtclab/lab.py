@@ -140,14 +140,8 @@ def run(
     given = {name: value for name, value in shorthands.items() if value is not None}
     changes = [*as_changes(set), *(Change(name, value, name) for name, value in given.items())]
     plan: dict[str, Any] = {"vary": vary, "metrics": metrics, "begin": begin, "end": end, "traces": traces}
-    began = {
-        "scenario": scenario,
-        **plan,
-        **given,
-        "set": as_changes(set) or None,
-        "capture": capture or None,
-    }
-    _check_resumed(resume, began, renew=renew)
+    began = {"scenario": scenario, **plan, **given, "set": as_changes(set) or None}
+    _check_resumed(resume, began | {"capture": capture or None}, renew=renew)
     if scenario is None and resume is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
     chosen = _with_invited(backend, invite, invite_wait, vary=vary, resumes=resume is not None)
@@ -162,8 +156,9 @@ def run(
             return resumed(resume, execution, out=out, backend=chosen, repeats=repeats, trust=trust)
     if repeats is not None and vary is None:
         changes.append(Change("repeats", repeats, "repeats"))
-    options = {"repeats": repeats, "backend": chosen or DEFAULT_BACKEND, "capture": capture, "trust": trust}
-    experiment = Experiment(scenario or "", set=changes, **plan, **options)
+    plan |= {"repeats": repeats, "backend": chosen or DEFAULT_BACKEND, "capture": capture, "trust": trust}
+    assert scenario is not None
+    experiment = Experiment(scenario, set=changes, **plan)
     with _dashboard(watch) as observer:
         return experiment.run(out=out, observer=observer, **pool)
 

@@ -88,7 +88,6 @@ def swept(place: Path) -> rtclab.Results:
 def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, Case]:
     capture = run.repeat_path(0) / "capture.pcapng"
     short = {"duration": "4 s", "repeats": 1, "progress": False, "out": place}
-    vary = {"link.up.loss": ["0 %", "2 %"]}
     change = "link.up.delay=10 ms"
     loaded = rtclab.Scenario.load("first-call", {"duration": "4 s", "repeats": 1})
     nothing_changes, all_of_them = "nothing is changed", "all that come with rtclab"
@@ -123,6 +122,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         ),
         "sweep(vary)": Case(lambda given: rtclab.sweep("first-call", given, **short)),
         "run(vary)": Case(lambda given: rtclab.run("first-call", vary=given, **short)),
+        "run(metrics)": Case(lambda given: rtclab.run("first-call", metrics=given, **short).metrics(), "rtt"),
         "compare(labels)": Case(lambda given: rtclab.compare(run, run, labels=given)),
         "import_files(files)": Case(lambda given: imported(files=given), str(capture), capture),
         "import_files(names)": Case(lambda given: imported(names=given)),

@@ -19,15 +19,16 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab import backend as backends
-from rtclab import gates, lab, machine, trace_methods
+from rtclab import gates, lab, machine
 from rtclab.backend import sim_steps
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
+from rtclab.trace import trace
 
 EXAMPLES = [
     test
-    for module in (lab, machine, experiment, results, gates, trace_methods, sim_steps)
+    for module in (lab, machine, experiment, results, gates, trace, sim_steps)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
@@ -58,7 +59,7 @@ def test_every_public_name_has_an_example() -> None:
     with_example = {short(test.name) for test in EXAMPLES}
     functions = {
         *("compare", "doctor", "link", "list_metrics", "list_runs", "list_scenarios", "open_results"),
-        *("replay", "run", "sweep", "import_files", "from_pcap", "metrics", "summary", "plot", "report"),
+        *("replay", "run", "sweep", "import_files"),
     }
     methods = {
         f"{one.__name__}.{name}"

@@ -330,8 +330,8 @@ class Results:
     def runs(self) -> list[Run]:
         """The repeats of each condition, with their traces."""
         found = self._store.runs(self._table["number"].to_list())
-        opened = dict(self._known) if len(found) == 1 else {}
-        return [replace(run, window=self.window, _opened=opened or run._opened) for run in found]
+        opened = self._known if len(found) == 1 else {}
+        return [replace(run, window=self.window, opened=opened) for run in found]
 
     @property
     def run(self) -> Run:

@@ -453,7 +453,7 @@ class _Traced:
             )
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
-            unfinished.rename(place)
+            made.move(place)
         except Exception as error:
             _keep_logs(unfinished, place, error)
             failed = isinstance(error, CallFailed)
@@ -464,7 +464,7 @@ class _Traced:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
         else:
-            made.path, trace = place, made
+            trace = made
             about = made.manifest
             notes = [*map(str, about.not_connected), *about.notes, note_on_targets(made, self.scenario)]
             note = "; ".join(filter(None, notes))

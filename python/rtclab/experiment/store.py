@@ -386,15 +386,17 @@ class Store:
         alone = len(self.conditions) == 1
         return [
             Run(
-                self.repeat_path(condition, 0).parent,
-                self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
-                self.about.backend,
-                self.conditions.data(condition) | {"repeats": len(self.repeats_of(condition))},
-                of_condition,
-                len(self.repeats_of(condition)),
-                self.about.versions,
-                self.about.machine,
-                [repeat for repeat in self.repeats_of(condition) if self.keeps_trace(condition, repeat)],
+                path=self.repeat_path(condition, 0).parent,
+                name=self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
+                backend=self.about.backend,
+                scenario=self.conditions.data(condition) | {"repeats": len(self.repeats_of(condition))},
+                repeats=of_condition,
+                planned=len(self.repeats_of(condition)),
+                versions=self.about.versions,
+                machine=self.about.machine,
+                traced=[
+                    repeat for repeat in self.repeats_of(condition) if self.keeps_trace(condition, repeat)
+                ],
             )
             for condition, of_condition in repeats.items()
         ]
