@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from rtclab.experiment import (
     Moment,
     Results,
     Store,
+    arena_of,
     find_store,
     keep_trace,
     name_below,
@@ -42,7 +44,7 @@ from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import Changes, as_changes, as_time
 from rtclab.scenario.rate_traces import doubts
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import MANIFEST, NS_PER_S, Trace
+from rtclab.trace import MANIFEST, NS_PER_S, Trace, only_writer
 
 if TYPE_CHECKING:
     from rtclab.estimate import Estimate
@@ -222,6 +224,9 @@ def watch(name: str | Path = "latest", *, out: str | Path = RUNS, port: int = 0)
         TraceError: there is no such run.
         BadInput: nothing was recorded for watching, or the port cannot be used.
         KeyboardInterrupt: Ctrl-C was pressed. If the run has ended, the page is kept as ``watch.html``.
+
+    Example:
+        >>> rtclab.watch("latest", port=8080)  # doctest: +SKIP
     """
     from rtclab.dashboard import Dashboard, can_be_watched
 
@@ -447,6 +452,91 @@ def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
 def bytes_of(path: Path) -> int:
     """Size of all files in a directory and below."""
     return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def show(name: str | Path = "latest", *, out: str | Path = RUNS) -> dict[str, Any]:
+    """How results were made: scenario, conditions, versions, machine, outcomes and events, as JSON values.
+
+    Args:
+        name: path, name below ``out``, or ``latest``.
+        out: directory of runs.
+
+    Raises:
+        TraceError: there are no such results.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.show(made.path)["statuses"]
+        {'finished': 2}
+    """
+    store = open_store(name, Path(out))
+    about, results = store.about, Results(store)
+    return {
+        "run": str(store.path),
+        "backend": about.backend,
+        "scenario": store.conditions.data(0),
+        "fields": {field.name: field.texts for field in store.conditions.fields},
+        "conditions": results.conditions,
+        "planned": results.planned,
+        "statuses": store.statuses(),
+        "window": about.window,
+        "metrics": about.metrics,
+        "traces": about.traces,
+        "versions": about.versions,
+        "builds": dict(store.outcomes().group_by("code", maintain_order=True).len().iter_rows()),
+        "older": int(results.outcomes()["older"].sum()),
+        "machine": about.machine and about.machine.model_dump(),
+        "created": about.created,
+        "bytes": bytes_of(store.path),
+        "events": [{"at": at, "what": what} for at, what in store.events()],
+    }
+
+
+def delete(
+    *names: str | Path,
+    out: str | Path = RUNS,
+    confirm: Callable[..., object] | None = None,
+) -> list[Path]:
+    """Deletes directories of results or of arenas, all or none of them; returns their paths.
+
+    Args:
+        names: their paths, or names below ``out``.
+        out: directory of runs.
+        confirm: called with the paths when nobody can write there any more; an error keeps them.
+
+    Raises:
+        BadInput: a name does not belong to results, or another process writes there.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=1)
+        >>> [path.name for path in rtclab.delete(made.name)]
+        ['first-call-sim-1']
+    """
+    paths = list(dict.fromkeys(_results_of(name, Path(out)) for name in names))
+    with ExitStack() as locked:
+        for path in paths:
+            for place in arena_of(path) or [path]:
+                locked.enter_context(only_writer(place))
+        if confirm is not None:
+            confirm(paths)
+        for path in paths:
+            shutil.rmtree(path)
+    return paths
+
+
+def _results_of(name: str | Path, out: Path) -> Path:
+    """The directory to delete."""
+    arenas = (path for path in (Path(name), out / name) if arena_of(path))
+    path = find_store(name, out) or next(arenas, None)
+    if path is None:
+        raise BadInput(
+            f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"
+        )
+    if path.is_symlink():
+        raise BadInput(
+            f"delete: {path} is a symbolic link; expected a directory", hint=f"it points to {path.resolve()}"
+        )
+    return path
 
 
 def import_files(

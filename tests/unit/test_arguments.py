@@ -171,6 +171,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "Experiment.__init__(metrics)": Case(
             lambda given: rtclab.Experiment([loaded], metrics=given).about.metrics, "rtt"
         ),
+        "Results.where(values)": Case(lambda given: swept.where(given)),
         "Results.__init__(traces)": Case(
             lambda given: rtclab.Results(run.path, given).finished, None, None, "none is opened"
         ),

@@ -173,6 +173,8 @@ EXCEPTIONS = {
     ("__init__", "gates"),
     ("__init__", "lab"),
     ("__init__", "machine"),
+    ("__init__", "metrics"),
+    ("__init__", "monitor"),
     ("__init__", "scenario"),
     ("__init__", "experiment"),
     ("__init__", "trace"),

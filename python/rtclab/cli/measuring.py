@@ -75,7 +75,7 @@ def chosen_results(
     """
     results = open_results(name, out=out)
     if where:
-        results = results.where(**conditions_of(where))
+        results = results.where(conditions_of(where))
     return results if begin is None and end is None else results.between(begin, end)
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from math import prod
+from math import isclose, prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -19,12 +19,13 @@ from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
 from rtclab.experiment.draws import Draw
-from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
+from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field, value_at
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
 from rtclab.scenario.layers import split_fields
 from rtclab.scenario.load import Changes, changed, load
 from rtclab.scenario.path import self_contained
+from rtclab.scenario.toml_text import read_value, toml_text
 from rtclab.scenario.trust import CALLER, ReadFrom
 
 SIM = "sim"
@@ -447,6 +448,35 @@ def _without_digests(data: Any, key: str = "") -> Any:
     without = key == "congestion_control" and data.get("digest")
     kept = {name: one for name, one in data.items() if not (without and name == "digest")}
     return {name: _without_digests(one, name) for name, one in kept.items()}
+
+
+def equal_text(scenario: Scenario, field: Field, given: object) -> str:
+    """The value of a varied field, as it was given, that equals another: ``2 %`` for ``2%`` and ``0.02``.
+
+    Numbers without a unit are in bit/s, seconds, bytes or, for ``%``, shares. ``scenario`` is any condition.
+
+    Raises:
+        BadInput: no value equals it, or it is no value of the field.
+    """
+    text = given if isinstance(given, str) else toml_text(given)
+    if text in field.texts:
+        return text
+    value = read_value(text)
+    equal: list[str] = []
+    if isinstance(value, (int, float)) and field.unit:
+        number = 100 * value if field.unit == "%" else value
+        equal = [text for text, of in zip(field.texts, field.numbers, strict=True) if isclose(number, of)]
+    else:
+        try:
+            wanted = value_at(Scenario.load(scenario, {field.name: value}), field.name)
+        except RtclabError as error:
+            raise BadInput(f"where: {error.message.removeprefix('set: ')}", hint=error.hint) from None
+        of_each = (value_at(Scenario.load(scenario, {field.name: one}), field.name) for one in field.values)
+        equal = [text for text, one in zip(field.texts, of_each, strict=True) if one == wanted]
+    if not equal:
+        expected = ", ".join(field.texts)
+        raise BadInput(f"where: {field.name} = `{text}` was not run; expected {expected}")
+    return equal[0]
 
 
 def field_columns(fields: Sequence[Field]) -> list[str]:

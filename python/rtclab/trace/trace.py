@@ -235,10 +235,9 @@ class Trace:
         """Names of the tables present, in the order of docs/trace.md."""
         return [name for name in SCHEMAS if name in self._known or self._file(name).is_file()]
 
-    def move(self, path: Path) -> None:
+    def move(self, path: str | Path) -> None:
         """Moves the directory of the trace to ``path``."""
-        self.path.rename(path)
-        self.path = path
+        self.path = self.path.rename(path)
 
     def save(self, path: str | Path) -> Trace:
         """Writes all tables and the manifest to the directory ``path``, over all time; see :meth:`write`."""
