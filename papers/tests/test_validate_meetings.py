@@ -93,7 +93,7 @@ def test_the_two_sfus_differ_in_set_up() -> None:
     for trace in traces:
         assert trace.table("flow_seconds")["delivered_bytes"].sum() > 0
     # Janus is asked three times before a page publishes, and offers after the publisher's handshake.
-    ours, janus = (METRICS["setup_time"].function(trace, "alice->bob", None) for trace in traces)
+    ours, janus = (METRICS["setup_time"].function(trace, "alice->bob") for trace in traces)
     assert ours + 150 < janus < ours + 900
 
 

@@ -110,7 +110,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "dashboard",
         "estimate",
     },
-    "comparing": {"errors", "arguments", "trace", "experiment", "report", "lab"},
+    "comparing": {"errors", "arguments", "phrases", "trace", "experiment", "report", "lab"},
     "gates": {
         "errors",
         "terminal",
