@@ -268,6 +268,11 @@ def test_names_of_earlier_versions_say_the_present_ones() -> None:
         _ = rtclab.Experiment.product
 
 
+def test_old_names_of_results_say_the_present_ones(run: rtclab.Results) -> None:
+    with pytest.raises(BadInput, match=r"Results\.is_run: .*\n  hint: write Results\.drawn_over_time"):
+        _ = run.is_run
+
+
 def test_an_experiment_takes_names_and_changes(tmp_path: Path) -> None:
     planned = rtclab.Experiment(["first-call", "jansen2017/mesh-4"], set={"duration": "2 s"}, repeats=1)
     assert planned.conditions.label(1) == "jansen2017-mesh-4"

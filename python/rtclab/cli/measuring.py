@@ -92,7 +92,7 @@ def report_and_show(
         summary = results.summary()
         for sentence in results.without_value(drawn.metrics, summary):
             print(f"{results.name}: {sentence}", file=sys.stderr)
-        alone = results.is_run
+        alone = results.drawn_over_time
         if alone and chosen != Chosen(flow=drawn.flows):
             raise BadInput(
                 f"{results.name} has one condition; --flow chooses what is drawn, and the other options are "

@@ -263,7 +263,7 @@ def show_summary(made: Results, measured: pl.DataFrame, shown: Shown) -> None:
         keys = list(shown.keys) or made.fields or ["condition"]
         tables.show_points(of_metrics, made.window, keys, MAX_ROWS, all_metrics=every)
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
-    if made.is_run and not shown.metrics:
+    if made.drawn_over_time and not shown.metrics:
         from rtclab.report.runs import run_verdict
 
         tables.print_text(run_verdict(made.run, measured))

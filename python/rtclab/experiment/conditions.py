@@ -11,7 +11,7 @@ from functools import cached_property
 from math import isclose, prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -127,37 +127,6 @@ class Condition:
 
 def _all(name: str, given: object, kind: type, expected: str) -> tuple[Any, ...]:
     return tuple(items(name, given, kind, expected, may_be_empty=True))
-
-
-class Conditions(Protocol):
-    """Labelled scenarios, numbered from 0.
-
-    ``fields`` are the fields in which they were varied, if any. ``read_from`` says where the scenarios come
-    from.
-    """
-
-    @property
-    def fields(self) -> tuple[Field, ...]: ...
-
-    @property
-    def read_from(self) -> ReadFrom: ...
-
-    def __len__(self) -> int: ...
-
-    def label(self, number: int) -> str:
-        """The label of a condition. No two conditions have the same."""
-
-    def scenario(self, number: int) -> Scenario:
-        """The scenario of a condition."""
-
-    def data(self, number: int) -> dict[str, Any]:
-        """The scenario of a condition as JSON values."""
-
-    def settings(self, number: int) -> Settings:
-        """What holds for one condition alone."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The conditions as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +247,10 @@ class Product:
     @cached_property
     def _text(self) -> str:
         return json.dumps(self.base)
+
+
+Conditions = Listed | Product
+"""Labelled scenarios, numbered from 0, and the fields in which they were varied, if any."""
 
 
 def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditions:

@@ -83,8 +83,6 @@ class Experiment:
     ) -> None:
         """Plans an experiment, and checks that the backend can run every condition.
 
-        Arguments that :func:`rtclab.run` has, too, are explained there.
-
         Args:
             conditions: scenarios by label, or one scenario or several, whose names are their labels. Each is
                 loaded, or given by its name or the path of its file, or a :class:`Condition`, which has
@@ -92,20 +90,13 @@ class Experiment:
             vary: fields of a single scenario and their values: every combination is a condition.
             set: fields to set in all scenarios.
             repeats: number of repeats of each condition, by default the first scenario's.
-            backend: ``sim`` (virtual time) or ``live`` (real browsers).
+            backend, metrics, begin, end, traces, capture, trust: as in :func:`rtclab.run`.
             name: begin of the directory's name, by default the name of the first scenario and the backend.
-            metrics: metrics to measure, by default all.
-            begin: measure from this time on, such as ``"10 s"`` or 10 (seconds).
-            end: measure up to this time.
-            traces: keep the trace of each repeat; by default unless fields are varied. Without traces,
-                simulated repeats are measured in memory, and no other time can be measured later.
-            capture: write a capture beside each simulated trace.
             measure: measures repeats instead of the metrics. It is a function of a module, is called with the
                 trace and the names ``measures`` of the condition, and returns a :class:`Number` for each
                 value. It measures failed calls too, if they left a trace. Repeats that are measured together
                 share tables: their flows have names such as ``7:alice->bob``, whose prefix is removed from
                 the result.
-            trust: run what files of scenarios from outside of the current project name.
 
         Raises:
             BadInput: an argument is invalid, or the backend cannot run a condition.
@@ -171,20 +162,17 @@ class Experiment:
         Finished repeats are kept however the process ends; ``rtclab.run(resume=…)`` runs the others.
 
         Args:
-            out: directory in which the new directory is made.
+            out, jobs, progress: as in :func:`rtclab.run`.
             into: directory of results to which these conditions are added; it is made if there is none.
                 Repeats that have finished there do not run again, unless the scenario of their condition has
                 changed. The results are about these conditions.
-            executor: runs simulated repeats: any ``concurrent.futures`` executor, such as Dask's
-                ``Client.get_executor()``. Repeats that leave traces need a pool of processes of this machine.
-                By default they run in threads of this process.
-            jobs: number of threads, if no executor is given; by default one per core.
+            executor: as in :func:`rtclab.run`. Repeats that leave traces need a pool of processes of this
+                machine.
             order: ``plain`` (condition by condition), ``shuffled``, or ``paired`` (the first repeat of every
                 condition, then the second).
             tries: how often a live repeat is tried that the machine disturbed.
             renew: run simulated repeats again that another build of rtclab ran or other definitions measured,
                 or whose trace is to be kept and is not there. Their earlier values are kept.
-            progress: show a progress bar on a terminal or in a notebook.
             ended: called with the label of the condition and the outcome after each repeat has been kept.
             observer: called with the directory; what it returns is entered as a context while repeats run.
 

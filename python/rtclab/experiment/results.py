@@ -42,7 +42,7 @@ from rtclab.experiment.summary import (
 from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS, essentials
 from rtclab.phrases import names_in_words
-from rtclab.renamed import BETWEEN, renamed
+from rtclab.renamed import BETWEEN, Gone, renamed
 from rtclab.scenario.table import closest
 from rtclab.trace import (
     SCHEMAS,
@@ -438,9 +438,11 @@ class Results:
         return [trace for run in self.runs for trace in run.traces]
 
     @property
-    def is_run(self) -> bool:
+    def drawn_over_time(self) -> bool:
         """Whether these are the results of one condition with traces, which are drawn over time."""
         return len(self._table) == 1 and self._store.about.traces
+
+    is_run = Gone("Results.is_run", "Results.drawn_over_time")
 
     def repeat_path(self, repeat: int) -> Path:
         """The directory of the trace of a repeat of the only condition.
@@ -728,7 +730,7 @@ class Results:
             'report.html'
         """
         measured = self.summary() if measured is None else measured
-        if self.is_run:
+        if self.drawn_over_time:
             from rtclab.report.runs import write_report
 
             return write_report(self.run, measured, self.path / f"report{self.page_suffix}.html")

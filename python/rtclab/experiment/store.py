@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
-from rtclab.experiment.conditions import Conditions, Listed, Product, Settings, digest_of, from_json, table_of
+from rtclab.experiment.conditions import Conditions, Listed, Settings, digest_of, from_json, table_of
 from rtclab.experiment.draws import drawn
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS
@@ -232,7 +232,6 @@ class Store:
     def allow(self) -> None:
         """Allows what the scenarios do, because this process made them, or has asked the user."""
         self._read_from = CALLER
-        assert isinstance(self.conditions, (Listed, Product))
         self.conditions = replace(self.conditions, read_from=CALLER)
 
     @property
