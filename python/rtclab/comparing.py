@@ -65,7 +65,7 @@ class Comparison:
     @property
     def is_of_runs(self) -> bool:
         """Whether each side is one condition with traces, about which a sentence and plots can be made."""
-        return all(one.is_run for one in self.runs)
+        return all(one.drawn_over_time for one in self.runs)
 
     def __str__(self) -> str:
         """A sentence on each run, and the most important differences from the first run."""

@@ -29,6 +29,10 @@ def renamed(**hints: str) -> Callable[[Callable[Arguments, Returned]], Callable[
     return decorate
 
 
+class NameGone(BadInput, AttributeError):
+    """An attribute of an earlier version was asked for. Tools that look at every attribute pass over it."""
+
+
 class Gone:
     """A name of an earlier version in a class: asking for it raises an error that says the present one."""
 
@@ -36,4 +40,4 @@ class Gone:
         self._name, self._now = name, now
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise BadInput(f"{self._name}: a name of an earlier version", hint=f"write {self._now}")
+        raise NameGone(f"{self._name}: a name of an earlier version", hint=f"write {self._now}")
