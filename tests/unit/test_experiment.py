@@ -364,8 +364,13 @@ def test_conditions_have_their_own_values_traces_and_outcomes(tmp_path: Path) ->
     assert (b.finished, b.planned, b.unfinished) == (2, 3, 0)
     assert b.outcomes()["condition"].to_list() == ["b"] * 3
     assert b.between(begin="2 s").metrics(metrics=["sending_rate"])["value"].to_list() == [800.0] * 4
-    with pytest.raises(BadInput, match=r"nothing to measure from 2 s on: the run ends at 2 s"):
-        results["a"].between(begin="2 s").metrics()
+    late = results.between(begin="2 s")
+    assert late.metrics()["condition"].unique().to_list() == ["b"]
+    assert late.without_value([], late.summary()) == [
+        "nothing was measured of a: nothing is left from 2 s on"
+    ]
+    with pytest.raises(BadInput, match=r"nothing to measure from 3 s on: the run ends at 3 s"):
+        results.between(begin="3 s")
     with pytest.raises(BadInput, match=r"^two-1 has 2 conditions; expected one"):
         _ = results.run
     with pytest.raises(BadInput, match=r"^no condition `c` in two-1"):

@@ -31,6 +31,7 @@ from synthetic_run import call_tables, write_run
 from rtclab.errors import BadInput, DiskFull, OtherSchema, TraceError
 from rtclab.experiment import (
     About,
+    Execution,
     Experiment,
     Listed,
     Number,
@@ -291,7 +292,7 @@ def test_a_full_disk_stops_a_sweep_and_finished_repeats_are_kept(
     (path,) = tmp_path.iterdir()
     results = Results(path)
     assert 0 < results.finished < 24
-    assert_frame_equal(resumed(path, jobs=1).metrics(), whole.metrics())
+    assert_frame_equal(resumed(path, Execution(jobs=1)).metrics(), whole.metrics())
 
 
 def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(
@@ -407,11 +408,11 @@ def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
         path = experiment.run(out=tmp_path, jobs=1).path
         assert not any(Results(path).outcomes()["older"])
     before = Results(path).metrics()
-    more = resumed(path, repeats=5, jobs=1)
+    more = resumed(path, Execution(jobs=1), repeats=5)
     older = [True] * 4 + [False]
     assert more.outcomes()["older"].to_list() == older * 2
     assert_frame_equal(more.metrics().filter(pl.col("repeat") < 4), before)
-    renewed = resumed(path, renew=True, jobs=1)
+    renewed = resumed(path, Execution(renew=True, jobs=1))
     assert not any(renewed.outcomes()["older"])
     # The code is the same in truth, so the values are too.
     assert_frame_equal(renewed.metrics(), more.metrics())
@@ -419,7 +420,7 @@ def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
         kept = database.execute("SELECT code, count(*) FROM outcomes GROUP BY code ORDER BY code").fetchall()
     assert sorted(count for _, count in kept) == [8, 10]
     assert kept[0] == ("0123456789ab", 8)
-    assert resumed(path, renew=True, jobs=1).outcomes()["older"].sum() == 0
+    assert resumed(path, Execution(renew=True, jobs=1)).outcomes()["older"].sum() == 0
 
 
 @pytest.fixture
@@ -671,7 +672,7 @@ def test_a_killed_experiment_has_the_same_rows_after_resuming(tmp_path: Path, ki
     process.wait()
     killed = Results(made[0].parent)
     assert least <= killed.finished < killed.planned
-    again = resumed(killed.path, jobs=2)
+    again = resumed(killed.path, Execution(jobs=2))
     assert again.unfinished == 0
     assert_frame_equal(again.metrics(), Results(whole).metrics())
     assert again.outcomes().drop("older").equals(Results(whole).outcomes().drop("older"))
