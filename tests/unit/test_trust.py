@@ -268,7 +268,7 @@ RUNNING: dict[str, Sequence[Function]] = {
 def everything_of(results: lab.Results) -> None:
     """Calls all that results can do without arguments."""
     for name in sorted(set(dir(results)) - {"raise_for_failures"}):
-        if not name.startswith("_"):
+        if not name.startswith("_") and hasattr(results, name):  # names of earlier versions raise errors
             value = getattr(results, name)
             needed = (
                 [one for one in parameters(value) if one.default is one.empty] if callable(value) else [0]
@@ -295,12 +295,17 @@ LOOKING: dict[str, Sequence[Function]] = {
     "Comparison": [lambda it: lab.compare(it["run"], it["measured"]).table()],
     "Trace": [lambda it: lab.Trace(it["measured"] / "repeat-0").metrics()],
     "list_runs": [lambda it: lab.list_runs(it.place)],
+    "show": [lambda it: lab.show(it["measured"])],
     "scenario_from": [lambda it: lab.scenario_from(it["measured"])],
 }
 """Calls that only read a stranger's files, by public function."""
 WITHOUT = {
     "__version__": "is a text",
     **dict.fromkeys(("Arena", "GateResult"), "is made by a function"),
+    **dict.fromkeys(("Condition", "Draw", "Number"), "is made of values"),
+    **dict.fromkeys(("watch", "delete"), "reads no scenario"),
+    "metric": "decorates the caller's function",
+    "monitor": "is a module",
     **dict.fromkeys(("doctor", "list_metrics", "list_scenarios"), "takes no files"),
     **dict.fromkeys(("import_files", "replay"), "reads captures and logs"),
     "link": "runs the caller's command",

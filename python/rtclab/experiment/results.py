@@ -188,7 +188,12 @@ class Results:
         return self._table["condition"].to_list()
 
     def labels_without(self, field: str | None) -> list[str]:
-        """The label of each condition without the value of one varied field, or of ``condition`` itself."""
+        """The label of each condition without the value of one varied field, or of ``condition`` itself.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).labels_without(None)
+            ['first-call']
+        """
         if field == "condition":
             return [""] * len(self._table)
         if field is None or field not in self.fields:
@@ -336,6 +341,10 @@ class Results:
         Args:
             totals_per_minute: divide totals, such as the number of freezes, by the minutes for which the flow
                 was active.
+
+        Example:
+            >>> list(rtclab.run("first-call", duration="10 s", repeats=2).sides())
+            ['first-call']
         """
         rows = self.metrics()
         parts = {str(label): part for (label,), part in rows.group_by("condition", maintain_order=True)}
