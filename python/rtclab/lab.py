@@ -31,7 +31,6 @@ from rtclab.experiment import (
     Moment,
     Results,
     Store,
-    arena_of,
     find_store,
     keep_trace,
     name_below,
@@ -415,8 +414,6 @@ def replay(
 def list_runs(out: str | Path = RUNS) -> pl.DataFrame:
     """The runs, sweeps, imports and arenas in a directory, the newest last.
 
-    An arena has a row for each backend, such as ``arena-access/sim``.
-
     Columns: ``name``, ``backend``, ``created`` (when it began, in ISO 8601, UTC), ``finished`` and
     ``planned`` (numbers of repeats over all conditions), ``conditions`` (their number), ``bytes`` (size of
     all its files), and ``problem``. If results cannot be read, ``problem`` says why, and what is unknown is
@@ -497,7 +494,7 @@ def delete(
     out: str | Path = RUNS,
     confirm: Callable[..., object] | None = None,
 ) -> list[Path]:
-    """Deletes directories of results or of arenas, all or none of them; returns their paths.
+    """Deletes directories of results, all or none of them; returns their paths.
 
     Args:
         names: their paths, or names below ``out``.
@@ -515,8 +512,7 @@ def delete(
     paths = list(dict.fromkeys(_results_of(name, Path(out)) for name in names))
     with ExitStack() as locked:
         for path in paths:
-            for place in arena_of(path) or [path]:
-                locked.enter_context(only_writer(place))
+            locked.enter_context(only_writer(path))
         if confirm is not None:
             confirm(paths)
         for path in paths:
@@ -526,8 +522,7 @@ def delete(
 
 def _results_of(name: str | Path, out: Path) -> Path:
     """The directory to delete."""
-    arenas = (path for path in (Path(name), out / name) if arena_of(path))
-    path = find_store(name, out) or next(arenas, None)
+    path = find_store(name, out)
     if path is None:
         raise BadInput(
             f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"

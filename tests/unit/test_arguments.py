@@ -108,11 +108,6 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
 
         return [*choices(controls)]
 
-    def weighted(weights: Any) -> object:
-        from rtclab.arenas.weights import read_weights
-
-        return read_weights(weights)
-
     return {
         "run(set)": Case(
             lambda given: rtclab.run("first-call", set=given, **short).scenario, change, None, nothing_changes
@@ -132,7 +127,6 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "scenario_from(names)": Case(lambda given: rtclab.scenario_from(capture, names=given)),
         "link(command)": Case(rtclab.link),
         "arena(controls)": Case(in_arena, "goog-cc", None, all_of_them),
-        "arena(weights)": Case(weighted),
         "simulate_together(scenarios)": Case(rtclab.simulate_together),
         "Comparison.__init__(runs)": Case(rtclab.Comparison),
         "Comparison.__init__(metrics)": Case(
@@ -161,6 +155,7 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
         "Condition.__init__(draws)": Case(
             lambda given: Condition(loaded, draws=given).settings, None, None, "nothing is drawn"
         ),
+        "Condition.__init__(fields)": Case(lambda given: Condition(loaded, fields=given).settings),
         "Experiment.__init__(vary)": Case(lambda given: rtclab.Experiment(loaded, vary=given)),
         "Experiment.__init__(set)": Case(
             lambda given: rtclab.Experiment(loaded, set=given).conditions.scenario(0),

@@ -225,21 +225,21 @@ def test_delete_takes_all_runs_or_none(rtclab: Rtclab, stub: StubBackend) -> Non
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == ["first-call-stub-2"]
 
 
-def test_arenas_are_listed_opened_and_deleted_as_runs_are(rtclab: Rtclab, stub: StubBackend) -> None:
+def test_runs_one_level_below_are_listed_opened_and_deleted(rtclab: Rtclab, stub: StubBackend) -> None:
     call = Scenario.load("first-call", {"duration": "2 s", "repeats": 1})
     for name in ("one", "two"):
-        Experiment({"a": call}, backend=stub).run(into=f"runs/arena-{name}/stub", progress=False)
+        Experiment({"a": call}, backend=stub).run(into=f"runs/of-{name}/stub", progress=False)
     rtclab(*STUB_RUN)
     os.utime("runs/first-call-stub-1/results.sqlite", ns=(1, 1))
-    names = ["first-call-stub-1", "arena-one/stub", "arena-two/stub"]
+    names = ["first-call-stub-1", "of-one/stub", "of-two/stub"]
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == names
-    assert rtclab("show", "latest", "--json").out == rtclab("show", "arena-two/stub", "--json").out
-    assert "did you mean `arena-two/stub`?" in rtclab("measure", "arena-too/stub").err
-    assert rtclab("delete", "runs", "--yes").err.startswith("delete: `runs` has no results")
-    with only_writer(Path("runs/arena-one/stub")):
-        assert "process" in rtclab("delete", "arena-one", "--yes").err
-    assert rtclab("delete", "arena-one", "latest", "--yes").out == (
-        "deleted runs/arena-one\ndeleted runs/arena-two/stub\n"
+    assert rtclab("show", "latest", "--json").out == rtclab("show", "of-two/stub", "--json").out
+    assert "did you mean `of-two/stub`?" in rtclab("measure", "of-too/stub").err
+    assert rtclab("delete", "of-one", "--yes").err.startswith("delete: `of-one` has no results")
+    with only_writer(Path("runs/of-one/stub")):
+        assert "process" in rtclab("delete", "of-one/stub", "--yes").err
+    assert rtclab("delete", "of-one/stub", "latest", "--yes").out == (
+        "deleted runs/of-one/stub\ndeleted runs/of-two/stub\n"
     )
     assert [row["name"] for row in json.loads(rtclab("runs", "--json").out)] == names[:1]
 

@@ -125,6 +125,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "arenas": {
         "errors",
         "arguments",
+        "renamed",
+        "phrases",
         "processes",
         "scenario",
         "trace",

@@ -157,9 +157,9 @@ def validate_arena_and_show(out: Path | None, runs: Path, *, keep_live: bool, as
 
     page = out or Path("docs/arena.md")
     rows = _data(page, "")
-    arena.run(rows, runs / "arena", say=_say)
+    arena.run(rows, runs, say=_say)
     if not keep_live:
-        arena.run_live(rows, runs / "arena", say=_say)
+        arena.run_live(rows, runs, say=_say)
     found, pairs = arena.read(rows)
     arena.write_arena(page, found, pairs, arena.read_live(rows))
     if as_json:

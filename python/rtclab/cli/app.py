@@ -567,23 +567,9 @@ def arena(
         ),
     ] = None,
     jobs: Jobs = None,
-    into: Annotated[
-        Path | None,
-        typer.Option(
-            "--into",
-            "--out",
-            metavar="DIR",
-            help="Directory of the arena; what has finished there does not run again. By default "
-            "runs/arena-SUITE.",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|NAME=NUMBER,...",
-            help="Add a score with these weights, such as rate_attained=1,queuing_delay_p95=2.",
-        ),
-    ] = None,
+    begin: From = None,
+    end: To = None,
+    out: Out = RUNS,
     traces: Annotated[
         bool,
         typer.Option(
@@ -592,26 +578,32 @@ def arena(
     ] = False,
     trust: Trust = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the path of the page.")] = False,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run congestion controls in the same cases with the same seeds, and write a page that compares them.
 
-    The same command continues an arena that was stopped, and a further control runs alone. The exit status is
-    1 if a control failed somewhere; the page says where and why, and has all other results.
+    The results are the run arena-SUITE below --out, and what has finished there does not run again: the same
+    command continues an arena that was stopped, and a further control runs alone. The exit status is 1 if a
+    control failed somewhere; the page says where and why, and has all other results.
     """
     from rtclab.cli.arenas import arena_and_show
 
     raise typer.Exit(
         arena_and_show(
-            controls or [],
+            controls=controls or [],
             suite=suite,
             backend=backend,
             repeats=repeats,
             jobs=jobs,
-            into=into,
-            weights=weights,
+            begin=begin,
+            end=end,
+            out=out,
             traces=traces,
             trust=trust,
             quiet=quiet,
+            as_csv=as_csv,
+            as_json=as_json,
         )
     )
 

@@ -131,7 +131,7 @@ def _repeats(results: Results, store: Store) -> str:
 
 
 def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
-    """Deletes directories of results or of arenas, all or none of them.
+    """Deletes directories of results, all or none of them.
 
     Raises:
         BadInput: a name does not belong to results, another process writes there, or nobody can be asked.

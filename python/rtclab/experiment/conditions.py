@@ -36,6 +36,20 @@ NOT_VARIED = {
     "repeats": "all conditions have the same number of repeats; use --repeats",
     "seed": "repeats differ in their seeds, which all conditions share; use --repeats",
 }
+RESERVED = (
+    "condition",
+    "number",
+    "label",
+    "digest",
+    "repeat",
+    "seed",
+    "status",
+    "reason",
+    "metric",
+    "flow",
+    "value",
+)
+"""Names that fields of the user's own cannot have, because tables of results have such columns."""
 UNRELATED = {"name", "title", "source", "repeats"}
 """Fields of a scenario that do not change what happens in a repeat."""
 
@@ -65,24 +79,26 @@ class Settings:
         measures: names of what is measured; None for the experiment's metrics.
         traces: number of repeats, from the first on, whose traces are kept; None as the experiment says.
         draws: fields that have another value in every repeat.
+        fields: values of fields of the user's own, by name.
     """
 
     repeats: tuple[int, ...] | None = None
     measures: tuple[str, ...] | None = None
     traces: int | None = None
     draws: tuple[Draw, ...] = ()
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values, without those that have their default."""
         known = {**self.__dict__, "draws": [draw.model_dump(exclude_defaults=True) for draw in self.draws]}
-        return {name: value for name, value in known.items() if value not in (None, [])}
+        return {name: value for name, value in known.items() if value not in (None, [], {})}
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> Settings:
         """Reads the result of :meth:`as_json`."""
         lists = {name: tuple(known[name]) for name in ("repeats", "measures") if name in known}
         draws = tuple(Draw.model_validate(draw) for draw in known.get("draws", ()))
-        return cls(**lists, traces=known.get("traces"), draws=draws)
+        return cls(**lists, traces=known.get("traces"), draws=draws, fields=known.get("fields", {}))
 
 
 DEFAULT = Settings()
@@ -99,6 +115,9 @@ class Condition:
         traces: number of repeats, from the first on, whose traces are kept in an experiment that keeps no
             others.
         draws: fields that have another value in every repeat.
+        fields: what tells it apart from other conditions, such as ``{"case": "dsl", "control": "nada"}``.
+            Results have a column for each, as for the varied fields of a sweep. All conditions of an
+            experiment have the same names.
     """
 
     scenario: Scenario
@@ -106,6 +125,7 @@ class Condition:
     measures: str | Sequence[str] | None = None
     traces: int | None = None
     draws: Draw | Sequence[Draw] = ()
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def settings(self) -> Settings:
@@ -122,6 +142,7 @@ class Condition:
             None if self.measures is None else _all("measures", self.measures, str, "names of measures"),
             self.traces,
             _all("draws", self.draws, Draw, "fields that are drawn"),
+            dict(table("fields", self.fields, "a value for each field")),
         )
 
 
@@ -135,11 +156,19 @@ class Listed:
 
     scenarios: Mapping[str, dict[str, Any]]
     own: Mapping[str, Settings] = dataclasses.field(default_factory=dict)
-    fields: tuple[Field, ...] = ()
     read_from: ReadFrom = CALLER
 
     def __len__(self) -> int:
         return len(self.scenarios)
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the user's own, each with its values in the order of the conditions."""
+        values: dict[str, dict[str, None]] = {}
+        for label in self.scenarios:
+            for name, value in self.own.get(label, DEFAULT).fields.items():
+                values.setdefault(name, {})[value] = None
+        return tuple(Field(name, tuple(of), tuple(of)) for name, of in values.items())
 
     @cached_property
     def _labels(self) -> list[str]:
@@ -295,8 +324,21 @@ def _loaded(one: str | Path | Scenario | Condition, changes: Changes, *, trust: 
 
 
 def listed(given: Mapping[str, Scenario | Condition], record: str | None = None) -> Listed:
-    """Scenarios by label as conditions; with ``record``, all record this."""
+    """Scenarios by label as conditions; with ``record``, all record this.
+
+    Raises:
+        BadInput: a condition has other fields than the first.
+    """
     own = {label: one.settings for label, one in given.items() if isinstance(one, Condition)}
+    names = [sorted(own.get(label, DEFAULT).fields) for label in given]
+    for label, of_label in zip(given, names, strict=True):
+        if of_label != names[0]:
+            raise BadInput(
+                f"conditions: {label}: got the fields `{', '.join(of_label)}`; expected those of the first "
+                f"condition, `{', '.join(names[0])}`"
+            )
+        if reserved := set(of_label) & set(RESERVED):
+            raise BadInput(f"conditions: {label}: a field cannot be named `{reserved.pop()}`")
     data = {label: scenario_of(one).model_dump(mode="json") for label, one in given.items()}
     return Listed(
         data if record is None else {label: {**data[label], "record": record} for label in data}, own
@@ -423,10 +465,11 @@ def _without_digests(data: Any, key: str = "") -> Any:
     return {name: _without_digests(one, name) for name, one in kept.items()}
 
 
-def equal_text(scenario: Scenario, field: Field, given: object) -> str:
+def equal_text(conditions: Conditions, field: Field, given: object) -> str:
     """The value of a varied field, as it was given, that equals another: ``2 %`` for ``2%`` and ``0.02``.
 
-    Numbers without a unit are in bit/s, seconds, bytes or, for ``%``, shares. ``scenario`` is any condition.
+    Numbers without a unit are in bit/s, seconds, bytes or, for ``%``, shares. Values of fields of the user's
+    own are texts.
 
     Raises:
         BadInput: no value equals it, or it is no value of the field.
@@ -439,7 +482,8 @@ def equal_text(scenario: Scenario, field: Field, given: object) -> str:
     if isinstance(value, (int, float)) and field.unit:
         number = 100 * value if field.unit == "%" else value
         equal = [text for text, of in zip(field.texts, field.numbers, strict=True) if isclose(number, of)]
-    else:
+    elif isinstance(conditions, Product):
+        scenario = conditions.scenario(0)
         try:
             wanted = value_at(Scenario.load(scenario, {field.name: value}), field.name)
         except RtclabError as error:
@@ -468,6 +512,10 @@ def table_of(conditions: Conditions) -> pl.DataFrame:
     number = pl.Series("number", range(count), dtype=pl.Int64)
     texts, numbers, stride = [], [], count
     for field in conditions.fields:
+        if isinstance(conditions, Listed):
+            given = [conditions.settings(index).fields[field.name] for index in range(count)]
+            texts.append(pl.Series(field.name, given, dtype=pl.Enum(field.texts)))
+            continue
         stride //= field.count
         index = number // stride % field.count
         texts.append(pl.Series(field.name, field.texts, dtype=pl.Enum(field.texts))[index])

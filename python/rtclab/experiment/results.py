@@ -309,7 +309,7 @@ class Results:
         rows = self._table
         for name, value in given.items():
             field = self._field("where", name)
-            text = equal_text(self._store.conditions.scenario(0), field, value)
+            text = equal_text(self._store.conditions, field, value)
             rows = rows.filter(pl.col(name) == text)
         if rows.is_empty():
             raise BadInput("where: no condition is left")

@@ -80,6 +80,8 @@ OF_MODEL = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of the emulated or simulated network, and events of the laboratory."""
 OF_REPORTS = sources(EXACT, EXACT, UNKNOWN, UNKNOWN, EXACT)
 """Counters and values that browsers report in getStats."""
+OF_FLOWS = sources(EXACT, EXACT, EXACT, EXACT, EXACT)
+"""When flows begin and end."""
 OF_BROWSERS = sources(UNKNOWN, EXACT, UNKNOWN, UNKNOWN, UNKNOWN)
 """Quantities of processes, which only live calls have."""
 

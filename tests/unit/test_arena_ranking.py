@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from rtclab.arenas.standing import drawn, front, interval, per_case, ranking, ranks, scores, winner
+from rtclab.arenas.ranking import front, ranking, ranks, scores, winner
 from rtclab.metrics import wilcoxon
+from rtclab.metrics.statistics import bootstrap_over_cases, expanded_percentiles, means_of_known
 
 NUMBERS = st.floats(-1e3, 1e3).filter(lambda value: abs(value) > 1e-6)
 
@@ -64,12 +65,12 @@ def test_ranks_of_a_case_add_up_and_turn_round_with_the_direction(means: np.ndar
 def test_bootstrap_means_come_from_the_drawn_cases_and_repeats() -> None:
     # Two controls that differ by 1 in every repeat do so in every draw, because repeats are drawn together.
     one = np.random.default_rng(2).normal(size=(5, 4))
-    samples = drawn(np.stack([one, one + 1]), 200)
+    samples = bootstrap_over_cases(np.stack([one, one + 1]), 200)
     assert samples.shape == (2, 200, 5)
     assert np.allclose(samples[1] - samples[0], 1)
     # Equal repeats: a draw has the means of cases only.
     flat = np.repeat(np.arange(3.0)[None, :, None], 4, axis=2)
-    assert set(drawn(flat, 50).ravel().tolist()) == {0.0, 1.0, 2.0}
+    assert set(bootstrap_over_cases(flat, 50).ravel().tolist()) == {0.0, 1.0, 2.0}
 
 
 def test_the_interval_of_a_mean_rank_is_as_wide_as_the_cases_vary() -> None:
@@ -157,6 +158,6 @@ def test_scores_are_1_for_the_best_and_fall_in_proportion() -> None:
 
 
 def test_means_leave_out_unknown_repeats() -> None:
-    assert per_case(np.array([[[1.0, nan, 3.0], [nan, nan, nan]]]))[0, 0] == 2
-    assert np.isnan(per_case(np.array([[[nan]]]))).all()
-    assert np.isnan(interval(np.array([1.0, nan]), 2)).all()
+    assert means_of_known(np.array([[[1.0, nan, 3.0], [nan, nan, nan]]]))[0, 0] == 2
+    assert np.isnan(means_of_known(np.array([[[nan]]]))).all()
+    assert np.isnan(expanded_percentiles(np.array([1.0, nan]), 2)).all()

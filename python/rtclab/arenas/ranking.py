@@ -1,48 +1,25 @@
-"""How controls stand to each other over cases: ranks, ratios to the best, and what is within chance.
+"""Rankings of controls over cases: ranks, ratios to the best, and what is within chance.
 
-Values have the shape (controls, cases, repeats). Repeats of a case have the same seeds for all controls, so
-they are drawn together. NaN is an unknown value.
+Values have the shape (controls, cases, repeats). Repeats of a case have the same seeds for all controls. NaN
+is an unknown value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import nan, sqrt
-from statistics import NormalDist
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rtclab.metrics import holm, t_quantile, wilcoxon
 from rtclab.metrics.series import Array
-from rtclab.metrics.statistics import NORMAL_QUANTILE
-
-DRAWS = 4000
-"""Number of draws of a bootstrap; with many cases the ends of a 95 % interval rest on 100 draws each."""
-SEED = 1
-
-
-def per_case(values: Array) -> Array:
-    """Means over the known repeats, of shape (controls, cases); NaN without any."""
-    known = ~np.isnan(values)
-    sums, counts = np.where(known, values, 0.0).sum(axis=-1), known.sum(axis=-1)
-    means: Array = np.divide(sums, counts, out=np.full(sums.shape, nan), where=counts > 0)
-    return means
-
-
-def drawn(values: Array, draws: int = DRAWS) -> Array:
-    """Means per case of bootstrap samples, of shape (controls, draws, cases).
-
-    Each sample draws cases first, and then repeats of each drawn case, both with replacement. Repeats of one
-    case are not independent, so drawing repeats alone would give intervals that are too narrow.
-    """
-    _, cases, repeats = values.shape
-    source = np.random.default_rng(SEED)
-    which = source.integers(cases, size=(draws, cases))
-    of_case = source.integers(repeats, size=(draws, cases, repeats))
-    return np.stack([per_case(own[which[..., None], of_case]) for own in values])
+from rtclab.metrics.statistics import (
+    bootstrap_over_cases,
+    expanded_percentiles,
+    means_of_known,
+    signed_ranks_of_pairs,
+)
 
 
 def ranks(means: Array, better: str) -> Array:
@@ -55,22 +32,6 @@ def ranks(means: Array, better: str) -> Array:
         [1 + (worst < own).sum(axis=0) + ((worst == own).sum(axis=0) - 1) / 2 for own in worst]
     )
     return found
-
-
-def interval(samples: Array, cases: int) -> tuple[float, float]:
-    """The ends of the 95 % interval of bootstrap samples over a number of cases; NaN if one is unknown.
-
-    Plain percentiles are too narrow for few cases. These are further out, as Student's t is further out than
-    the normal distribution; of one case they are plain.
-
-    Source: T. Hesterberg, The American Statistician 69 (2015), pages 371 to 386: expanded percentiles.
-    """
-    if np.isnan(samples).any():
-        return nan, nan
-    wide = sqrt(cases / (cases - 1)) * t_quantile(cases - 1) if cases > 1 else NORMAL_QUANTILE
-    outside = 100 * NormalDist().cdf(-wide)
-    low, high = np.percentile(samples, (outside, 100 - outside))
-    return float(low), float(high)
 
 
 def scores(means: Array, better: str, grain: float) -> Array:
@@ -97,6 +58,7 @@ class Ranking:
         high: upper end.
         bars: groups of at least two neighbours in ``order``, by their first and last place in it, between
             which no pair is more than chance apart.
+        p: the p-value of each pair of controls, by their numbers.
         apart: the pairs that are more than chance apart.
         cases: number of cases.
     """
@@ -106,27 +68,23 @@ class Ranking:
     low: Array
     high: Array
     bars: tuple[tuple[int, int], ...]
+    p: Mapping[frozenset[int], float]
     apart: frozenset[frozenset[int]]
     cases: int
 
 
 def ranking(values: Array, better: str) -> Ranking:
-    """Ranks the controls over cases, with bootstrap intervals, and tests every pair.
-
-    Pairs are tested with Wilcoxon's signed ranks of the differences per case, and Holm's procedure over all
-    pairs of the metric. Cases in which either is unknown are left out of the test of a pair.
-    """
-    means = per_case(values)
+    """Ranks the controls over cases, with bootstrap intervals, and tests every pair by its signed ranks."""
+    means = means_of_known(values)
     mean = ranks(means, better).mean(axis=1)
-    samples = ranks(drawn(values), better).mean(axis=2)
-    ends = [interval(own, means.shape[1]) for own in samples]
+    samples = ranks(bootstrap_over_cases(values), better).mean(axis=2)
+    ends = [expanded_percentiles(own, means.shape[1]) for own in samples]
     order = tuple(sorted(range(len(values)), key=lambda index: (mean[index], index)))
-    pairs = list(combinations(range(len(values)), 2))
-    known = [(means[a] - means[b]) for a, b in pairs]
-    marks = holm([wilcoxon(of[~np.isnan(of)].tolist()) for of in known])
-    apart = frozenset(frozenset(pair) for pair, mark in zip(pairs, marks, strict=True) if mark)
+    tested = {frozenset(pair): of for pair, of in signed_ranks_of_pairs(means).items()}
+    p = {pair: one for pair, (one, _) in tested.items()}
+    apart = frozenset(pair for pair, (_, mark) in tested.items() if mark)
     low, high = (np.array(of) for of in zip(*ends, strict=True))
-    return Ranking(order, mean, low, high, _bars(order, apart), apart, means.shape[1])
+    return Ranking(order, mean, low, high, _bars(order, apart), p, apart, means.shape[1])
 
 
 def _bars(order: Sequence[int], apart: frozenset[frozenset[int]]) -> tuple[tuple[int, int], ...]:
@@ -145,14 +103,14 @@ def _bars(order: Sequence[int], apart: frozenset[frozenset[int]]) -> tuple[tuple
 
 @dataclass(frozen=True)
 class Winner:
-    """The best control of some cases, and by how much it is better than the best of all others.
+    """The best control of some cases, and its lead over the runner-up.
 
     Attributes:
         control: its number.
-        second: number of the best of the others; None if there is none.
+        second: number of the runner-up; None if there is none.
         value: its mean over the cases.
-        margin: by how much better its mean is than the mean of the second.
-        low: lower end of the 95 % interval of the margin over whichever other is best.
+        margin: by how much better its mean is than the runner-up's.
+        low: lower end of the 95 % interval of the lead over the runner-up.
         high: upper end.
     """
 
@@ -174,24 +132,24 @@ def winner(values: Array, better: str) -> Winner | None:
 
     A control that is unknown in a case takes no part.
     """
-    whole = np.flatnonzero(~np.isnan(per_case(values)).any(axis=1))
+    whole = np.flatnonzero(~np.isnan(means_of_known(values)).any(axis=1))
     if not whole.size or not values.shape[1]:
         return None
     sign = 1 if better == "higher" else -1
-    means = sign * per_case(values[whole]).mean(axis=1)
+    means = sign * means_of_known(values[whole]).mean(axis=1)
     order = sorted(range(whole.size), key=lambda index: (-means[index], index))
     first = order[0]
     if len(order) == 1:
         return Winner(int(whole[first]), None, float(sign * means[first]), nan, nan, nan)
-    samples = sign * drawn(values[whole]).mean(axis=2)
+    samples = sign * bootstrap_over_cases(values[whole]).mean(axis=2)
     others = np.delete(samples, first, axis=0).max(axis=0)
-    low, high = interval(samples[first] - others, values.shape[1])
+    low, high = expanded_percentiles(samples[first] - others, values.shape[1])
     margin = float(means[first] - means[order[1]])
     return Winner(int(whole[first]), int(whole[order[1]]), float(sign * means[first]), margin, low, high)
 
 
 def front(right: Array, up: Array) -> NDArray[np.bool_]:
-    """Which points nobody beats: with a smaller ``right`` and a larger ``up``, or one of them equal."""
+    """The Pareto front: the points that no other dominates, where ``right`` is small and ``up`` is large."""
     known = ~(np.isnan(right) | np.isnan(up))
     beaten = [
         bool(((right <= x) & (up >= y) & ((right < x) | (up > y)) & known).any())
