@@ -546,16 +546,10 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> N
     _insert_conditions(database, conditions, range(len(conditions)))
 
 
-def _insert_conditions(
-    database: sqlite3.Connection, conditions: Conditions, numbers: Sequence[int]
-) -> list[str]:
-    """Adds the conditions with some numbers, or replaces their digests, which it returns."""
+def _insert_conditions(database: sqlite3.Connection, conditions: Conditions, numbers: Sequence[int]) -> None:
+    """Adds the conditions with some numbers, or replaces their digests."""
     known = table_of(conditions).rows()
-    digests = [_digest(conditions, number) for number in numbers]
-    rows = [
-        (*known[number][:2], digest, *known[number][2:])
-        for number, digest in zip(numbers, digests, strict=True)
-    ]
+    rows = [(*known[number][:2], _digest(conditions, number), *known[number][2:]) for number in numbers]
     marks = ", ".join("?" * len(rows[0]))
     database.executemany(
         f"INSERT INTO conditions VALUES ({marks}) "
