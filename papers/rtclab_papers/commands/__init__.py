@@ -80,7 +80,7 @@ def reproduce(
     every_reading: Annotated[
         bool,
         typer.Option(
-            "--every-reading", help="Simulated: also run the readings of a paper that are marked as extra."
+            "--every-reading", help="Simulated: also run alternative interpretations of ambiguous passages."
         ),
     ] = False,
     as_json: AsJson = False,

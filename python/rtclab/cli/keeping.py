@@ -15,7 +15,6 @@ from rtclab.cli import tables
 from rtclab.errors import BadInput
 from rtclab.experiment import Results, Store
 from rtclab.lab import bytes_of, delete, show
-from rtclab.lab import list_runs as runs_of
 from rtclab.phrases import names_in_words
 from rtclab.trace import window_in_words
 
@@ -23,20 +22,8 @@ MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""
 
 
-def list_and_show(out: Path, *, as_csv: bool, as_json: bool) -> None:
-    """Prints the results in a directory."""
-    if as_csv and as_json:
-        raise BadInput("--json and --csv: expected one of them")
-    runs = runs_of(out)
-    if as_json:
-        tables.print_json(runs.to_dicts())
-    elif as_csv:
-        sys.stdout.write(runs.write_csv())
-    else:
-        _print_runs(runs, out)
-
-
-def _print_runs(runs: pl.DataFrame, out: Path) -> None:
+def print_runs(runs: pl.DataFrame, out: Path) -> None:
+    """Prints a row for each of the results in a directory."""
     if runs.is_empty():
         print(f"no runs in {out}/", file=sys.stderr)
         return

@@ -22,13 +22,13 @@ from rtclab.experiment.draws import Draw
 from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field, value_at
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
+from rtclab.scenario.ignored import SIM as SIM
 from rtclab.scenario.layers import split_fields
 from rtclab.scenario.load import Changes, changed, load
 from rtclab.scenario.path import self_contained
 from rtclab.scenario.toml_text import read_value, toml_text
 from rtclab.scenario.trust import CALLER, ReadFrom
 
-SIM = "sim"
 VARY = "vary"
 """Origin, in errors, of the values of varied fields."""
 NOT_VARIED = {

@@ -54,25 +54,22 @@ def _delay_of_seconds(trace: Trace, flow: str, column: str) -> Samples:
     return Samples(rows["at_ns"].to_numpy()[known] / NS_PER_S + 0.5, delay_ms[known])
 
 
-@metric(
+_of_round_trips = metric(
     unit="ms",
     better="lower",
     source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
     known=OF_REPORTS,
     samples=rtt_ms,
 )
+
+
+@_of_round_trips
 def rtt(trace: Trace, flow: str) -> float:
     """Mean round-trip time (ms) that the sender computes from RTCP receiver reports, over all reports."""
     return rtt_ms(trace, flow).mean()
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="RFC 3550, section 6.4.1; W3C webrtc-stats, roundTripTime",
-    known=OF_REPORTS,
-    samples=rtt_ms,
-)
+@_of_round_trips
 def rtt_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the round-trip times (ms) in the RTCP receiver reports; see rtt.
 
@@ -102,6 +99,15 @@ def one_way_delay(trace: Trace, flow: str) -> float:
     if not packets[known].sum():
         return float("nan")
     return Samples(rows["at_ns"].to_numpy()[known], delay_ms[known], packets[known]).mean()
+
+
+_of_variation = metric(
+    unit="ms",
+    better="lower",
+    source="RFC 5481, section 4.2 (packet delay variation)",
+    known=OF_DELAYS,
+    packets="in a window",
+)
 
 
 _percentile = metric(
@@ -147,13 +153,7 @@ def queuing_delay_p95(trace: Trace, flow: str) -> float:
     return _queuing_delay(trace, flow, 95)
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="RFC 5481, section 4.2 (packet delay variation)",
-    known=OF_DELAYS,
-    packets="in a window",
-)
+@_of_variation
 def delay_variation_p50(trace: Trace, flow: str) -> float:
     """Median packet delay variation (ms): one-way delay of the received packets minus the flow's smallest.
 
@@ -165,13 +165,7 @@ def delay_variation_p50(trace: Trace, flow: str) -> float:
     return _delay_variation(trace, flow, 50)
 
 
-@metric(
-    unit="ms",
-    better="lower",
-    source="RFC 5481, section 4.2 (packet delay variation)",
-    known=OF_DELAYS,
-    packets="in a window",
-)
+@_of_variation
 def delay_variation_p95(trace: Trace, flow: str) -> float:
     """95th percentile of the packet delay variation (ms); see delay_variation_p50."""
     return _delay_variation(trace, flow, 95)
@@ -264,6 +258,11 @@ def one_way_delay_cdf(traces: Sequence[Trace], flow: str) -> tuple[Array, Array]
     else:
         delays_ns = [_delays_ns(_in_window(trace, flow)) for trace in traces]
         lower_ms, packets = _counted(np.concatenate(delays_ns))
+    return cdf_of_bins(lower_ms, packets)
+
+
+def cdf_of_bins(lower_ms: Array, packets: Array) -> tuple[Array, Array]:
+    """Cumulative distribution of a histogram with bins of 0.1 ms, as :func:`one_way_delay_cdf` returns it."""
     if not packets.size:
         return lower_ms, packets
     reached = np.cumsum(packets) / packets.sum()

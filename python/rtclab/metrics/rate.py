@@ -19,7 +19,6 @@ from rtclab.metrics.registry import (
     sources,
 )
 from rtclab.metrics.series import (
-    BITS_PER_BYTE,
     NO_SAMPLES,
     Array,
     IntegerArray,
@@ -36,9 +35,8 @@ from rtclab.metrics.series import (
     total,
     window_ns,
 )
-from rtclab.trace import NS_PER_S, Trace, rows_by
+from rtclab.trace import BITS_PER_BYTE, KBIT_PER_BYTE, NS_PER_S, Trace, rows_by
 
-KBIT_PER_BYTE = BITS_PER_BYTE / 1000
 REACHED = 0.9
 """A rise ends when the rate reaches this share of the later rate."""
 

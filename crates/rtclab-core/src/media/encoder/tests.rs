@@ -5,7 +5,7 @@ use super::rate_control::EncoderRateControl;
 use super::*;
 
 /// What libvpx 1.16 made of the clip in 60 s with libwebrtc's settings, at a constant bitrate
-/// (`Vp8Encoder` in `rtclab.backend.live.libvpx`, the denoiser on).
+/// (`Vp8Encoder` in `rtclab.backend.live.browsers.libvpx`, the denoiser on).
 struct Encoding {
     height: u16,
     kbps: u64,
