@@ -53,7 +53,7 @@ def values(place: Path) -> pl.DataFrame:
     rows = results.metrics()
     assert rows.select(KEYS).is_duplicated().sum() == 0, "a value is there twice"
     assert outcomes.select("condition", "repeat").is_duplicated().sum() == 0, "a repeat is there twice"
-    if results.is_run:
+    if results.drawn_over_time:
         assert len(results.traces) == results.finished, "a trace is missing"
         assert all(trace.table("flow_seconds").height > 0 for trace in results.traces)
     return rows

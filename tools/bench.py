@@ -312,7 +312,7 @@ def _sweep_task() -> tuple[float, float, int]:
     from rtclab.experiment import Experiment
     from rtclab.experiment.work import run_task, tasks_of
 
-    experiment = Experiment.product("first-call", _swept(), repeats=100)
+    experiment = Experiment("first-call", vary=_swept(), repeats=100)
     items = [(condition, repeat) for condition in range(len(experiment.conditions)) for repeat in range(100)]
     tasks = list(tasks_of(experiment.conditions, items, experiment.about))
     first = sum(task.size for task in tasks[: len(tasks) // 2])

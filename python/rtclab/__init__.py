@@ -6,6 +6,25 @@
     run.summary()
     run.plot("rate")
 
+The names that matter:
+
+    run           run a scenario, or with ``vary`` every combination of some values; returns Results
+    open          earlier results, by path or name
+    compare       results side by side: which differences are more than chance
+    gate          check scenarios against limits and a baseline, for CI
+    arena         compare congestion controls over many networks
+    import_files  results of captures and logs of calls that rtclab did not run
+    Results       tables, plots and reports of results; a mapping of their conditions by label
+    Scenario      what to run: load, change, write as TOML
+    Experiment    conditions of your own, such as scenarios by label
+    Trace         the recorded repeat: its tables, metrics and plots
+
+As on the command line there are also ``sweep``, ``watch``, ``show``, ``delete``, ``link``, ``replay``,
+``scenario_from``, ``doctor``, ``list_scenarios``, ``list_runs`` and ``list_metrics``; ``monitor`` is the
+module that monitors captures and interfaces. ``open``, and the arguments ``set``, ``min`` and ``max``, have
+the names of builtins, because the commands and options are called so; ``from rtclab import *`` leaves
+``open`` out.
+
 Names are imported on first use, so that the command line starts quickly.
 """
 
@@ -15,14 +34,16 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtclab import monitor
     from rtclab.arenas import Arena, arena
     from rtclab.backend.sim import simulate
     from rtclab.backend.sim_batch import simulate_together
     from rtclab.backend.sim_steps import Simulation
     from rtclab.comparing import Comparison, compare
-    from rtclab.experiment import Experiment, Results
+    from rtclab.experiment import Condition, Draw, Experiment, Number, Results
     from rtclab.gates import GateResult, gate
     from rtclab.lab import (
+        delete,
         import_files,
         link,
         list_metrics,
@@ -31,20 +52,26 @@ if TYPE_CHECKING:
         replay,
         run,
         scenario_from,
+        show,
         sweep,
+        watch,
     )
     from rtclab.lab import open_results as open  # noqa: F401
     from rtclab.machine import doctor
+    from rtclab.metrics import metric
     from rtclab.scenario import Scenario
-    from rtclab.trace_methods import Trace
+    from rtclab.trace import Trace
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Arena",
     "Comparison",
+    "Condition",
+    "Draw",
     "Experiment",
     "GateResult",
+    "Number",
     "Results",
     "Scenario",
     "Simulation",
@@ -52,6 +79,7 @@ __all__ = [
     "__version__",
     "arena",
     "compare",
+    "delete",
     "doctor",
     "gate",
     "import_files",
@@ -59,51 +87,50 @@ __all__ = [
     "list_metrics",
     "list_runs",
     "list_scenarios",
+    "metric",
+    "monitor",
     "replay",
     "run",
     "scenario_from",
+    "show",
     "simulate",
     "simulate_together",
     "sweep",
+    "watch",
 ]
 # Without `open`, because `from rtclab import *` would replace the builtin.
 
 _HOME = {
-    "Arena": ("rtclab.arenas", "Arena"),
-    "Comparison": ("rtclab.comparing", "Comparison"),
-    "Experiment": ("rtclab.experiment", "Experiment"),
-    "GateResult": ("rtclab.gates", "GateResult"),
-    "Results": ("rtclab.experiment", "Results"),
-    "Scenario": ("rtclab.scenario", "Scenario"),
-    "Simulation": ("rtclab.backend.sim_steps", "Simulation"),
-    "Trace": ("rtclab.trace_methods", "Trace"),
-    "arena": ("rtclab.arenas", "arena"),
-    "compare": ("rtclab.comparing", "compare"),
-    "doctor": ("rtclab.machine", "doctor"),
-    "gate": ("rtclab.gates", "gate"),
-    "import_files": ("rtclab.lab", "import_files"),
-    "link": ("rtclab.lab", "link"),
-    "list_metrics": ("rtclab.lab", "list_metrics"),
-    "list_runs": ("rtclab.lab", "list_runs"),
-    "list_scenarios": ("rtclab.lab", "list_scenarios"),
-    "open": ("rtclab.lab", "open_results"),
-    "replay": ("rtclab.lab", "replay"),
-    "simulate": ("rtclab.backend.sim", "simulate"),
-    "simulate_together": ("rtclab.backend.sim_batch", "simulate_together"),
-    "run": ("rtclab.lab", "run"),
-    "scenario_from": ("rtclab.lab", "scenario_from"),
-    "sweep": ("rtclab.lab", "sweep"),
+    "rtclab.arenas": ("Arena", "arena"),
+    "rtclab.backend.sim": ("simulate",),
+    "rtclab.backend.sim_batch": ("simulate_together",),
+    "rtclab.backend.sim_steps": ("Simulation",),
+    "rtclab.comparing": ("Comparison", "compare"),
+    "rtclab.experiment": ("Condition", "Draw", "Experiment", "Number", "Results"),
+    "rtclab.gates": ("GateResult", "gate"),
+    "rtclab.lab": (
+        *("delete", "import_files", "link", "list_metrics", "list_runs", "list_scenarios", "replay", "run"),
+        *("scenario_from", "show", "sweep", "watch"),
+    ),
+    "rtclab.machine": ("doctor",),
+    "rtclab.metrics": ("metric",),
+    "rtclab.scenario": ("Scenario",),
+    "rtclab.trace": ("Trace",),
 }
-"""Module of each public name, and its name there."""
+"""The public names of each module."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    from importlib import import_module
 
-    module, attribute = _HOME[name]
-    return getattr(importlib.import_module(module), attribute)
+    if name == "monitor":
+        return import_module("rtclab.monitor")
+    if name == "open":
+        return import_module("rtclab.lab").open_results
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

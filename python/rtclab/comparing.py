@@ -65,7 +65,7 @@ class Comparison:
     @property
     def is_of_runs(self) -> bool:
         """Whether each side is one condition with traces, about which a sentence and plots can be made."""
-        return all(one.is_run for one in self.runs)
+        return all(one.drawn_over_time for one in self.runs)
 
     def __str__(self) -> str:
         """A sentence on each run, and the most important differences from the first run."""
@@ -319,7 +319,7 @@ def _values_of(results: Results, by: str) -> dict[str, Results]:
     if by not in varied:
         expected = " or ".join(dict.fromkeys([*results.fields, "condition"]))
         raise BadInput(f"by: `{by}` is not varied in {results.name}; expected {expected}")
-    return {text: results.where(**{by: text}) for text in varied[by].texts}
+    return {text: results.where({by: text}) for text in varied[by].texts}
 
 
 def _time_in_words(window: OpenWindow | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from rtclab.errors import (
     need_linux,
 )
 from rtclab.experiment import (
+    Execution,
     Experiment,
     Moment,
     Results,
@@ -42,7 +44,7 @@ from rtclab.scenario import Change, PathSpec, Scenario, shipped
 from rtclab.scenario.load import Changes, as_changes, as_time
 from rtclab.scenario.rate_traces import doubts
 from rtclab.scenario.units import Bitrate, Duration
-from rtclab.trace import MANIFEST, NS_PER_S, Trace
+from rtclab.trace import MANIFEST, NS_PER_S, Trace, only_writer
 
 if TYPE_CHECKING:
     from rtclab.estimate import Estimate
@@ -59,16 +61,20 @@ IMPORT = "import"
 def run(
     scenario: str | Path | Scenario | None = None,
     *,
+    vary: Mapping[str, object] | None = None,
     backend: str | None = None,
     duration: Moment | None = None,
     repeats: int | None = None,
     seed: int | None = None,
     record: str | None = None,
     set: Changes = (),
+    metrics: str | Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
-    jobs: int | None = None,
+    traces: bool | None = None,
     capture: bool = False,
+    executor: Executor | None = None,
+    jobs: int | None = None,
     out: str | Path = RUNS,
     resume: str | Path | None = None,
     renew: bool = False,
@@ -78,26 +84,36 @@ def run(
     watch: int | None = None,
     trust: bool = False,
 ) -> Results:
-    """Runs all repeats of a scenario, or the unfinished ones of an earlier run or sweep.
+    """Runs a scenario, or a sweep: it with every combination of values of some fields, several times each.
 
-    A repeat that fails is marked with its reason, and the others go on; see :meth:`Results.failures`.
+    All conditions of a sweep use the same seeds, so two conditions differ only in the varied fields. Finished
+    repeats are kept however a run ends, and ``resume`` continues it. A repeat that fails is marked with its
+    reason, and the others go on; see :meth:`Results.failures`.
 
     Args:
         scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
+        vary: for each field, a list of values or a text such as ``"0 %, 2 %"`` or ``"0.2..5 Mbit/s x8 log"``.
         backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
         duration: length of the run, such as ``"20 s"`` or 20 (seconds), instead of the scenario's own.
-        repeats: number of repeats, instead of the scenario's own. With ``resume``, the number that there
-            should be in the end.
+        repeats: number of repeats of each condition, instead of the scenario's own. With ``resume``, the
+            number that there should be in the end.
         seed: seed from which the seed of each repeat is derived.
-        record: ``packets`` records every packet, ``seconds`` only sums per second.
-        set: other fields to set, such as ``{"link.up.capacity": "2 Mbit/s"}``.
-        begin: measure from this time on, such as ``"10 s"``; by default from the beginning.
+        record: ``packets`` records every packet, ``seconds`` only sums per second. By default as the scenario
+            says, or in a sweep without traces what the metrics need.
+        set: other fields to set, in every condition, such as ``{"link.up.capacity": "2 Mbit/s"}``.
+        metrics: metrics to measure, by default all.
+        begin: measure from this time on, such as ``"10 s"``, to leave out the warm-up; by default from the
+            beginning.
         end: measure up to this time.
-        jobs: number of repeats to run in parallel; by default one per core.
+        traces: keep the trace of each simulated repeat, so that other metrics and times can be measured
+            later; by default unless fields are varied. Live calls always leave traces.
         capture: write ``capture.pcapng`` and ``capture.sdp`` next to each simulated trace. A resumed run does
             it if it began so.
+        executor: runs the simulated repeats: any ``concurrent.futures`` executor, such as Dask's
+            ``Client.get_executor()``. By default they run in threads of this process.
+        jobs: number of threads, if no executor is given; by default one per core.
         out: directory of runs, in which a new directory is made.
-        resume: a run or sweep to continue with the same scenario and backend.
+        resume: a run or sweep to continue, with the same scenario, values and backend.
         renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
         invite: by participant, the address of this machine at which a browser on the network, such as a
             phone's, can take the participant's seat in a live call: ``{"alice": "192.168.1.5:8443"}``.
@@ -112,61 +128,62 @@ def run(
     Raises:
         BadInput: an argument is invalid, or strangers' files are not trusted; nothing was started.
         BackendUnavailable: live calls need something that this machine lacks.
+        OtherVersion: a worker runs another build of rtclab.
+        Stopped: a worker died, or the executor failed.
+        DiskFull: no disk space is left for a result.
         Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
-        >>> [repeat.status for repeat in run.repeats]
+        >>> run.outcomes()["status"].to_list()
         ['finished', 'finished']
     """
-    _check_resumed(resume, renew=renew, capture=capture)
-    if invite_wait is not None and not invite:
-        raise BadInput(
-            "invite_wait: expected `invite` with it", hint="it says how long invited browsers may take"
-        )
     shorthands = {"duration": as_time(duration), "seed": seed, "record": record}
-    overrides = _overrides(set, shorthands)
-    if invite and resume is None and backend != "live":
-        raise BadInput(
-            f"invite: browsers take part in live calls only; got backend {backend or DEFAULT_BACKEND}",
-            hint="--backend live",
-        )
-    chosen = _inviting(invite, invite_wait or INVITE_WAIT) if invite else backend
-    if resume is not None:
-        if scenario is not None or overrides or begin is not None or end is not None:
-            raise BadInput(
-                "resume: the scenario of a run cannot be changed",
-                hint="leave out the scenario, its changes and the measured time; --repeats adds repeats",
-            )
-        with _dashboard(watch) as beside:
-            return resumed(
-                resume,
-                out=out,
-                backend=chosen,
-                repeats=repeats,
-                jobs=jobs,
-                renew=renew,
-                progress=progress,
-                beside=beside,
-                trust=trust,
-            )
-    if scenario is None:
+    given = {name: value for name, value in shorthands.items() if value is not None}
+    changes = [*as_changes(set), *(Change(name, value, name) for name, value in given.items())]
+    plan: dict[str, Any] = {"vary": vary, "metrics": metrics, "begin": begin, "end": end, "traces": traces}
+    began = {"scenario": scenario, **plan, **given, "set": as_changes(set) or None}
+    _check_resumed(resume, began | {"capture": capture or None}, renew=renew)
+    if scenario is None and resume is None:
         raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
-    if invite:
+    chosen = _with_invited(backend, invite, invite_wait, vary=vary, resumes=resume is not None)
+    if invite and resume is None:
         repeats = repeats or 1
         invited = (f"participants.{name}.browser.name" for name in invite)
-        overrides += [Change(field, "invited", "--invite") for field in invited]
-    if repeats is not None:
-        overrides.append(Change("repeats", repeats, "repeats"))
-    loaded = Scenario.load(scenario, overrides, trust=trust)
-    experiment = Experiment(
-        [loaded], backend=chosen or DEFAULT_BACKEND, begin=begin, end=end, capture=capture
-    )
-    with _dashboard(watch) as beside:
-        return experiment.run(out=out, jobs=jobs, progress=progress, beside=beside)
+        changes += [Change(field, "invited", "--invite") for field in invited]
+    pool: dict[str, Any] = {"executor": executor, "jobs": jobs, "progress": progress}
+    if resume is not None:
+        with _dashboard(watch) as observer:
+            execution = Execution(renew=renew, observer=observer, **pool)
+            return resumed(resume, execution, out=out, backend=chosen, repeats=repeats, trust=trust)
+    if repeats is not None and vary is None:
+        changes.append(Change("repeats", repeats, "repeats"))
+    plan |= {"repeats": repeats, "backend": chosen or DEFAULT_BACKEND, "capture": capture, "trust": trust}
+    assert scenario is not None
+    experiment = Experiment(scenario, set=changes, **plan)
+    with _dashboard(watch) as observer:
+        return experiment.run(out=out, observer=observer, **pool)
 
 
-def _check_resumed(resume: str | Path | None, *, renew: bool, **begun: bool) -> None:
+def sweep(
+    scenario: str | Path | Scenario | None = None,
+    vary: Mapping[str, object] | None = None,
+    **arguments: Any,
+) -> Results:
+    """:func:`run` with ``vary``, which it needs unless ``resume`` continues a sweep.
+
+    It takes the same arguments and raises the same errors.
+
+    Example:
+        >>> swept = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+        >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
+        ['0 %', '5 %']
+    """
+    resumes = arguments.get("resume") is not None
+    return run(scenario, vary=vary if resumes or vary is not None else {}, **arguments)
+
+
+def _check_resumed(resume: str | Path | None, began: Mapping[str, object], *, renew: bool) -> None:
     """Refuses ``renew`` without ``resume``, and with it what holds since the run began.
 
     Raises:
@@ -174,8 +191,13 @@ def _check_resumed(resume: str | Path | None, *, renew: bool, **begun: bool) -> 
     """
     if renew and resume is None:
         raise BadInput("renew: expected `resume` with it", hint="name the run or sweep whose repeats are old")
-    for name in (name for name, given in begun.items() if given and resume is not None):
-        raise BadInput(f"{name}: a resumed run has it if it began so; expected no `{name}` with `resume`")
+    given = [name for name, value in began.items() if value is not None]
+    named = " and ".join(f"no `{name}`" for name in given)
+    if given and resume is not None:
+        raise BadInput(
+            f"resume: a run goes on as it began; expected {named} with `resume`",
+            hint="leave out the scenario, its changes, and what is measured and kept; `repeats` adds repeats",
+        )
 
 
 @contextmanager
@@ -202,6 +224,9 @@ def watch(name: str | Path = "latest", *, out: str | Path = RUNS, port: int = 0)
         TraceError: there is no such run.
         BadInput: nothing was recorded for watching, or the port cannot be used.
         KeyboardInterrupt: Ctrl-C was pressed. If the run has ended, the page is kept as ``watch.html``.
+
+    Example:
+        >>> rtclab.watch("latest", port=8080)  # doctest: +SKIP
     """
     from rtclab.dashboard import Dashboard, can_be_watched
 
@@ -216,8 +241,31 @@ def watch(name: str | Path = "latest", *, out: str | Path = RUNS, port: int = 0)
             sleep(1)
 
 
-def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
-    """The backend of live calls with invited browsers."""
+def _with_invited(
+    backend: str | None,
+    invite: Mapping[str, str] | None,
+    wait: Moment | None,
+    *,
+    vary: Mapping[str, object] | None,
+    resumes: bool,
+) -> str | Backend | None:
+    """The given backend, or the one of live calls with invited browsers.
+
+    Raises:
+        BadInput: browsers cannot be invited to such calls, or an argument is invalid.
+    """
+    if not invite:
+        if wait is not None:
+            hint = "it says how long invited browsers may take"
+            raise BadInput("invite_wait: expected `invite` with it", hint=hint)
+        return backend
+    if vary is not None:
+        raise BadInput("invite: browsers are invited to calls of one condition; expected no `vary` with it")
+    if backend != "live" and not resumes:
+        raise BadInput(
+            f"invite: browsers take part in live calls only; got backend {backend or DEFAULT_BACKEND}",
+            hint="--backend live",
+        )
     backend_of("live")  # says what is not installed
     from rtclab.backend.live import LiveBackend
     from rtclab.backend.live.user.invitations import Invitation
@@ -225,108 +273,9 @@ def _inviting(invite: Mapping[str, str], wait: Moment) -> Backend:
     seats = table("invite", invite, 'an address of each participant, such as {"alice": "192.168.1.5"}')
     invitations = [Invitation.parse(name, place) for name, place in seats.items()]
     try:
-        return LiveBackend(invitations, wait_s=Duration.parse(as_time(wait)).s)
+        return LiveBackend(invitations, wait_s=Duration.parse(as_time(wait or INVITE_WAIT)).s)
     except FieldError as error:
         raise BadInput(f"invite_wait: {error.message}") from None
-
-
-def sweep(
-    scenario: str | Path | Scenario | None = None,
-    vary: Mapping[str, object] | None = None,
-    *,
-    repeats: int | None = None,
-    backend: str | None = None,
-    seed: int | None = None,
-    duration: Moment | None = None,
-    set: Changes = (),
-    metrics: str | Sequence[str] | None = None,
-    begin: Moment | None = None,
-    end: Moment | None = None,
-    traces: bool = False,
-    executor: Executor | None = None,
-    jobs: int | None = None,
-    out: str | Path = RUNS,
-    resume: str | Path | None = None,
-    renew: bool = False,
-    progress: bool = True,
-    trust: bool = False,
-) -> Results:
-    """Runs a scenario with every combination of values of some fields, each combination several times.
-
-    All conditions use the same seeds, so two conditions differ only in the varied fields. Finished repeats
-    are kept however a sweep ends, and ``resume`` continues it.
-
-    Args:
-        scenario: a name from ``rtclab list``, the path of a TOML file, or a loaded scenario.
-        vary: for each field, a list of values or a text such as ``"0 %, 2 %"`` or ``"0.2..5 Mbit/s x8 log"``.
-        repeats: number of repeats of each combination, instead of the scenario's own. With ``resume``, the
-            number that there should be in the end.
-        backend: ``sim`` (virtual time) or ``live`` (real browsers); by default ``sim``.
-        seed: seed from which the seed of each repeat is derived.
-        duration: length of each run, such as ``"20 s"`` or 20 (seconds).
-        set: other fields to set, in every condition.
-        metrics: metrics to measure, by default all.
-        begin: measure from this time on, such as ``"10 s"``, to leave out the warm-up.
-        end: measure up to this time.
-        traces: keep the trace of each simulated repeat, so that other times can be measured later. Live
-            calls always leave traces.
-        executor: runs the simulated repeats: any ``concurrent.futures`` executor, such as Dask's
-            ``Client.get_executor()``. By default they run in threads of this process.
-        jobs: number of threads, if no executor is given; by default one per core.
-        out: directory of runs, in which a new directory is made.
-        resume: a sweep to continue, with the same scenario, values and backend.
-        renew: with ``resume``, run simulated repeats again that another build of rtclab ran.
-        progress: show a progress bar on a terminal or in a notebook.
-        trust: run what a scenario file, or a sweep to continue, from outside of the current project names:
-            Python code, programs, pages, the network.
-
-    Raises:
-        BadInput: an argument is invalid, or strangers' files are not trusted; nothing was started.
-        BackendUnavailable: live calls need something that this machine lacks.
-        OtherVersion: a worker runs another build of rtclab.
-        Stopped: a worker died, or the executor failed.
-        DiskFull: no disk space is left for a result.
-        Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
-
-    Example:
-        >>> swept = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
-        >>> swept.summary().filter(metric="packet_loss", flow="alice->bob")["link.up.loss"].to_list()
-        ['0 %', '5 %']
-    """
-    _check_resumed(resume, renew=renew, traces=traces)
-    overrides = _overrides(set, {"duration": as_time(duration), "seed": seed})
-    if resume is not None:
-        if scenario is not None or vary or overrides or metrics or begin is not None or end is not None:
-            raise BadInput(
-                "resume: the scenario of a sweep cannot be changed",
-                hint="leave out the scenario, its changes, the varied fields, metrics and the measured time",
-            )
-        return resumed(
-            resume,
-            out=out,
-            backend=backend,
-            repeats=repeats,
-            executor=executor,
-            jobs=jobs,
-            renew=renew,
-            progress=progress,
-            trust=trust,
-        )
-    if scenario is None:
-        raise BadInput("no scenario given", hint="`rtclab list` shows them; for example first-call")
-    experiment = Experiment.product(
-        scenario,
-        vary or {},
-        set=overrides,
-        repeats=repeats,
-        backend=backend or DEFAULT_BACKEND,
-        traces=traces,
-        metrics=metrics,
-        begin=begin,
-        end=end,
-        trust=trust,
-    )
-    return experiment.run(out=out, executor=executor, jobs=jobs, progress=progress)
 
 
 def open_results(name: str | Path = "latest", *, out: str | Path = RUNS) -> Results:
@@ -505,6 +454,89 @@ def bytes_of(path: Path) -> int:
     return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
 
 
+def show(name: str | Path = "latest", *, out: str | Path = RUNS) -> dict[str, Any]:
+    """How results were made: scenario, conditions, versions, machine, outcomes and events, as JSON values.
+
+    Args:
+        name: path, name below ``out``, or ``latest``.
+        out: directory of runs.
+
+    Raises:
+        TraceError: there are no such results.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=2)
+        >>> rtclab.show(made.path)["statuses"]
+        {'finished': 2}
+    """
+    store = open_store(name, Path(out))
+    about, results = store.about, Results(store)
+    return {
+        "run": str(store.path),
+        "backend": about.backend,
+        "scenario": store.conditions.data(0),
+        "fields": {field.name: field.texts for field in store.conditions.fields},
+        "conditions": results.conditions,
+        "planned": results.planned,
+        "statuses": store.statuses(),
+        "window": about.window,
+        "metrics": about.metrics,
+        "traces": about.traces,
+        "versions": about.versions,
+        "builds": dict(store.outcomes().group_by("code", maintain_order=True).len().iter_rows()),
+        "older": int(results.outcomes()["older"].sum()),
+        "machine": about.machine and about.machine.model_dump(),
+        "created": about.created,
+        "bytes": bytes_of(store.path),
+        "events": [{"at": at, "what": what} for at, what in store.events()],
+    }
+
+
+def delete(
+    *names: str | Path,
+    out: str | Path = RUNS,
+    confirm: Callable[..., object] | None = None,
+) -> list[Path]:
+    """Deletes directories of results, all or none of them; returns their paths.
+
+    Args:
+        names: their paths, or names below ``out``.
+        out: directory of runs.
+        confirm: called with the paths when nobody can write there any more; an error keeps them.
+
+    Raises:
+        BadInput: a name does not belong to results, or another process writes there.
+
+    Example:
+        >>> made = rtclab.run("first-call", duration="10 s", repeats=1)
+        >>> [path.name for path in rtclab.delete(made.name)]
+        ['first-call-sim-1']
+    """
+    paths = list(dict.fromkeys(_results_of(name, Path(out)) for name in names))
+    with ExitStack() as locked:
+        for path in paths:
+            locked.enter_context(only_writer(path))
+        if confirm is not None:
+            confirm(paths)
+        for path in paths:
+            shutil.rmtree(path)
+    return paths
+
+
+def _results_of(name: str | Path, out: Path) -> Path:
+    """The directory to delete."""
+    path = find_store(name, out)
+    if path is None:
+        raise BadInput(
+            f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"
+        )
+    if path.is_symlink():
+        raise BadInput(
+            f"delete: {path} is a symbolic link; expected a directory", hint=f"it points to {path.resolve()}"
+        )
+    return path
+
+
 def import_files(
     files: str | Path | Sequence[str | Path],
     *,
@@ -662,11 +694,6 @@ def list_metrics() -> pl.DataFrame:
     ]
     columns = ["metric", "unit", "better", "scope", "definition", "source"]
     return pl.DataFrame(rows, schema=columns, orient="row")
-
-
-def _overrides(changes: Changes, shorthands: Mapping[str, object]) -> list[Change]:
-    given = [Change(field, value, field) for field, value in shorthands.items() if value is not None]
-    return [*as_changes(changes), *given]
 
 
 def _keep(imported: Imported, files: Sequence[Path], out: Path) -> Results:

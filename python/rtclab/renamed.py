@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from rtclab.errors import BadInput
 
@@ -27,3 +27,17 @@ def renamed(**hints: str) -> Callable[[Callable[Arguments, Returned]], Callable[
         return called
 
     return decorate
+
+
+class NameGone(BadInput, AttributeError):
+    """An attribute of an earlier version was asked for. Tools that look at every attribute pass over it."""
+
+
+class Gone:
+    """A name of an earlier version in a class: asking for it raises an error that says the present one."""
+
+    def __init__(self, name: str, now: str) -> None:
+        self._name, self._now = name, now
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise NameGone(f"{self._name}: a name of an earlier version", hint=f"write {self._now}")

@@ -131,10 +131,10 @@ def write_run(
         "link": {"up": link, "down": link, "both": None},
     }
     about_all = About(
-        "first-call-sim",
-        "sim",
-        len(tables_of_repeats),
-        tuple(METRICS),
+        name="first-call-sim",
+        backend="sim",
+        repeats=len(tables_of_repeats),
+        metrics=tuple(METRICS),
         versions={"rtclab": "0.1.0", "python": "3.11.2"},
         machine=Machine(system="Linux", kernel="6.1", processor="Testium 3", cores=2),
     )

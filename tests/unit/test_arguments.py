@@ -88,13 +88,9 @@ def swept(place: Path) -> rtclab.Results:
 def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, Case]:
     capture = run.repeat_path(0) / "capture.pcapng"
     short = {"duration": "4 s", "repeats": 1, "progress": False, "out": place}
-    vary = {"link.up.loss": ["0 %", "2 %"]}
     change = "link.up.delay=10 ms"
     loaded = rtclab.Scenario.load("first-call", {"duration": "4 s", "repeats": 1})
     nothing_changes, all_of_them = "nothing is changed", "all that come with rtclab"
-
-    def product(**given: Any) -> rtclab.Experiment:
-        return rtclab.Experiment.product(loaded, **{"vary": vary} | given)
 
     def stepped(changes: Any) -> object:
         simulation = rtclab.Simulation(loaded)
@@ -120,15 +116,8 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: rtclab.run("first-call", backend="live", invite=given or LETTERS, **short)
         ),
         "sweep(vary)": Case(lambda given: rtclab.sweep("first-call", given, **short)),
-        "sweep(set)": Case(
-            lambda given: rtclab.sweep("first-call", vary, set=given, **short).runs[0].scenario,
-            change,
-            None,
-            nothing_changes,
-        ),
-        "sweep(metrics)": Case(
-            lambda given: rtclab.sweep("first-call", vary, metrics=given, **short).metrics(), "rtt"
-        ),
+        "run(vary)": Case(lambda given: rtclab.run("first-call", vary=given, **short)),
+        "run(metrics)": Case(lambda given: rtclab.run("first-call", metrics=given, **short).metrics(), "rtt"),
         "compare(labels)": Case(lambda given: rtclab.compare(run, run, labels=given)),
         "import_files(files)": Case(lambda given: imported(files=given), str(capture), capture),
         "import_files(names)": Case(lambda given: imported(names=given)),
@@ -154,7 +143,9 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: run.without_value(given, run.summary()), "tcp_rtt", None, "nothing is asked"
         ),
         "Comparison.__init__(labels)": Case(lambda given: rtclab.Comparison([run, run], given)),
-        "Experiment.__init__(conditions)": Case(rtclab.Experiment),
+        "Experiment.__init__(conditions)": Case(
+            lambda given: rtclab.Experiment(given).conditions, "first-call", Path("first-call")
+        ),
         "Condition.__init__(repeats)": Case(
             lambda given: Condition(loaded, given).settings, None, None, "no repeat"
         ),
@@ -165,14 +156,17 @@ def cases(run: rtclab.Results, swept: rtclab.Results, place: Path) -> dict[str, 
             lambda given: Condition(loaded, draws=given).settings, None, None, "nothing is drawn"
         ),
         "Condition.__init__(fields)": Case(lambda given: Condition(loaded, fields=given).settings),
+        "Experiment.__init__(vary)": Case(lambda given: rtclab.Experiment(loaded, vary=given)),
+        "Experiment.__init__(set)": Case(
+            lambda given: rtclab.Experiment(loaded, set=given).conditions.scenario(0),
+            change,
+            None,
+            nothing_changes,
+        ),
         "Experiment.__init__(metrics)": Case(
             lambda given: rtclab.Experiment([loaded], metrics=given).about.metrics, "rtt"
         ),
-        "Experiment.product(vary)": Case(lambda given: product(vary=given)),
-        "Experiment.product(set)": Case(
-            lambda given: product(set=given).conditions.scenario(0), change, None, nothing_changes
-        ),
-        "Experiment.product(metrics)": Case(lambda given: product(metrics=given).about.metrics, "rtt"),
+        "Results.where(values)": Case(lambda given: swept.where(given)),
         "Results.__init__(traces)": Case(
             lambda given: rtclab.Results(run.path, given).finished, None, None, "none is opened"
         ),

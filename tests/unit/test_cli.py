@@ -313,7 +313,7 @@ def test_backends_other_than_the_simulator_ignore_capture(rtclab: Rtclab, stub: 
             "--set: link.up.capacity: unknown rate unit in `2.5 Mbps`; "
             "expected bit/s, kbit/s, Mbit/s or Gbit/s\n  hint: write `2.5 Mbit/s`\n",
         ),
-        (["run", "first-call", "--resume", "x"], "resume: the scenario of a run cannot be changed"),
+        (["run", "first-call", "--resume", "x"], "resume: a run goes on as it began"),
         (["run", "--resume", "x"], "no run `x`"),
         (["measure", "latest"], "no run `latest`"),
         (["compare", "a", "b", "--metric", "rt"], "no metric `rt`\n  hint: did you mean `rtt`?"),

@@ -6,21 +6,19 @@ import json
 import re
 import sqlite3
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from stub_backend import StubBackend
-from synthetic_run import call_tables, write_run
 
 import rtclab
 from rtclab.errors import BadInput, CallFailed, LaboratoryFailed, TraceError, UnsupportedScenario
-from rtclab.experiment import Experiment, Interrupted, Results, resumed, runner
+from rtclab.experiment import Execution, Experiment, Interrupted, Results, resumed, runner
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
-from rtclab.trace import Repeat, RunManifest, Trace, only_writer
+from rtclab.trace import Repeat, Trace, only_writer
 
 THREE = Scenario.load("first-call", {"repeats": 3, "duration": "2 s"})
 NO_CAMERA = "alice: the page reported `no camera`\n  hint: plug one in"
@@ -217,7 +215,7 @@ def test_ctrl_c_takes_no_earlier_outcome_away(tmp_path: Path, stub: StubBackend)
     before = outcomes(results)
     stub.failing, stub.crashing, stub.interrupted_in = set(), set(), {0}
     with pytest.raises(Interrupted):
-        resumed(results.path, repeats=4, jobs=1)
+        resumed(results.path, Execution(jobs=1), repeats=4)
     assert outcomes(results) == [*before, ("interrupted", "")]
     assert (results.repeat_path(0) / "browser.log").read_text() == "no camera"
 
@@ -237,7 +235,7 @@ def test_resuming_with_more_repeats_adds_them_and_with_fewer_is_refused(
     tmp_path: Path, stub: StubBackend
 ) -> None:
     results = ran(stub, tmp_path)
-    assert resumed(results.path, repeats=5, jobs=1).planned == 5
+    assert resumed(results.path, Execution(jobs=1), repeats=5).planned == 5
     assert [repeat for repeat, _ in stub.ran] == [0, 1, 2, 3, 4]
     with pytest.raises(BadInput, match=r"^repeats: first-call-stub-1 has 5; got 4\n  hint: repeats can be"):
         resumed(results.path, repeats=4)
@@ -379,56 +377,6 @@ def test_conditions_have_their_own_values_traces_and_outcomes(tmp_path: Path) ->
         _ = results["c"]
 
 
-# --- runs from before there were stores --------------------------------------------------------------
-
-
-def old_run(out: Path) -> Path:
-    """A run with two of three repeats, as it was kept in ``run.json``."""
-    made = write_run(out, [call_tables(seed, duration_s=10) for seed in range(2)], failed={1: "no camera"})
-    about = RunManifest(
-        backend="sim",
-        scenario={**made.scenario, "repeats": 3},
-        repeats=tuple(made.repeats),
-        versions={"rtclab": "0.1.0"},
-    )
-    (made.path / "results.sqlite").unlink()
-    (made.path / "run.json").write_text(json.dumps(about.as_json()))
-    return made.path
-
-
-def test_a_run_from_before_there_were_stores_is_taken_over_and_measured(tmp_path: Path) -> None:
-    results = Results(old_run(tmp_path))
-    assert outcomes(results) == [("finished", ""), ("failed", "no camera")]
-    assert (results.planned, results.unfinished) == (3, 1)
-    assert results.outcomes()["older"].to_list() == [True, True]
-    rates = results.metrics(metrics=["sending_rate"])
-    assert rates.select("repeat", "flow").rows() == [(0, "alice->bob"), (0, "bob->alice")]
-    assert results.metrics(metrics=["call_failures"])["value"].to_list() == [0.0, 100.0]
-    assert (results.path / "run.json").is_file()
-
-
-def test_a_kill_while_a_run_is_taken_over_loses_no_outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = old_run(tmp_path)
-
-    def killed(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("rtclab.experiment.store._insert", killed)
-        with pytest.raises(KeyboardInterrupt):
-            Results(path)
-    assert outcomes(Results(path)) == [("finished", ""), ("failed", "no camera")]
-
-
-def test_looking_at_an_old_run_does_not_make_it_the_latest(tmp_path: Path) -> None:
-    path = old_run(tmp_path)
-    newer = ran(StubBackend(), tmp_path)
-    Results(path).metrics()
-    assert rtclab.open("latest", out=tmp_path).name == newer.name
-
-
 def test_a_run_from_before_a_field_with_a_default_can_be_resumed(tmp_path: Path) -> None:
     path = ran(StubBackend(), tmp_path).path
     with sqlite3.connect(path / "results.sqlite") as database:
@@ -438,21 +386,6 @@ def test_a_run_from_before_a_field_with_a_default_can_be_resumed(tmp_path: Path)
         del known["scenarios"]["first-call"]["video"]["simulcast"]
         database.execute("UPDATE about SET value = ? WHERE key = 'conditions'", [json.dumps(known)])
     assert Results(path)._store.conditions.scenario(0) == THREE
-
-
-@pytest.mark.parametrize(
-    "spoil", [lambda known: known.clear(), lambda known: known.update(repeats=[{"repeat": 0}])]
-)
-def test_an_old_run_that_cannot_be_read_is_reported_with_its_file(
-    tmp_path: Path, spoil: Callable[[dict[str, Any]], object]
-) -> None:
-    path = old_run(tmp_path)
-    known = json.loads((path / "run.json").read_text())
-    spoil(known)
-    (path / "run.json").write_text(json.dumps(known))
-    with pytest.raises(BadInput, match=re.escape(f"{path}/run.json: ")):
-        Results(path)
-    assert sorted(file.name for file in path.iterdir()) == ["repeat-0", "run.json"]
 
 
 def test_a_repeat_has_a_row_with_its_outcome_in_order(tmp_path: Path) -> None:

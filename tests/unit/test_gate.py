@@ -62,7 +62,7 @@ def measured(
         Repeat(number, first_seed + number, state, "" if state == "finished" else f"it {state}")
         for number, state in enumerate(["finished"] * repeats + [*failed])
     ]
-    run = Run(Path(), "call", "sim", {}, outcomes, len(outcomes))
+    run = Run(path=Path(), name="call", backend="sim", scenario={}, repeats=outcomes, planned=len(outcomes))
     return {"call": Side(run, values)}
 
 

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": {"_native"},
     "own_controls": {"errors", "scenario", "control", "_native"},
     "monitor": {"errors", "native_tables", "_native"},
-    "trace": {"errors", "arguments"},
+    "trace": {"errors", "arguments", "renamed"},
     "importers": {"errors", "arguments", "native_tables", "monitor", "trace", "_native"},
     "backend": {
         "errors",
@@ -60,16 +60,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "report": {"errors", "terminal", "phrases", "scenario", "monitor", "trace", "metrics", "experiment"},
     "dashboard": {"errors", "trace", "report"},
-    "trace_methods": {
-        "errors",
-        "renamed",
-        "scenario",
-        "trace",
-        "importers",
-        "metrics",
-        "experiment",
-        "report",
-    },
     "replays": {
         "errors",
         "native_tables",
@@ -93,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "experiment",
         "report",
     },
-    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace_methods", "_native"},
+    "gym": {"errors", "processes", "scenario", "backend", "experiment", "trace", "_native"},
     "lab": {
         "errors",
         "arguments",
@@ -107,7 +97,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replays",
         "report",
         "dashboard",
-        "trace_methods",
         "estimate",
     },
     "comparing": {"errors", "arguments", "phrases", "trace", "experiment", "report", "lab"},
@@ -159,7 +148,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "metrics",
         "replays",
         "report",
-        "trace_methods",
         "estimate",
         "_native",
     },
@@ -177,11 +165,16 @@ EXCEPTIONS = {
     ("__init__", "gates"),
     ("__init__", "lab"),
     ("__init__", "machine"),
+    ("__init__", "metrics"),
+    ("__init__", "monitor"),
     ("__init__", "scenario"),
     ("__init__", "experiment"),
-    ("__init__", "trace_methods"),
-    # Methods that draw; the report is imported when one is called.
+    ("__init__", "trace"),
+    # Methods of results and of traces that draw, measure and import, which import what does it when called.
     ("experiment", "report"),
+    ("trace", "experiment"),
+    ("trace", "importers"),
+    ("trace", "report"),
 }
 
 SLOW_TO_IMPORT = {"matplotlib", "numpy", "polars", "pydantic", "scipy"}

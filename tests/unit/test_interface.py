@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,15 +20,16 @@ from stub_backend import StubBackend
 
 import rtclab
 from rtclab import backend as backends
-from rtclab import gates, lab, machine, trace_methods
+from rtclab import comparing, gates, lab, machine
 from rtclab.backend import sim_steps
 from rtclab.errors import BadInput, TraceError
 from rtclab.experiment import Interrupted, experiment, results
 from rtclab.metrics import ESSENTIAL, METRICS
+from rtclab.trace import trace
 
 EXAMPLES = [
     test
-    for module in (lab, machine, experiment, results, gates, trace_methods, sim_steps)
+    for module in (lab, machine, comparing, experiment, results, gates, trace, sim_steps)
     for test in doctest.DocTestFinder().find(module, extraglobs={"rtclab": rtclab})
     if test.examples
 ]
@@ -57,8 +59,8 @@ def test_importing_every_name_keeps_the_builtins_of_python() -> None:
 def test_every_public_name_has_an_example() -> None:
     with_example = {short(test.name) for test in EXAMPLES}
     functions = {
-        *("compare", "doctor", "link", "list_metrics", "list_runs", "list_scenarios", "open_results"),
-        *("replay", "run", "sweep", "import_files", "from_pcap", "metrics", "summary", "plot", "report"),
+        *("compare", "delete", "doctor", "link", "list_metrics", "list_runs", "list_scenarios"),
+        *("open_results", "replay", "run", "show", "sweep", "import_files", "watch"),
     }
     methods = {
         f"{one.__name__}.{name}"
@@ -67,6 +69,15 @@ def test_every_public_name_has_an_example() -> None:
         if inspect.isfunction(value) and not name.startswith("_")
     }
     assert functions | methods <= with_example
+
+
+def test_help_begins_with_the_names_that_matter() -> None:
+    named = re.findall(r"^    (\w+)  +\S", str(rtclab.__doc__), re.MULTILINE)
+    assert len(named) == 10
+    assert set(named) <= {*dir(rtclab)}
+    also = re.findall(r"``(\w+)``", str(rtclab.__doc__).partition("there are also")[2].partition(";")[0])
+    assert {"sweep", "watch", "show", "delete"} <= set(also) <= {*dir(rtclab)}
+    assert rtclab.monitor.__name__ == "rtclab.monitor"
 
 
 def test_public_names_are_listed_and_imported_on_first_use() -> None:
@@ -178,7 +189,7 @@ def test_an_interrupted_run_has_the_finished_repeats_and_can_be_resumed(
         ({"scenario": "first-call", "set": {"foo": 1}}, "^set: foo: unknown key"),
         ({"scenario": "first-call", "set": ["link"]}, "cannot read `link`"),
         ({"scenario": "first-call", "backend": "simm"}, "no backend `simm`; expected sim or live"),
-        ({"scenario": "first-call", "resume": "x"}, "^resume: the scenario of a run cannot be changed"),
+        ({"scenario": "first-call", "resume": "x"}, "^resume: a run goes on as it began"),
     ],
 )
 def test_bad_input_is_rejected_before_anything_is_written(
@@ -196,6 +207,88 @@ def test_open_opens_sweeps_too(tmp_path: Path) -> None:
         assert isinstance(opened, rtclab.Results)
         assert opened.fields == ["link.up.loss"]
         assert opened.metrics().equals(made.metrics())
+
+
+def test_results_are_a_mapping_of_their_conditions(tmp_path: Path) -> None:
+    vary = {"link.up.loss": ["0 %", "2 %"], "link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"]}
+    options: dict[str, Any] = {"duration": "2 s", "repeats": 1, "out": tmp_path, "progress": False}
+    grid = rtclab.run("first-call", vary=vary, **options)
+    assert grid.conditions == rtclab.sweep("first-call", vary, **options).conditions
+    first = "link.up.loss = 0 %, link.up.capacity = 0.5 Mbit/s"
+    assert (len(grid), first in grid, "nope" in grid, next(iter(grid))) == (4, True, False, first)
+    assert list(grid) == grid.keys() == [label for label, _ in grid.items()]
+    assert [one.conditions for one in grid.values()] == [[label] for label in grid]
+    assert grid[first].metrics().equals(grid.values()[0].metrics())
+    with pytest.raises(BadInput, match=r"did you mean `link.up.loss = 0 %, link.up.capacity = 0.5 Mbit/s`"):
+        grid["link.up.loss = 0 %, link.up.capacity = 0.5 Mbit"]
+    with pytest.raises(BadInput, match="condition: got `0`; expected the label of a condition"):
+        grid[0]  # type: ignore[index]
+    shown = grid._repr_html_()
+    assert "4 of 4 repeats finished" in shown
+    assert "0.5 Mbit/s" in shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"link.up.loss": "2 %", "link.up.capacity": "0.5 Mbit/s"},
+        {"link.up.loss": "2%", "link.up.capacity": "500 kbit/s"},
+        {"link.up.loss": 0.02, "link.up.capacity": 500_000},
+        {"link.up.loss": "0.02", "link.up.capacity": "500000 bit/s"},
+    ],
+)
+def test_conditions_are_chosen_by_quantities(given: dict[str, object], grid: rtclab.Results) -> None:
+    assert grid.where(given).conditions == ["link.up.loss = 2 %, link.up.capacity = 0.5 Mbit/s"]
+    assert grid.where(**given).conditions == grid.where(given).conditions
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"link.up.loss": 2}, "where: link.up.loss = `2` was not run; expected 0 %, 2 %"),
+        ({"link.up.loss": "2 ms"}, "where: link.up.loss: unknown"),
+        ({"link.up.los": "2 %"}, "where: `link.up.los` is not varied; expected link.up.loss or"),
+        ("link.up.loss", "where: got `link.up.loss`; expected a value of each field"),
+    ],
+)
+def test_values_that_no_condition_has_are_refused(given: Any, message: str, grid: rtclab.Results) -> None:
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
+        grid.where(given)
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> rtclab.Results:
+    vary = {"link.up.loss": "0 %, 2 %", "link.up.capacity": "0.5 Mbit/s, 1 Mbit/s"}
+    place = tmp_path_factory.mktemp("grid")
+    return rtclab.sweep("first-call", vary, duration="2 s", repeats=1, out=place, progress=False)
+
+
+def test_names_of_earlier_versions_say_the_present_ones() -> None:
+    with pytest.raises(BadInput, match=r"Experiment\.product: .*\n  hint: write Experiment\(scenario, vary="):
+        _ = rtclab.Experiment.product
+
+
+def test_old_names_of_results_say_the_present_ones(run: rtclab.Results) -> None:
+    with pytest.raises(BadInput, match=r"Results\.is_run: .*\n  hint: write Results\.drawn_over_time"):
+        _ = run.is_run
+
+
+def test_an_experiment_takes_names_and_changes(tmp_path: Path) -> None:
+    planned = rtclab.Experiment(["first-call", "jansen2017/mesh-4"], set={"duration": "2 s"}, repeats=1)
+    assert planned.conditions.label(1) == "jansen2017-mesh-4"
+    assert [planned.conditions.scenario(number).duration.s for number in (0, 1)] == [2, 2]
+    with pytest.raises(BadInput, match=r"vary: .*expected one scenario"):
+        rtclab.Experiment(["first-call"], vary={"link.up.loss": ["0 %"]})
+
+
+def test_what_a_sweep_cannot_have_is_refused(tmp_path: Path) -> None:
+    vary = {"link.up.loss": ["0 %"]}
+    with pytest.raises(BadInput, match="capture: a capture lies beside a trace"):
+        rtclab.run("first-call", vary=vary, capture=True, out=tmp_path)
+    with pytest.raises(BadInput, match="vary: no field"):
+        rtclab.sweep("first-call", out=tmp_path)
+    with pytest.raises(BadInput, match=r"invite: .*expected no `vary`"):
+        rtclab.run("first-call", vary=vary, backend="live", invite={"alice": "127.0.0.1"}, out=tmp_path)
 
 
 def test_the_error_for_a_missing_run_names_it(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_workers_of_a_sweep_do_not_need_the_traces_of_the_caller(
     trace = tmp_path / "tenth.loss"
     trace.write_text("0x9 1")
     vary: dict[str, Any] = {"link.up.loss": [{"trace": "tenth.loss"}, "10 %"]}
-    planned = Experiment.product("first-call", vary, repeats=1)
+    planned = Experiment("first-call", vary=vary, repeats=1)
     trace.unlink()
     recorded = planned.conditions.scenario(0).link.up.loss
     assert isinstance(recorded, LossTrace)

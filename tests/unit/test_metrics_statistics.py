@@ -51,7 +51,15 @@ def memory_run(
     statuses: list[Status] = ["finished"] * len(traces) + ["failed"] * failed + [*others]
     entries = [Repeat(index, first_seed + index, status) for index, status in enumerate(statuses)]
     opened = dict(enumerate(traces))
-    return Run(Path(), "run", backend, {}, entries, len(entries), _opened=opened)
+    return Run(
+        path=Path(),
+        name="run",
+        backend=backend,
+        scenario={},
+        repeats=entries,
+        planned=len(entries),
+        opened=opened,
+    )
 
 
 def run_of_rates(*kbps: float, failed: int = 0, backend: str = "sim", first_seed: int = 0) -> Run:

@@ -59,7 +59,7 @@ def test_fields_that_are_joined_get_the_same_value(rtclab: Rtclab) -> None:
         link = data.scenario["link"]
         assert link["up"]["delay"] == link["down"]["delay"] == f"{delay} ms"
     assert results.metrics()[f"{joined}_s"].unique().sort().to_list() == [0.01, 0.05]
-    assert results.where(**{joined: "50 ms"}).planned == 1
+    assert results.where({joined: "50 ms"}).planned == 1
     assert Scenario.load("first-call", {joined: "7 ms"}).link.down.delay == Duration.parse("7 ms")
     for vary in ([f"{joined}=1 ms", "link.up.delay=2 ms"], ["link.up.delay+link.up.delay=1 ms"]):
         chosen = [argument for one in vary for argument in ("--vary", one)]

@@ -145,7 +145,7 @@ TOGETHER = [
     ("run first-call -q --all", "--quiet and --all: expected one of them"),
     ("sweep first-call -q --json", "--quiet and --json: expected one of them"),
     ("run --resume RUN --capture", "expected no `capture` with `resume`"),
-    ("run --resume RUN --duration 3s", "resume: the scenario of a run cannot be changed"),
+    ("run --resume RUN --duration 3s", "resume: a run goes on as it began"),
     ("sweep --resume RUN --traces", "expected no `traces` with `resume`"),
     ("measure RUN --json --csv", "--json and --csv: expected one of them"),
     ("compare RUN RUN --json --csv", "--json and --csv: expected one of them"),
@@ -198,7 +198,7 @@ def test_every_option_of_every_command_was_thought_of() -> None:
     [
         ({"renew": True}, "renew: expected `resume` with it"),
         ({"invite_wait": "1 s"}, "invite_wait: expected `invite` with it"),
-        ({"resume": "latest", "capture": True}, "expected no `capture` with `resume`"),
+        ({"resume": "latest", "capture": True}, "and no `capture` with `resume`"),
     ],
 )
 def test_python_refuses_what_the_command_refuses(arguments: dict[str, Any], message: str) -> None:

@@ -72,18 +72,6 @@ def test_a_class_that_sends_at_one_rate_leaves_the_same_bytes_as_the_control_in_
     assert ours.table("packets").height > 1000
 
 
-@pytest.mark.parametrize("traces", [True, False])
-def test_the_processor_time_of_a_control_in_a_process_of_its_own_is_unknown(
-    write: Write, tmp_path: Path, traces: bool
-) -> None:
-    ours, own = (
-        rtclab.Experiment(call(name), repeats=1, traces=traces).run(out=tmp_path, jobs=1).processor_s
-        for name in ("fixed", write(CONSTANT))
-    )
-    assert ours is not None
-    assert own is None
-
-
 def test_its_options_and_observations_reach_it_and_the_trace(write: Write) -> None:
     name = write("""
         class Control:

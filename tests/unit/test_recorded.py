@@ -9,11 +9,10 @@ from command_line import Rtclab
 
 import rtclab as lab
 from rtclab.errors import BadInput
-from rtclab.experiment import Experiment, metrics_of
+from rtclab.experiment import Experiment
 from rtclab.gates import gate
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
-from rtclab.trace_methods import run_of
 
 LOSSY = {"link.up.loss": "2 %", "duration": "60 s"}
 WINDOW = (20.0, 50.0)
@@ -31,7 +30,7 @@ def test_the_registry_says_which_metrics_need_packets(window: tuple[float, float
     found: dict[str, set[str]] = {}
     for record in ("packets", "seconds"):
         trace = lab.simulate(Scenario.load("first-call", LOSSY | {"record": record}))
-        found[record] = set(metrics_of(run_of(trace.within(window)))["metric"])
+        found[record] = set(trace.within(window).metrics()["metric"])
     needing = {name for name, metric in METRICS.items() if metric.needs_packets(in_window=window is not None)}
     assert found["packets"] - found["seconds"] == needing
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,17 @@ import pytest
 from scenario_text import TWO_PEOPLE, error, scenario
 
 from rtclab.errors import BadInput, FieldError, ScenarioError
-from rtclab.scenario import Bitrate, Duration, PathSpec, PixelRate, Probability, QueueLimit, Ratio, Scenario
+from rtclab.scenario import (
+    Bitrate,
+    Duration,
+    PathSpec,
+    PixelRate,
+    Probability,
+    QueueLimit,
+    Ratio,
+    Scenario,
+    shipped,
+)
 from rtclab.scenario.path import CapacityTrace, DelaySteps, GilbertElliott
 from rtclab.scenario.units import Quantity, Size
 
@@ -683,3 +694,23 @@ def test_a_wrong_path_on_the_command_line_names_its_option(text: str, message: s
     with pytest.raises(ScenarioError) as caught:
         PathSpec.parse(text, origin="--up")
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_scenario_is_the_same_after_it_was_written_as_toml(name: str) -> None:
+    scenario = Scenario.load(name)
+    assert Scenario.read(tomllib.loads(scenario.to_toml()), name) == scenario
+    assert "\n" not in repr(scenario)
+
+
+def test_a_text_with_any_sign_is_written_as_toml() -> None:
+    title = 'a "quote", a \\ and a \x7f, \n line, ü'
+    scenario = Scenario.load("first-call", {"title": title})
+    assert Scenario.read(tomllib.loads(scenario.to_toml()), "text").title == title
+
+
+def test_a_scenario_shows_who_calls_how_and_over_what() -> None:
+    assert repr(Scenario.load("first-call")) == (
+        "Scenario('first-call': alice, bob; p2p; 60 s; "
+        "up and down capacity 1 Mbit/s, delay 25 ms, queue 300 ms)"
+    )

@@ -31,6 +31,7 @@ from synthetic_run import call_tables, write_run
 from rtclab.errors import BadInput, DiskFull, OtherSchema, TraceError
 from rtclab.experiment import (
     About,
+    Execution,
     Experiment,
     Listed,
     Number,
@@ -48,7 +49,7 @@ from rtclab.trace import MANIFEST, SCHEMA, Repeat, Trace
 
 CALL = Scenario.load("first-call", {"duration": "2 s", "repeats": 2})
 SWEEP: dict[str, Any] = {
-    "scenario": "first-call",
+    "conditions": "first-call",
     "vary": {"link.up.capacity": ["0.5 Mbit/s", "1 Mbit/s"], "link.up.loss": "0..5 % x3"},
     "set": {"duration": "3 s"},
     "repeats": 4,
@@ -60,7 +61,7 @@ def made(path: Path, *, repeats: int = 2, scenarios: int = 1, traces: bool = Tru
     path.mkdir(exist_ok=True)
     data = CALL.model_dump(mode="json")
     labels = ["a", "b", "c"][:scenarios]
-    about = About("x", "sim", repeats, tuple(METRICS), traces=traces)
+    about = About(name="x", backend="sim", repeats=repeats, metrics=tuple(METRICS), traces=traces)
     return Store.create(path, about, Listed(dict.fromkeys(labels, data)))
 
 
@@ -78,7 +79,7 @@ def rates(of: Store) -> list[tuple[int, float]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A sweep that ran without interruption."""
-    return Experiment.product(**SWEEP).run(out=tmp_path_factory.mktemp("whole"), jobs=1)
+    return Experiment(**SWEEP).run(out=tmp_path_factory.mktemp("whole"), jobs=1)
 
 
 # --- files that are no store -------------------------------------------------------------------------
@@ -94,8 +95,8 @@ def set_schema(file: Path, number: int) -> None:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (3, "written by a newer rtclab, with schema 3; this one reads schema 2\n  hint: update rtclab"),
-        (0, "written by another rtclab, with schema 0; this one reads schema 2\n  hint: run the experiment"),
+        (4, "written by a newer rtclab, with schema 4; this one reads schema 3\n  hint: update rtclab"),
+        (0, "written by another rtclab, with schema 0; this one reads schema 3\n  hint: run the experiment"),
     ],
 )
 def test_a_store_of_another_schema_is_refused_in_a_sentence(tmp_path: Path, schema: int, said: str) -> None:
@@ -253,7 +254,7 @@ def test_a_read_only_directory_can_be_read_and_measured_and_not_resumed(tmp_path
     values = run.metrics(metrics=["sending_rate"])["value"].to_list()
     if not known:
         with closing(sqlite3.connect(run.path / "results.sqlite")) as database, database:
-            database.execute("UPDATE outcomes SET metrics = 'by other definitions'")
+            database.execute("UPDATE outcomes SET definitions = 'by other definitions'")
             database.execute("DELETE FROM numbers")
     for path in [run.path, *run.path.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -287,11 +288,11 @@ def test_a_full_disk_stops_a_sweep_and_finished_repeats_are_kept(
     with monkeypatch.context() as patch:
         most_pages(patch, pages - 4)
         with pytest.raises(DiskFull, match=r"results\.sqlite: no space left on the disk"):
-            Experiment.product(**SWEEP).run(out=tmp_path, jobs=1)
+            Experiment(**SWEEP).run(out=tmp_path, jobs=1)
     (path,) = tmp_path.iterdir()
     results = Results(path)
     assert 0 < results.finished < 24
-    assert_frame_equal(resumed(path, jobs=1).metrics(), whole.metrics())
+    assert_frame_equal(resumed(path, Execution(jobs=1)).metrics(), whole.metrics())
 
 
 def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(
@@ -400,18 +401,18 @@ def test_two_commands_cannot_run_the_same_experiment(tmp_path: Path, stub: StubB
 def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    experiment = Experiment.product(**SWEEP | {"vary": {"link.up.loss": ["0 %", "5 %"]}})
+    experiment = Experiment(**SWEEP | {"vary": {"link.up.loss": ["0 %", "5 %"]}})
     with monkeypatch.context() as patch:
         for module in ("store", "runner", "work", "results"):
             patch.setattr(f"rtclab.experiment.{module}.build", lambda: "0123456789ab")
         path = experiment.run(out=tmp_path, jobs=1).path
         assert not any(Results(path).outcomes()["older"])
     before = Results(path).metrics()
-    more = resumed(path, repeats=5, jobs=1)
+    more = resumed(path, Execution(jobs=1), repeats=5)
     older = [True] * 4 + [False]
     assert more.outcomes()["older"].to_list() == older * 2
     assert_frame_equal(more.metrics().filter(pl.col("repeat") < 4), before)
-    renewed = resumed(path, renew=True, jobs=1)
+    renewed = resumed(path, Execution(renew=True, jobs=1))
     assert not any(renewed.outcomes()["older"])
     # The code is the same in truth, so the values are too.
     assert_frame_equal(renewed.metrics(), more.metrics())
@@ -419,7 +420,7 @@ def test_repeats_of_an_older_build_are_kept_and_said_to_be_older(
         kept = database.execute("SELECT code, count(*) FROM outcomes GROUP BY code ORDER BY code").fetchall()
     assert sorted(count for _, count in kept) == [8, 10]
     assert kept[0] == ("0123456789ab", 8)
-    assert resumed(path, renew=True, jobs=1).outcomes()["older"].sum() == 0
+    assert resumed(path, Execution(renew=True, jobs=1)).outcomes()["older"].sum() == 0
 
 
 @pytest.fixture
@@ -509,12 +510,12 @@ def test_what_an_older_rtclab_measured_stays_when_its_traces_cannot_be_read_any_
     manifest = made.repeat_path(0) / MANIFEST
     manifest.write_text(manifest.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA - 1}'))
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
-        database.execute("UPDATE outcomes SET code = 'older', metrics = 'older'")
+        database.execute("UPDATE outcomes SET code = 'older', definitions = 'older'")
     opened = Results(made.path)
     assert_frame_equal(opened.metrics(), before)
     assert opened.outcomes()["older"].to_list() == [True]
     with closing(sqlite3.connect(made.path / "results.sqlite")) as database, database:
-        database.execute("UPDATE outcomes SET metrics = ''")
+        database.execute("UPDATE outcomes SET definitions = ''")
     with pytest.raises(OtherSchema, match="written by an older rtclab, with schema"):
         Results(made.path).metrics()
 
@@ -643,7 +644,7 @@ from rtclab.experiment import Experiment
 from rtclab.scenario import Scenario
 if sys.argv[2] == "sweep":
     vary = {"link.up.loss": "0..5 % x4"}
-    made = Experiment.product("first-call", vary, set={"duration": "10 s"}, repeats=40)
+    made = Experiment("first-call", vary=vary, set={"duration": "10 s"}, repeats=40)
 else:
     made = Experiment([Scenario.load("first-call", {"duration": "10 s"})], repeats=40)
 made.run(out=sys.argv[1], jobs=2)
@@ -671,7 +672,7 @@ def test_a_killed_experiment_has_the_same_rows_after_resuming(tmp_path: Path, ki
     process.wait()
     killed = Results(made[0].parent)
     assert least <= killed.finished < killed.planned
-    again = resumed(killed.path, jobs=2)
+    again = resumed(killed.path, Execution(jobs=2))
     assert again.unfinished == 0
     assert_frame_equal(again.metrics(), Results(whole).metrics())
     assert again.outcomes().drop("older").equals(Results(whole).outcomes().drop("older"))

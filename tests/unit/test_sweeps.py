@@ -114,7 +114,7 @@ def test_a_condition_has_the_same_values_as_the_same_run(whole: Results, tmp_pat
     of_packets = ("inter_arrival_time", "inter_arrival_p95", "fec_share")  # sweeps record no packets
     columns = ["repeat", "metric", "unit", "better", "flow", "value", "deviation"]
     expected = run.metrics().filter(~pl.col("metric").is_in(of_packets)).select(columns)
-    found = whole.where(**changes).metrics().select(columns)
+    found = whole.where(changes).metrics().select(columns)
     assert_frame_equal(found, expected, check_exact=True)
     assert whole["link.up.capacity = 1 Mbit/s, link.up.loss = 2.5 %"].metrics().select(columns).equals(found)
 
@@ -207,19 +207,19 @@ def test_conditions_that_were_not_run_are_refused(
     whole: Results, values: dict[str, str], message: str
 ) -> None:
     with pytest.raises(BadInput, match=f"^{re.escape(message)}"):
-        whole.where(**values)
+        whole.where(values)
 
 
 def test_a_part_of_a_sweep_counts_its_own_repeats_and_has_its_own_rows(whole: Results) -> None:
-    part = whole.where(**{"link.up.loss": "5 %"})
+    part = whole.where({"link.up.loss": "5 %"})
     assert (part.planned, part.finished, part.unfinished, len(part.conditions)) == (12, 12, 0, 2)
     assert_frame_equal(part.metrics(), whole.metrics().filter(pl.col("link.up.loss") == "5 %"))
     failures = part.summary(metrics=["call_failures"]).select("mean", "repeats").rows()
     assert failures == [(0.0, 6)] * 2
-    one = part.where(**{"link.up.capacity": "1 Mbit/s"})
+    one = part.where({"link.up.capacity": "1 Mbit/s"})
     assert one.conditions == ["link.up.capacity = 1 Mbit/s, link.up.loss = 5 %"]
     with pytest.raises(BadInput, match="where: no condition is left"):
-        one.where(**{"link.up.capacity": "0.5 Mbit/s"})
+        one.where({"link.up.capacity": "0.5 Mbit/s"})
 
 
 def test_only_a_sweep_with_traces_can_be_measured_at_other_times(whole: Results, tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_a_dead_worker_stops_the_sweep_and_resume_runs_the_other_tasks(
 
 def a_task() -> dict[str, Any]:
     """The JSON values that a worker gets."""
-    planned = Experiment.product("first-call", VARY, repeats=1)
+    planned = Experiment("first-call", vary=VARY, repeats=1)
     known: dict[str, Any] = json.loads(next(tasks_of(planned.conditions, [(0, 0)], planned.about)).text)
     return known
 
@@ -384,7 +384,7 @@ def test_a_worker_without_a_metric_of_the_caller_refuses() -> None:
 )
 def test_every_repeat_is_in_exactly_one_task(repeats: int, count: int, order: str) -> None:
     vary = {"link.up.delay": f"1..100 ms x{count}"}
-    planned = Experiment.product("first-call", vary, repeats=repeats)
+    planned = Experiment("first-call", vary=vary, repeats=repeats)
     items = [(condition, repeat) for condition in range(count) for repeat in range(repeats)]
     if order == "paired":
         items.sort(key=lambda item: item[::-1])
@@ -460,7 +460,7 @@ def test_workers_do_not_need_the_files_of_the_caller(tmp_path: Path, monkeypatch
 
 
 def test_resuming_accepts_no_other_scenario(whole: Results) -> None:
-    with pytest.raises(BadInput, match="resume: the scenario of a sweep cannot be changed"):
+    with pytest.raises(BadInput, match="resume: a run goes on as it began"):
         sweep("first-call", VARY, resume=whole.path)
 
 

@@ -240,7 +240,7 @@ def test_the_report_of_a_part_says_which_and_leaves_the_report_of_the_whole(
 ) -> None:
     whole = grid.report()
     before = whole.read_bytes()
-    page = grid.where(**chosen).report()
+    page = grid.where(chosen).report()
     assert (page.name, whole.read_bytes()) == (file, before)
     assert f"Only a part of the conditions: {part}." in page.read_text()
     assert "Only a part" not in whole.read_text()

@@ -20,7 +20,7 @@ FIELD = "link.up.capacity"
 
 
 def plan(vary: dict[str, object], *, repeats: int | None = 2) -> Product:
-    conditions = Experiment.product("first-call", vary, repeats=repeats).conditions
+    conditions = Experiment("first-call", vary=vary, repeats=repeats).conditions
     assert isinstance(conditions, Product)
     return conditions
 

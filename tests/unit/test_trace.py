@@ -108,7 +108,9 @@ def test_a_directory_without_manifest_is_not_a_trace(tmp_path: Path) -> None:
 
 def run(out: Path, name: str = "first-call") -> Store:
     scenario = Listed({name: {"name": name, "duration": "1 s"}})
-    return Store.create(new_directory(out, f"{name}-sim-"), About(f"{name}-sim", "sim", 2), scenario)
+    return Store.create(
+        new_directory(out, f"{name}-sim-"), About(name=f"{name}-sim", backend="sim", repeats=2), scenario
+    )
 
 
 def record(made: Store, outcome: Repeat) -> None:

@@ -172,7 +172,7 @@ class Campaign:
                 continue
             if row["repeat"] not in _repeats(todo[name]) or row["status"] == "interrupted":
                 continue
-            measured = row["metrics"] == digests[name]
+            measured = row["definitions"] == digests[name]
             if not self.backend.deterministic or (measured and row["code"] == code):
                 yield name, row, measured
 

@@ -71,11 +71,6 @@ class Measurements:
         """Number of measured repeats of a scenario."""
         return len(self.values.get(scenario, {}))
 
-    def processor_s(self, scenarios: Iterable[str]) -> float:
-        """Processor time in s that all repeats of scenarios took; NaN if it is not known of one of them."""
-        took = None if self.results is None else self.results[list(scenarios)].processor_s
-        return nan if took is None else took
-
     def measured(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Measured:
         """A metric over all repeats; flows that match the pattern ``flows`` have equal weights."""
         per_repeat = self.per_repeat(scenario, metric, flows)

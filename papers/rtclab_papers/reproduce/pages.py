@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from math import isnan
 from pathlib import Path
 
 from rtclab.backend import machine, versions
@@ -63,7 +62,7 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         "judged": judged,
         "mark": mark,
         "outcomes_of": outcomes_of,
-        "took": took,
+        "simulated": simulated,
     }
     write_text(file, load_template("reproduction.md", TEMPLATES).render(comparisons=comparisons, **known))
     page = load_template("reproduction-paper.md", TEMPLATES)
@@ -72,19 +71,11 @@ def write_docs(comparisons: Sequence[Comparison], file: Path) -> None:
         write_text(file.with_name(f"{file.stem}-{one.paper.name}.md"), text)
 
 
-def took(results: Measurements, scenarios: Iterable[str]) -> str:
-    """How many calls of how many conditions were simulated, and how long that took, as a sentence.
-
-    It is empty if the time is not known.
-    """
-    names = [name for name in dict.fromkeys(scenarios) if results.repeats_of(name)]
-    seconds = results.processor_s(names)
-    if not names or isnan(seconds):
-        return ""
-    calls = sum(map(results.repeats_of, names))
-    time = f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    what = f"{calls} calls of {len(names)} condition{'s' * (len(names) != 1)}"
-    return f"Simulating {what} and measuring them took {time} of processor time."
+def simulated(results: Measurements, scenarios: Iterable[str]) -> str:
+    """How many calls of how many conditions were simulated, as a sentence; empty if none was."""
+    counts = [count for name in dict.fromkeys(scenarios) if (count := results.repeats_of(name))]
+    what = f"{sum(counts)} calls of {len(counts)} condition{'s' * (len(counts) != 1)}"
+    return f"{what} were simulated." if counts else ""
 
 
 def _tally(of: Tally) -> str:

@@ -439,7 +439,7 @@ def sweep(
     """
     from rtclab.cli import running
     from rtclab.experiment import check_names, open_store
-    from rtclab.lab import sweep
+    from rtclab.lab import run
 
     check_names(metrics or [])
     wanted_changes = running.changes_of(changes, control)
@@ -447,9 +447,9 @@ def sweep(
     wanted = running.limits_of(limits or (), (), scenario, [*wanted_changes, *shorthands], resume, out)
     resumed = backend or (open_store(resume, out).about.backend if resume else "sim")
     start = partial(
-        sweep,
+        run,
         scenario,
-        running.pairs("--vary", vary or (), "FIELD=VALUES"),
+        vary=running.pairs("--vary", vary or (), "FIELD=VALUES") if vary or not resume else None,
         backend=backend,
         duration=duration,
         repeats=repeats,
@@ -458,7 +458,7 @@ def sweep(
         metrics=metrics,
         begin=begin,
         end=end,
-        traces=traces,
+        traces=traces or None,
         out=out,
         resume=resume,
         renew=renew,
@@ -759,7 +759,7 @@ def report(
         summary = results.summary()
         for sentence in results.without_value(metrics or (), summary):
             print(f"{results.name}: {sentence}", file=sys.stderr)
-        alone = results.is_run
+        alone = results.drawn_over_time
         if alone and chosen != Chosen(flow=flows):
             raise BadInput(
                 f"{results.name} has one condition; --flow chooses what is drawn, and the other options are "

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,10 @@ from rich.filesize import decimal
 
 from rtclab.cli import tables
 from rtclab.errors import BadInput
-from rtclab.experiment import Results, Store, find_store
-from rtclab.lab import bytes_of
+from rtclab.experiment import Results, Store
+from rtclab.lab import bytes_of, delete, show
 from rtclab.phrases import names_in_words
-from rtclab.trace import only_writer, window_in_words
+from rtclab.trace import window_in_words
 
 MOST_LABELS = 5
 """Conditions that were given one by one are named if they are at most this many."""
@@ -48,41 +46,18 @@ def print_runs(runs: pl.DataFrame, out: Path) -> None:
 
 def show_run(path: Path, *, as_json: bool) -> None:
     """Prints how results were made: scenario, conditions, versions, machine, outcomes and events."""
-    store = Store(path)
-    about, results = store.about, Results(store)
-    outcomes = results.outcomes()
-    builds = dict(store.outcomes().group_by("code", maintain_order=True).len().iter_rows())
-    first = store.conditions.data(0)
+    known = show(path)
     if as_json:
-        tables.print_json(
-            {
-                "run": str(path),
-                "backend": about.backend,
-                "scenario": first,
-                "fields": {field.name: field.texts for field in store.conditions.fields},
-                "conditions": results.conditions,
-                "planned": results.planned,
-                "statuses": store.statuses(),
-                "window": about.window,
-                "metrics": about.metrics,
-                "traces": about.traces,
-                "versions": about.versions,
-                "builds": builds,
-                "older": int(outcomes["older"].sum()),
-                "machine": about.machine and about.machine.model_dump(),
-                "created": about.created,
-                "bytes": bytes_of(path),
-                "events": [{"at": at, "what": what} for at, what in store.events()],
-            }
-        )
+        tables.print_json(known)
         return
+    store = Store(path)
+    results, first, older = Results(store), known["scenario"], known["older"]
     print(f"{results.name}: {first.get('title') or first['name']}")
     table = tables.new_table(*tables.whole(""), "")
     table.show_header = False
     for name, value in _facts(results, store, first).items():
         table.add_row(name, value)
     tables.print_table(table)
-    older = int(outcomes["older"].sum())
     if older:
         again = f"`rtclab run --resume {path} --renew` runs simulated ones again"
         print(f"{tables.count(older, 'repeat')} of another build of rtclab; {again}\n")
@@ -148,28 +123,8 @@ def delete_runs(names: Sequence[str], out: Path, *, yes: bool) -> None:
     Raises:
         BadInput: a name does not belong to results, another process writes there, or nobody can be asked.
     """
-    paths = list(dict.fromkeys(_results_of(name, out) for name in names))
-    with ExitStack() as locked:
-        for path in paths:
-            locked.enter_context(only_writer(path))
-        if not yes:
-            _ask(paths)
-        for path in paths:
-            shutil.rmtree(path)
-            print(f"deleted {path}")
-
-
-def _results_of(name: str, out: Path) -> Path:
-    path = find_store(name, out)
-    if path is None:
-        raise BadInput(
-            f"delete: `{name}` has no results of rtclab", hint=f"`rtclab runs --out {out}` lists them"
-        )
-    if path.is_symlink():
-        raise BadInput(
-            f"delete: {path} is a symbolic link; expected a directory", hint=f"it points to {path.resolve()}"
-        )
-    return path
+    for path in delete(*names, out=out, confirm=None if yes else _ask):
+        print(f"deleted {path}")
 
 
 def _ask(paths: Sequence[Path]) -> None:

@@ -57,7 +57,7 @@ def chosen_results(
     """
     results = open_results(name, out=out)
     if where:
-        results = results.where(**pairs("--where", where, "FIELD=VALUE"))
+        results = results.where(pairs("--where", where, "FIELD=VALUE"))
     return results if begin is None and end is None else results.between(begin, end)
 
 
@@ -259,7 +259,7 @@ def show_summary(
         keys = list(by) or made.fields or ["condition"]
         tables.show_points(of_metrics, made.window, keys, MAX_ROWS, all_metrics=every)
     tables.tell_feedback([flow for flow in known if flow not in set(rows["flow"])])
-    if made.is_run and not metrics:
+    if made.drawn_over_time and not metrics:
         from rtclab.report.runs import run_verdict
 
         tables.print_text(run_verdict(made.run, measured))

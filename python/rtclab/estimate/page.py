@@ -112,7 +112,15 @@ def _run(name: str, *traces: Trace, scenario: dict[str, Any] | None = None) -> R
     repeats = [Repeat(index, trace.manifest.seed or 0, "finished") for index, trace in enumerate(traces)]
     opened = dict(enumerate(traces))
     backend = traces[0].manifest.backend if traces else "sim"
-    return Run(Path(), name, backend, scenario or {}, repeats, len(repeats), _opened=opened)
+    return Run(
+        path=Path(),
+        name=name,
+        backend=backend,
+        scenario=scenario or {},
+        repeats=repeats,
+        planned=len(repeats),
+        opened=opened,
+    )
 
 
 def compared(call: KnownCall, simulated: Sequence[Trace]) -> dict[str, list[MetricComparison]]:

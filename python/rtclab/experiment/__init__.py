@@ -10,7 +10,7 @@ from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
 from rtclab.experiment.draws import Draw
 from rtclab.experiment.experiment import Experiment, Interrupted, keep_trace, resumed
 from rtclab.experiment.results import Results, check_names, chosen_metrics, essential
-from rtclab.experiment.runner import Stopped
+from rtclab.experiment.runner import Execution, Stopped
 from rtclab.experiment.store import (
     STORE_FILE,
     About,
@@ -36,6 +36,7 @@ __all__ = [
     "Definitions",
     "Differences",
     "Draw",
+    "Execution",
     "Experiment",
     "Interrupted",
     "Listed",

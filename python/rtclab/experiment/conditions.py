@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from math import prod
+from math import isclose, prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -19,13 +19,14 @@ from rtclab.arguments import items, table
 from rtclab.backend import Backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, RtclabError, ScenarioError
 from rtclab.experiment.draws import Draw
-from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field
+from rtclab.experiment.fields import MAX_REPEATS, Field, number_of, read_field, value_at
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.files import located
 from rtclab.scenario.ignored import SIM as SIM
 from rtclab.scenario.layers import split_fields
-from rtclab.scenario.load import changed, load
+from rtclab.scenario.load import Changes, changed, load
 from rtclab.scenario.path import self_contained
+from rtclab.scenario.toml_text import read_value, toml_text
 from rtclab.scenario.trust import CALLER, ReadFrom
 
 VARY = "vary"
@@ -147,37 +148,6 @@ class Condition:
 
 def _all(name: str, given: object, kind: type, expected: str) -> tuple[Any, ...]:
     return tuple(items(name, given, kind, expected, may_be_empty=True))
-
-
-class Conditions(Protocol):
-    """Labelled scenarios, numbered from 0.
-
-    ``fields`` are the fields in which they were varied, if any. ``read_from`` says where the scenarios come
-    from.
-    """
-
-    @property
-    def fields(self) -> tuple[Field, ...]: ...
-
-    @property
-    def read_from(self) -> ReadFrom: ...
-
-    def __len__(self) -> int: ...
-
-    def label(self, number: int) -> str:
-        """The label of a condition. No two conditions have the same."""
-
-    def scenario(self, number: int) -> Scenario:
-        """The scenario of a condition."""
-
-    def data(self, number: int) -> dict[str, Any]:
-        """The scenario of a condition as JSON values."""
-
-    def settings(self, number: int) -> Settings:
-        """What holds for one condition alone."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The conditions as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -308,6 +278,10 @@ class Product:
         return json.dumps(self.base)
 
 
+Conditions = Listed | Product
+"""Labelled scenarios, numbered from 0, and the fields in which they were varied, if any."""
+
+
 def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditions:
     """The conditions from the result of ``as_json``, which come from ``read_from``."""
     if "scenarios" in known:
@@ -317,45 +291,58 @@ def from_json(known: Mapping[str, Any], read_from: ReadFrom = CALLER) -> Conditi
     return Product(**{**known, "fields": fields, "read_from": read_from})
 
 
-def by_label(given: object) -> dict[str, Scenario | Condition]:
-    """Scenarios by label, or with the names of their scenarios as labels.
+def by_label(given: object, changes: Changes = (), *, trust: bool = False) -> dict[str, Scenario | Condition]:
+    """Scenarios by label, or with the names of their scenarios as labels; with changes of all of them.
+
+    A scenario may be given by its name, or by the path of its file, which ``trust`` allows to run programs.
 
     Raises:
         BadInput: there is none, one is no scenario, or two have the same name.
     """
+    kinds = (str, Path, Scenario, Condition)
     expected = "scenarios, such as {'label': rtclab.Scenario.load('first-call')}"
-    if not isinstance(given, Mapping):
-        given = items("conditions", given, (Scenario, Condition), expected)
-        names = [scenario_of(one).name for one in given]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise BadInput(
-                f"conditions: two scenarios are named `{twice}`",
-                hint="give each a label: {'label': scenario}",
-            )
-        given = dict(zip(names, given, strict=True))
-    items("conditions", given.values(), (Scenario, Condition), expected)
-    return dict(given)
+    if isinstance(given, Mapping):
+        items("conditions", given.values(), kinds, expected)
+        return {label: _loaded(one, changes, trust=trust) for label, one in given.items()}
+    loaded = [_loaded(one, changes, trust=trust) for one in items("conditions", given, kinds, expected)]
+    names = [scenario_of(one).name for one in loaded]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(
+            f"conditions: two scenarios are named `{twice}`",
+            hint="give each a label: {'label': scenario}",
+        )
+    return dict(zip(names, loaded, strict=True))
 
 
-def listed(conditions: object) -> Listed:
-    """Conditions as for :func:`by_label`.
+def _loaded(one: str | Path | Scenario | Condition, changes: Changes, *, trust: bool) -> Scenario | Condition:
+    if isinstance(one, Condition):
+        return replace(one, scenario=scenario_of(_loaded(one.scenario, changes, trust=trust)))
+    if isinstance(one, Scenario) and not changes and not trust:
+        return one
+    return Scenario.load(one, changes, trust=trust)
+
+
+def listed(given: Mapping[str, Scenario | Condition], record: str | None = None) -> Listed:
+    """Scenarios by label as conditions; with ``record``, all record this.
 
     Raises:
-        BadInput: as :func:`by_label`, or a condition has other fields than the first.
+        BadInput: a condition has other fields than the first.
     """
-    known = by_label(conditions)
-    own = {label: one.settings for label, one in known.items() if isinstance(one, Condition)}
-    names = [sorted(own.get(label, DEFAULT).fields) for label in known]
-    for label, given in zip(known, names, strict=True):
-        if given != names[0]:
+    own = {label: one.settings for label, one in given.items() if isinstance(one, Condition)}
+    names = [sorted(own.get(label, DEFAULT).fields) for label in given]
+    for label, of_label in zip(given, names, strict=True):
+        if of_label != names[0]:
             raise BadInput(
-                f"conditions: {label}: got the fields `{', '.join(given)}`; expected those of the first "
+                f"conditions: {label}: got the fields `{', '.join(of_label)}`; expected those of the first "
                 f"condition, `{', '.join(names[0])}`"
             )
-        if reserved := set(given) & set(RESERVED):
+        if reserved := set(of_label) & set(RESERVED):
             raise BadInput(f"conditions: {label}: a field cannot be named `{reserved.pop()}`")
-    return Listed({label: scenario_of(one).model_dump(mode="json") for label, one in known.items()}, own)
+    data = {label: scenario_of(one).model_dump(mode="json") for label, one in given.items()}
+    return Listed(
+        data if record is None else {label: {**data[label], "record": record} for label in data}, own
+    )
 
 
 def scenario_of(given: Scenario | Condition) -> Scenario:
@@ -364,37 +351,31 @@ def scenario_of(given: Scenario | Condition) -> Scenario:
 
 
 def product(
-    scenario: str | Path | Scenario,
+    scenario: object,
     vary: Mapping[str, object],
-    changes: Iterable[Change],
-    backend: Backend,
+    changes: Sequence[Change],
     repeats: int | None,
     *,
     trust: bool = False,
-) -> tuple[Product, int]:
-    """Every combination of the values of some fields, and the number of repeats of each.
-
-    Checks that the backend can run every condition, and that what it runs is trusted.
+) -> Product:
+    """Every combination of the values of some fields of a scenario, or of the one with this name or path.
 
     Raises:
-        BadInput: a field or value is invalid, or there are too many repeats.
-        BackendUnavailable: this machine lacks something that the backend needs.
+        BadInput: it is no scenario, a field or value is invalid, or there are too many repeats.
     """
+    if not isinstance(scenario, (str, Path, Scenario)):
+        raise BadInput(f"vary: got `{scenario}`; expected one scenario, whose fields are varied")
     fields = _fields(vary)
     points = prod(field.count for field in fields)
     _check_size(points, repeats or 1)
-    changes = list(changes)
     first = _first(scenario, changes, fields, trust=trust)
-    repeats = repeats or first.repeats
-    _check_size(points, repeats)
+    _check_size(points, repeats or first.repeats)
     if isinstance(scenario, Scenario):
         layered = changed(scenario.model_dump(mode="json"), scenario.name, changes)
     else:
         layered = load(scenario, changes)
     base = self_contained(layered.data)
-    made = _with_numbers(Product(first.name, layered.origin, base, fields, first.read_from))
-    check(made, backend)
-    return made, repeats
+    return _with_numbers(Product(first.name, layered.origin, base, fields, first.read_from))
 
 
 def check(conditions: Conditions, backend: Backend) -> None:
@@ -482,6 +463,37 @@ def _without_digests(data: Any, key: str = "") -> Any:
     without = key == "congestion_control" and data.get("digest")
     kept = {name: one for name, one in data.items() if not (without and name == "digest")}
     return {name: _without_digests(one, name) for name, one in kept.items()}
+
+
+def equal_text(conditions: Conditions, field: Field, given: object) -> str:
+    """The value of a varied field, as it was given, that equals another: ``2 %`` for ``2%`` and ``0.02``.
+
+    Numbers without a unit are in bit/s, seconds, bytes or, for ``%``, shares. Values of fields of the user's
+    own are texts.
+
+    Raises:
+        BadInput: no value equals it, or it is no value of the field.
+    """
+    text = given if isinstance(given, str) else toml_text(given)
+    if text in field.texts:
+        return text
+    value = read_value(text)
+    equal: list[str] = []
+    if isinstance(value, (int, float)) and field.unit:
+        number = 100 * value if field.unit == "%" else value
+        equal = [text for text, of in zip(field.texts, field.numbers, strict=True) if isclose(number, of)]
+    elif isinstance(conditions, Product):
+        scenario = conditions.scenario(0)
+        try:
+            wanted = value_at(Scenario.load(scenario, {field.name: value}), field.name)
+        except RtclabError as error:
+            raise BadInput(f"where: {error.message.removeprefix('set: ')}", hint=error.hint) from None
+        of_each = (value_at(Scenario.load(scenario, {field.name: one}), field.name) for one in field.values)
+        equal = [text for text, one in zip(field.texts, of_each, strict=True) if one == wanted]
+    if not equal:
+        expected = ", ".join(field.texts)
+        raise BadInput(f"where: {field.name} = `{text}` was not run; expected {expected}")
+    return equal[0]
 
 
 def field_columns(fields: Sequence[Field]) -> list[str]:

@@ -19,7 +19,6 @@ from rtclab.experiment.conditions import (
     Condition,
     Conditions,
     Listed,
-    Product,
     by_label,
     check,
     check_trusted,
@@ -30,17 +29,21 @@ from rtclab.experiment.conditions import (
     with_controls_of_now,
 )
 from rtclab.experiment.definitions import Definitions, Measure, name_of
-from rtclab.experiment.recorded import check_known, packets_needed, recording_for
+from rtclab.experiment.recorded import check_known, packets_needed
 from rtclab.experiment.results import Results, chosen_metrics
-from rtclab.experiment.runner import Beside, Ended, How, Order
+from rtclab.experiment.runner import Execution, Observer, OnOutcome, Order
 from rtclab.experiment.store import About, Result, Store, build, find_store, open_store
 from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS
 from rtclab.processes import unguarded_script
 from rtclab.progress import progress as progress_bar
+from rtclab.renamed import Gone
 from rtclab.scenario import Change, Scenario
 from rtclab.scenario.load import Changes, as_changes
 from rtclab.trace import Repeat, Trace, new_directory, only_writer
+
+Planned = str | Path | Scenario | Condition
+"""A scenario that an experiment runs, or its name or path."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -63,36 +66,32 @@ class Experiment:
 
     def __init__(
         self,
-        conditions: Mapping[str, Scenario | Condition]
-        | Sequence[Scenario | Condition]
-        | Scenario
-        | Condition
-        | Conditions,
+        conditions: Planned | Sequence[Planned] | Mapping[str, Planned],
         *,
+        vary: Mapping[str, object] | None = None,
+        set: Changes = (),
         repeats: int | None = None,
         backend: str | Backend = SIM,
         name: str | None = None,
         metrics: str | Sequence[str] | None = None,
         begin: Moment | None = None,
         end: Moment | None = None,
-        traces: bool = True,
+        traces: bool | None = None,
         capture: bool = False,
         measure: Measure | None = None,
+        trust: bool = False,
     ) -> None:
         """Plans an experiment, and checks that the backend can run every condition.
 
         Args:
-            conditions: scenarios by label, or one scenario or several, whose names are their labels. A
-                :class:`Condition` has repeats, measures and traces of its own.
+            conditions: scenarios by label, or one scenario or several, whose names are their labels. Each is
+                loaded, or given by its name or the path of its file, or a :class:`Condition`, which has
+                repeats, measures and traces of its own.
+            vary: fields of a single scenario and their values: every combination is a condition.
+            set: fields to set in all scenarios.
             repeats: number of repeats of each condition, by default the first scenario's.
-            backend: ``sim`` (virtual time) or ``live`` (real browsers).
+            backend, metrics, begin, end, traces, capture, trust: as in :func:`rtclab.run`.
             name: begin of the directory's name, by default the name of the first scenario and the backend.
-            metrics: metrics to measure, by default all.
-            begin: measure from this time on, such as ``"10 s"`` or 10 (seconds).
-            end: measure up to this time.
-            traces: keep the trace of each repeat. Without traces, simulated repeats are measured in memory,
-                and no other time can be measured later.
-            capture: write a capture beside each simulated trace.
             measure: measures repeats instead of the metrics. It is a function of a module, is called with the
                 trace and the names ``measures`` of the condition, and returns a :class:`Number` for each
                 value. It measures failed calls too, if they left a trace. Repeats that are measured together
@@ -104,80 +103,45 @@ class Experiment:
             BackendUnavailable: this machine lacks something that the backend needs.
         """
         self.backend = backend_of(backend, capture=capture)
+        live = self.backend.name != SIM
         metrics, limits = chosen_metrics(metrics), open_window(begin, end)
-        if not isinstance(conditions, (Listed, Product)):
-            given = by_label(conditions)
-            for one in given.values():
-                scenario_of(one).check_trusted(live=self.backend.name != SIM)
-            conditions = listed(given)
-            if not traces:
-                conditions = recording_for(metrics, conditions, in_window=limits is not None)
-            check(conditions, self.backend)
-        check_trusted(conditions, live=self.backend.name != SIM)
-        self.conditions: Conditions = conditions
-        check_reached(limits, (conditions.scenario(number).duration.s for number in range(len(conditions))))
-        check_known(metrics or (), self.backend.name, self.conditions, in_window=limits is not None)
-        if not traces and self.backend.name != SIM:
-            raise BadInput("traces: live calls are measured from their traces; expected traces=True")
         if measure is not None and (metrics or limits is not None):
             raise BadInput(
                 "measure: a function of your own measures instead of metrics and over its own time"
             )
-        if capture and not traces:
-            raise BadInput("capture: a capture lies beside a trace; expected traces=True")
+        traces = _keeps_traces(traces, by_default=vary is None or live, live=live, capture=capture)
+        needs_packets = not traces and packets_needed(metrics, in_window=limits is not None)
+        if vary is not None:
+            changes = as_changes(set)
+            if not traces and not any(change.field == "record" for change in changes):
+                changes = [*changes, Change("record", "packets" if needs_packets else "seconds")]
+            self.conditions: Conditions = product(conditions, vary, changes, repeats, trust=trust)
+        else:
+            given = by_label(conditions, set, trust=trust)
+            for one in given.values():
+                scenario_of(one).check_trusted(live=live)
+            self.conditions = listed(given, record="packets" if needs_packets else None)
+        check(self.conditions, self.backend)
+        scenarios = map(self.conditions.scenario, range(len(self.conditions)))
+        check_reached(limits, (one.duration.s for one in scenarios))
+        check_known(metrics or (), self.backend.name, self.conditions, in_window=limits is not None)
         first = self.conditions.scenario(0)
         self.about = About(
-            name or f"{first.name}-{self.backend.name}",
-            self.backend.name,
-            first.repeats if repeats is None else repeats,
-            () if measure is not None else tuple(METRICS if metrics is None else metrics),
-            limits,
-            traces,
-            self.backend.capture,
-            backends.versions() | {"build": build()},
-            backends.machine(),
+            name=name or (f"{first.name}-sweep" if vary is not None else f"{first.name}-{self.backend.name}"),
+            backend=self.backend.name,
+            repeats=first.repeats if repeats is None else repeats,
+            metrics=() if measure is not None else tuple(METRICS if metrics is None else metrics),
+            window=limits,
+            traces=traces,
+            capture=self.backend.capture,
+            versions=backends.versions() | {"build": build()},
+            machine=backends.machine(),
             measure="" if measure is None else name_of(measure),
         )
         if self.about.repeats < 1:
             raise BadInput(f"repeats: got {repeats}; expected at least 1")
 
-    @classmethod
-    def product(
-        cls,
-        scenario: str | Path | Scenario,
-        vary: Mapping[str, object],
-        *,
-        set: Changes = (),
-        repeats: int | None = None,
-        backend: str | Backend = SIM,
-        traces: bool = False,
-        metrics: str | Sequence[str] | None = None,
-        begin: Moment | None = None,
-        end: Moment | None = None,
-        trust: bool = False,
-    ) -> Experiment:
-        """An experiment with every combination of values of some fields of a scenario.
-
-        Arguments and errors are as in :func:`rtclab.sweep`.
-        """
-        made = backend_of(backend)
-        traces = traces or made.name != SIM
-        wanted = as_changes(set)
-        if not traces and not any(change.field == "record" for change in wanted):
-            in_window = open_window(begin, end) is not None
-            needed = packets_needed(chosen_metrics(metrics), in_window=in_window)
-            wanted = [*wanted, Change("record", "packets" if needed else "seconds")]
-        conditions, repeats = product(scenario, vary, wanted, made, repeats, trust=trust)
-        return cls(
-            conditions,
-            repeats=repeats,
-            backend=made,
-            name=f"{conditions.name}-sweep",
-            metrics=metrics,
-            begin=begin,
-            end=end,
-            traces=traces,
-        )
+    product = Gone("Experiment.product", "Experiment(scenario, vary={…})")
 
     def run(
         self,
@@ -190,30 +154,27 @@ class Experiment:
         tries: int = 1,
         renew: bool = False,
         progress: bool = True,
-        ended: Ended = lambda label, outcome: None,
-        beside: Beside = nullcontext,
+        ended: OnOutcome = lambda label, outcome: None,
+        observer: Observer = nullcontext,
     ) -> Results:
         """Runs all repeats in a new directory, or those that another one lacks; returns the results.
 
         Finished repeats are kept however the process ends; ``rtclab.run(resume=…)`` runs the others.
 
         Args:
-            out: directory in which the new directory is made.
+            out, jobs, progress: as in :func:`rtclab.run`.
             into: directory of results to which these conditions are added; it is made if there is none.
                 Repeats that have finished there do not run again, unless the scenario of their condition has
                 changed. The results are about these conditions.
-            executor: runs simulated repeats: any ``concurrent.futures`` executor, such as Dask's
-                ``Client.get_executor()``. Repeats that leave traces need a pool of processes of this machine.
-                By default they run in threads of this process.
-            jobs: number of threads, if no executor is given; by default one per core.
+            executor: as in :func:`rtclab.run`. Repeats that leave traces need a pool of processes of this
+                machine.
             order: ``plain`` (condition by condition), ``shuffled``, or ``paired`` (the first repeat of every
                 condition, then the second).
             tries: how often a live repeat is tried that the machine disturbed.
             renew: run simulated repeats again that another build of rtclab ran or other definitions measured,
                 or whose trace is to be kept and is not there. Their earlier values are kept.
-            progress: show a progress bar on a terminal or in a notebook.
             ended: called with the label of the condition and the outcome after each repeat has been kept.
-            beside: called with the directory; what it returns is entered as a context while repeats run.
+            observer: called with the directory; what it returns is entered as a context while repeats run.
 
         Raises:
             BadInput: an argument is invalid, or the results of ``into`` were made in another way; nothing
@@ -223,18 +184,27 @@ class Experiment:
             DiskFull: no disk space is left for a result.
             Interrupted: Ctrl-C was pressed; the error's attribute ``results`` has the finished repeats.
         """
-        how = How(executor, jobs, order, tries, renew, ended=ended, beside=beside)
-        check_workers(self.about, self.backend, how)
+        execution = Execution(
+            executor=executor,
+            jobs=jobs,
+            order=order,
+            tries=tries,
+            renew=renew,
+            progress=progress,
+            ended=ended,
+            observer=observer,
+        )
+        check_workers(self.about, self.backend, execution)
         if into is not None:
             store, wanted = self._extended(Path(into))
-            return run_store(store, self.backend, how, show=progress, wanted=wanted)
+            return run_store(store, self.backend, execution, wanted)
         path = new_directory(Path(out), f"{self.about.name}-")
         try:
             store = Store.create(path, self.about, self.conditions)
         except BaseException:
             path.rmdir()
             raise
-        return run_store(store, self.backend, how, show=progress)
+        return run_store(store, self.backend, execution)
 
     def _extended(self, path: Path) -> tuple[Store, dict[int, Sequence[int]]]:
         """The store in a directory with these conditions added, and their repeats by their number there."""
@@ -274,15 +244,11 @@ class Experiment:
 
 def resumed(
     name: str | Path,
+    execution: Execution | None = None,
     *,
     out: str | Path = "runs",
     backend: str | Backend | None = None,
     repeats: int | None = None,
-    executor: Executor | None = None,
-    jobs: int | None = None,
-    renew: bool = False,
-    progress: bool = True,
-    beside: Beside = nullcontext,
     trust: bool = False,
 ) -> Results:
     """Continues an experiment: runs the repeats that have not finished, and adds repeats.
@@ -291,14 +257,10 @@ def resumed(
 
     Args:
         name: path, name below ``out``, or ``latest``.
+        execution: how the repeats run.
         out: directory in which to look for a name.
         backend: the backend that began it, or its name, if given.
         repeats: number of repeats that each condition should have, if more than planned.
-        executor: as in :meth:`Experiment.run`.
-        jobs: as in :meth:`Experiment.run`.
-        renew: run simulated repeats again that another build of rtclab ran. Its values are kept.
-        progress: as in :meth:`Experiment.run`.
-        beside: as in :meth:`Experiment.run`.
         trust: run what the scenarios of a directory from outside of the current project name, and the
             function that measures them.
 
@@ -308,6 +270,7 @@ def resumed(
             repeats; or it is from elsewhere and not trusted.
         Interrupted: as in :meth:`Experiment.run`.
     """
+    execution = execution or Execution()
     store = open_store(name, Path(out), trust=trust)
     about = store.about
     given = None if isinstance(backend, str) else backend
@@ -331,8 +294,7 @@ def resumed(
     made = backend_of(given or about.backend, capture=about.capture)
     check_trusted(store.conditions, live=made.name != SIM, measure=about.measure)
     store.allow()
-    how = How(executor, jobs, renew=renew, beside=beside)
-    check_workers(about, made, how)
+    check_workers(about, made, execution)
     conditions, changed = with_controls_of_now(store.conditions)
     check(conditions, made)
     with store.only_writer():
@@ -340,7 +302,21 @@ def resumed(
             store.extend(changed)
             runner.tell(store, f"{controls_in_words(changed)} has other code than before: it is run again")
         store.plan(repeats or about.repeats)
-    return run_store(store, made, how, show=progress)
+    return run_store(store, made, execution)
+
+
+def _keeps_traces(given: bool | None, *, by_default: bool, live: bool, capture: bool) -> bool:
+    """Whether the trace of each repeat is kept.
+
+    Raises:
+        BadInput: traces are not kept, and something needs them.
+    """
+    traces = by_default if given is None else given
+    if live and not traces:
+        raise BadInput("traces: live calls are measured from their traces; expected traces=True")
+    if capture and not traces:
+        raise BadInput("capture: a capture lies beside a trace; expected traces=True")
+    return traces
 
 
 def backend_of(backend: str | Backend, *, capture: bool = False) -> Backend:
@@ -354,18 +330,18 @@ def backend_of(backend: str | Backend, *, capture: bool = False) -> Backend:
     return SimBackend(capture=True)
 
 
-def check_workers(about: About, backend: Backend, how: How) -> None:
+def check_workers(about: About, backend: Backend, execution: Execution) -> None:
     """Checks that an experiment can run in parallel as asked."""
-    if not backend.parallel and (how.executor is not None or (how.jobs or 1) > 1):
-        option = "jobs" if how.executor is None else "executor"
+    if not backend.parallel and (execution.executor is not None or (execution.jobs or 1) > 1):
+        option = "jobs" if execution.executor is None else "executor"
         raise BadInput(f"{option}: the {backend.name} backend runs one call at a time, in this process")
-    if isinstance(how.executor, ProcessPoolExecutor) and (script := unguarded_script()):
+    if isinstance(execution.executor, ProcessPoolExecutor) and (script := unguarded_script()):
         raise BadInput(
             f"executor: its processes import {script}, which would run again in each of them",
             hint='put what the script runs below `if __name__ == "__main__":`',
         )
-    local = isinstance(how.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
-    if about.traces and how.executor is not None and not local:
+    local = isinstance(execution.executor, (ProcessPoolExecutor, ThreadPoolExecutor))
+    if about.traces and execution.executor is not None and not local:
         raise BadInput(
             "executor: repeats that leave traces run on this machine",
             hint="set traces=False, or use a pool of concurrent.futures",
@@ -375,20 +351,18 @@ def check_workers(about: About, backend: Backend, how: How) -> None:
 def run_store(
     store: Store,
     backend: Backend,
-    how: How,
-    *,
-    show: bool,
+    execution: Execution,
     wanted: Mapping[int, Sequence[int]] | None = None,
 ) -> Results:
-    """Runs what is not finished, of all or of the wanted repeats, with a progress bar if ``show``."""
+    """Runs what is not finished, of all or of the wanted repeats, with a progress bar."""
     about = store.about
     title = f"{store.conditions.scenario(0).name} on {about.backend}" if wanted is None else about.name
     size = store.planned if wanted is None else sum(map(len, wanted.values()))
     chosen = None if wanted is None else list(wanted)
-    live = not backend.parallel
+    live, show = not backend.parallel, execution.progress
     with progress_bar(title, size, "repeats", show=show, remaining=live) as advance:
         try:
-            traces = runner.run(store, backend, replace(how, advance=advance), wanted)
+            traces = runner.run(store, backend, replace(execution, advance=advance), wanted)
         except KeyboardInterrupt:
             raise Interrupted(Results(store, chosen=chosen)) from None
     return Results(store, traces, chosen)
@@ -408,7 +382,13 @@ def keep_trace(trace: Trace, scenario: dict[str, Any], name: str, out: Path) -> 
     """
     path = new_directory(out, f"{name}-")
     try:
-        about = About(name, trace.manifest.backend, 1, tuple(METRICS), versions=trace.manifest.versions)
+        about = About(
+            name=name,
+            backend=trace.manifest.backend,
+            repeats=1,
+            metrics=tuple(METRICS),
+            versions=trace.manifest.versions,
+        )
         store = Store.create(path, about, Listed({str(scenario["name"]): scenario}))
         kept = trace.save(store.repeat_path(0, 0))
         outcome, definitions = Repeat(0, 0, "finished"), Definitions.of(about)

@@ -109,8 +109,8 @@ def read_field(name: str, given: object) -> Field:
     return Field(name, tuple(values), tuple(texts))
 
 
-def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
-    """A field of a scenario, or the first of several, as a number and its base unit; None if it is none."""
+def value_at(scenario: Scenario, field: str) -> object:
+    """A field of a scenario, or the first of several."""
     value: object = scenario
     for key in split_fields(field)[0].split("."):
         match value:
@@ -121,11 +121,16 @@ def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
                 value = value.get(key)
             case list():
                 value = value[int(key)]
-    match value:
+    return value
+
+
+def number_of(scenario: Scenario, field: str) -> tuple[float, str] | None:
+    """A field of a scenario, or the first of several, as a number and its base unit; None if it is none."""
+    match value_at(scenario, field):
         case bool():
             return None
-        case int() | float():
-            return float(value), ""
+        case int() | float() as number:
+            return float(number), ""
         case Bitrate(bps=bps):
             return float(bps), "bit/s"
         case Duration(ns=ns):

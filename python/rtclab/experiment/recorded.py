@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from rtclab.errors import BadInput
-from rtclab.experiment.conditions import Conditions, Listed
+from rtclab.experiment.conditions import Conditions
 from rtclab.metrics import METRICS
 
 
@@ -18,14 +17,6 @@ def packets_needed(metrics: Sequence[str] | None, *, in_window: bool) -> bool:
     """
     names = metrics or (METRICS if in_window else ())
     return any(METRICS[name].needs_packets(in_window=in_window) for name in names)
-
-
-def recording_for(metrics: Sequence[str] | None, conditions: Listed, *, in_window: bool) -> Listed:
-    """The conditions, with packets recorded if a metric needs them. They are measured and not kept."""
-    if not packets_needed(metrics, in_window=in_window):
-        return conditions
-    scenarios = {label: {**data, "record": "packets"} for label, data in conditions.scenarios.items()}
-    return replace(conditions, scenarios=scenarios)
 
 
 def check_known(metrics: Sequence[str], backend: str, conditions: Conditions, *, in_window: bool) -> None:

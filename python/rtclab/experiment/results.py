@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -24,7 +24,7 @@ from rtclab.errors import (
     TraceError,
 )
 from rtclab.experiment.comparison import Side, per_minute, values_of
-from rtclab.experiment.conditions import field_columns, table_of
+from rtclab.experiment.conditions import equal_text, field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.export import write_values
 from rtclab.experiment.fields import Field
@@ -43,7 +43,7 @@ from rtclab.experiment.summary import (
 from rtclab.experiment.window import Moment, check_reached, open_window
 from rtclab.metrics import METRICS, essentials
 from rtclab.phrases import names_in_words
-from rtclab.renamed import BETWEEN, renamed
+from rtclab.renamed import BETWEEN, Gone, renamed
 from rtclab.scenario.table import closest
 from rtclab.trace import (
     SCHEMAS,
@@ -64,13 +64,17 @@ MAX_SUFFIX = 80
 """Maximum number of letters that the conditions of a page take in its name."""
 MOST_NAMED = 5
 """Maximum number of conditions that a sentence names."""
+MOST_ROWS = 200
+"""Maximum number of rows of the table in a notebook."""
 
 
 class Results:
     """The results of an experiment, finished or not.
 
     A run, a sweep and an imported capture have the same methods. Results of several conditions have one row
-    for each condition where results of one condition have one row.
+    for each condition where results of one condition have one row. They are a mapping of conditions:
+    ``results["label"]`` has the results of one, and ``in``, ``len``, iteration and ``items()`` work as with a
+    dictionary.
 
     Example:
         >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
@@ -185,7 +189,12 @@ class Results:
         return self._table["condition"].to_list()
 
     def labels_without(self, field: str | None) -> list[str]:
-        """The label of each condition without the value of one varied field, or of ``condition`` itself."""
+        """The label of each condition without the value of one varied field, or of ``condition`` itself.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).labels_without(None)
+            ['first-call']
+        """
         if field == "condition":
             return [""] * len(self._table)
         if field is None or field not in self.fields:
@@ -197,8 +206,8 @@ class Results:
     @cached_property
     def _table(self) -> pl.DataFrame:
         """Number, label and varied values of each condition."""
-        table = table_of(self._store.conditions)
-        return table if self._chosen is None else table.filter(pl.col("number").is_in(self._chosen))
+        every = table_of(self._store.conditions)
+        return every if self._chosen is None else every.filter(pl.col("number").is_in(self._chosen))
 
     @property
     def flows(self) -> list[str]:
@@ -229,16 +238,6 @@ class Results:
         """Number of planned repeats that say nothing about the call yet; resuming runs them."""
         return self.planned - int(self.outcomes()["status"].is_in(["finished", "failed"]).sum())
 
-    @property
-    def processor_s(self) -> float | None:
-        """Processor time in s of the threads that simulated and measured the repeats, with failed calls.
-
-        None for live calls, for calls with a control of your own, which runs in another process, and if it is
-        unknown of any repeat.
-        """
-        took = self._outcomes().filter(pl.col("status").is_in(["finished", "failed"]))["processor_s"]
-        return None if took.is_empty() or took.null_count() else float(took.sum())
-
     def __getitem__(self, labels: str | Sequence[str]) -> Self:
         """The results of one condition by its label, or of several by a list of labels.
 
@@ -248,28 +247,74 @@ class Results:
         wanted = items("condition", labels, str, "the label of a condition, or a list of labels")
         return self._of([self._number(label) for label in wanted])
 
-    def where(self, **values: str) -> Self:
-        """The conditions of a sweep with these values of varied fields, written as they were given.
+    def __len__(self) -> int:
+        """Number of conditions."""
+        return len(self._table)
 
-        Names with dots are passed as a dict: ``results.where(**{"link.up.loss": "5 %"})``.
+    def __iter__(self) -> Iterator[str]:
+        """The labels of the conditions."""
+        return iter(self.conditions)
+
+    def __contains__(self, label: object) -> bool:
+        """Whether there is a condition with this label."""
+        return label in self.conditions
+
+    def keys(self) -> list[str]:
+        """The labels of the conditions, as :attr:`conditions`.
+
+        Example:
+            >>> rtclab.run("first-call", duration="10 s", repeats=2).keys()
+            ['first-call']
+        """
+        return self.conditions
+
+    def values(self) -> list[Self]:
+        """The results of each condition.
+
+        Example:
+            >>> [one.finished for one in rtclab.run("first-call", duration="10 s", repeats=2).values()]
+            [2]
+        """
+        return [self._of([number]) for number in self._table["number"]]
+
+    def items(self) -> list[tuple[str, Self]]:
+        """The label and the results of each condition.
+
+        Example:
+            >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
+            >>> {label: len(one.outcomes()) for label, one in grid.items()}
+            {'link.up.loss = 0 %': 2, 'link.up.loss = 5 %': 2}
+        """
+        return list(zip(self.keys(), self.values(), strict=True))
+
+    def where(self, values: Mapping[str, object] | None = None, **more: object) -> Self:
+        """The conditions of a sweep with these values of varied fields.
+
+        Values may be written in any way that the field's unit allows: ``"2 %"``, ``"2%"`` and ``0.02`` are
+        the same, and so are ``"0.5 Mbit/s"`` and ``"500 kbit/s"``.
+
+        Args:
+            values: the value of each field, such as ``{"link.up.loss": "5 %"}``.
+            more: fields whose names have no dots may be keywords: ``where(duration="10 s")``.
 
         Raises:
             BadInput: a field was not varied, or had no such value.
 
         Example:
             >>> grid = rtclab.sweep("first-call", {"link.up.loss": "0..5 % x2"}, duration="10 s", repeats=2)
-            >>> grid.where(**{"link.up.loss": "5 %"}).planned
+            >>> grid.where({"link.up.loss": 0.05}).planned
             2
         """
-        table = self._table
-        for name, value in values.items():
+        expected = 'a value of each field, such as {"link.up.loss": "2 %"}'
+        given = {**table("where", {} if values is None else values, expected), **more}
+        rows = self._table
+        for name, value in given.items():
             field = self._field("where", name)
-            if value not in field.texts:
-                raise BadInput(f"where: {name} = `{value}` was not run; expected {', '.join(field.texts)}")
-            table = table.filter(pl.col(name) == value)
-        if table.is_empty():
+            text = equal_text(self._store.conditions, field, value)
+            rows = rows.filter(pl.col(name) == text)
+        if rows.is_empty():
             raise BadInput("where: no condition is left")
-        return self._of(table["number"].to_list())
+        return self._of(rows["number"].to_list())
 
     def _of(self, numbers: Sequence[int] | None) -> Self:
         made = type(self)(self._store, self._known, numbers)
@@ -279,9 +324,9 @@ class Results:
     def _number(self, label: str) -> int:
         found = self._table.filter(pl.col("condition") == label)["number"].to_list()
         if not found:
-            raise BadInput(
-                f"no condition `{label}` in {self.name}", hint=closest(label, self.conditions) or None
-            )
+            expected = names_in_words(self.conditions, MOST_NAMED)
+            hint = closest(label, self.conditions) or f"there is {expected}"
+            raise BadInput(f"no condition `{label}` in {self.name}", hint=hint)
         return int(found[0])
 
     def _field(self, option: str, name: str) -> Field:
@@ -297,6 +342,10 @@ class Results:
         Args:
             totals_per_minute: divide totals, such as the number of freezes, by the minutes for which the flow
                 was active.
+
+        Example:
+            >>> list(rtclab.run("first-call", duration="10 s", repeats=2).sides())
+            ['first-call']
         """
         rows = self.metrics()
         parts = {str(label): part for (label,), part in rows.group_by("condition", maintain_order=True)}
@@ -367,8 +416,8 @@ class Results:
     def runs(self) -> list[Run]:
         """The repeats of each condition, with their traces."""
         found = self._store.runs(self._table["number"].to_list())
-        opened = dict(self._known) if len(found) == 1 else {}
-        return [replace(run, window=self.window, _opened=opened or run._opened) for run in found]
+        opened = self._known if len(found) == 1 else {}
+        return [replace(run, window=self.window, opened=opened) for run in found]
 
     @property
     def run(self) -> Run:
@@ -399,9 +448,11 @@ class Results:
         return [trace for run in self.runs for trace in run.traces]
 
     @property
-    def is_run(self) -> bool:
+    def drawn_over_time(self) -> bool:
         """Whether these are the results of one condition with traces, which are drawn over time."""
         return len(self._table) == 1 and self._store.about.traces
+
+    is_run = Gone("Results.is_run", "Results.drawn_over_time")
 
     def repeat_path(self, repeat: int) -> Path:
         """The directory of the trace of a repeat of the only condition.
@@ -716,7 +767,7 @@ class Results:
             'report.html'
         """
         measured = self.summary() if measured is None else measured
-        if self.is_run:
+        if self.drawn_over_time:
             from rtclab.report.runs import write_report
 
             return write_report(self.run, measured, self.path / f"report{self.page_suffix}.html")
@@ -791,7 +842,7 @@ class Results:
             return True
         digests = {number: definitions.digest(of) for number, of in names.items()}
         old = self._outcomes().filter(
-            pl.col("metrics") != pl.col("number").replace_strict(digests, return_dtype=pl.String),
+            pl.col("definitions") != pl.col("number").replace_strict(digests, return_dtype=pl.String),
             pl.col("status").is_in(["finished", "failed"]),
         )
         if old.is_empty():
@@ -808,12 +859,12 @@ class Results:
                 try:
                     numbers = _numbers(runs[number], outcome, definitions, names[number])
                 except OtherSchema:
-                    if not row["metrics"]:
+                    if not row["definitions"]:
                         raise
                     continue  # what was measured then stays
                 if numbers is not None:
                     note = outcome.note.partition(NOT_MEASURED)[0].removesuffix("; ")
-                    known = (digests[number], row["processor_s"], files.get(row["outcome"], {}))
+                    known = (digests[number], files.get(row["outcome"], {}))
                     results.append(Result(number, replace(outcome, note=note), numbers, *known))
             try:
                 if results:
@@ -839,12 +890,11 @@ class Results:
         return self.name if self.window is None else f"{self.name} {window_in_words(self.window)}"
 
     def _repr_html_(self) -> str:
-        if len(self._table) > 1:
-            what = ", ".join(f"{field.name} ({field.count} values)" for field in self.varied)
-            text = f"{self._headline}: {what}; {self.finished} of {self.planned} repeats finished"
-            return f"<p>{escape(text)}</p>"
+        fields = self.fields or ["condition"] if len(self) > 1 else []
         heading = f"{self._headline}: {self.finished} of {self.planned} repeats finished"
-        rows = self.overview().select("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
+        columns = ("metric", "flow", "mean", "ci95_low", "ci95_high", "unit")
+        rows = self.without_feedback(self.overview()) if fields else self.overview()
+        rows = rows.select(*fields, *columns).head(MOST_ROWS)
         return f"<p>{escape(heading)}</p>{as_html(rows)}"
 
 

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import thread_time
 from typing import Literal, get_args
 
 import polars as pl
@@ -42,16 +41,16 @@ MAX_PENDING_BYTES = 100_000_000
 SHUFFLE_SEED = 1
 
 Advance = Callable[[int], None]
-Ended = Callable[[str, Repeat], None]
-Beside = Callable[[Path], AbstractContextManager[object]]
+OnOutcome = Callable[[str, Repeat], None]
+Observer = Callable[[Path], AbstractContextManager[object]]
 
 
 class Stopped(RtclabError):
     """An executor could not run a task. Finished tasks are kept."""
 
 
-@dataclass(frozen=True)
-class How:
+@dataclass(frozen=True, kw_only=True)
+class Execution:
     """How an experiment runs.
 
     Attributes:
@@ -60,9 +59,10 @@ class How:
         order: the order of the repeats.
         tries: how often a live repeat is tried that the machine disturbed.
         renew: whether repeats that another build of rtclab simulated run again.
+        progress: whether a progress bar is shown on a terminal or in a notebook.
         advance: called in this thread with the number of repeats that have ended.
         ended: called in this thread with the label and the outcome of each repeat that has been kept.
-        beside: called with the directory of the results; what it returns is entered while repeats run.
+        observer: called with the directory of the results; what it returns is entered while repeats run.
     """
 
     executor: Executor | None = None
@@ -70,9 +70,10 @@ class How:
     order: Order = "plain"
     tries: int = 1
     renew: bool = False
+    progress: bool = True
     advance: Advance = lambda repeats: None
-    ended: Ended = lambda label, outcome: None
-    beside: Beside = nullcontext
+    ended: OnOutcome = lambda label, outcome: None
+    observer: Observer = nullcontext
 
     def __post_init__(self) -> None:
         """Raises BadInput for an argument with an impossible value."""
@@ -84,7 +85,7 @@ class How:
 
 
 def run(
-    store: Store, backend: Backend, how: How, wanted: Mapping[int, Sequence[int]] | None = None
+    store: Store, backend: Backend, execution: Execution, wanted: Mapping[int, Sequence[int]] | None = None
 ) -> dict[int, Trace]:
     """Runs what has not finished. Live repeats wait until no other process of this machine runs live calls.
 
@@ -94,7 +95,7 @@ def run(
     Args:
         store: the experiment.
         backend: what runs it.
-        how: how it runs.
+        execution: how it runs.
         wanted: the numbers of the repeats to run, by the number of their condition; by default all.
 
     Raises:
@@ -109,17 +110,17 @@ def run(
     with store.only_writer():
         for told in forget_changed(store, wanted):
             tell(store, told)
-        items = _ordered(unfinished(store, backend, wanted, renew=how.renew), how.order)
+        items = _ordered(unfinished(store, backend, wanted, renew=execution.renew), execution.order)
         size = sum(map(len, wanted.values()))
-        how.advance(size - len(items))
+        execution.advance(size - len(items))
         if not items:
             return {}
         begun = "continued" if store.events() else "began"
         store.note(f"{begun}: {len(items)} of {size} repeats to run, by `{_command()}`, build {build()}")
-        keeper = _Keeper(store, how, len(items))
+        keeper = _Keeper(store, execution, len(items))
         try:
-            with how.beside(store.path), _noted_for_watchers(store, items):
-                _run_all(store, backend, items, how, keeper)
+            with execution.observer(store.path), _noted_for_watchers(store, items):
+                _run_all(store, backend, items, execution, keeper)
         except KeyboardInterrupt:
             _mark_interrupted(store, items)
             raise
@@ -146,13 +147,15 @@ def _noted_for_watchers(store: Store, items: Sequence[Item]) -> Iterator[None]:
         watch_file.append(store.path, "end", reason=reason)
 
 
-def _run_all(store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper) -> None:
+def _run_all(
+    store: Store, backend: Backend, items: Sequence[Item], execution: Execution, keeper: _Keeper
+) -> None:
     """Runs first the repeats that leave traces, then the others."""
     traced = [item for item in items if store.keeps_trace(*item)]
     if traced:
-        _run_with_traces(store, backend, traced, how, keeper)
+        _run_with_traces(store, backend, traced, execution, keeper)
     if others := [item for item in items if not store.keeps_trace(*item)]:
-        _run_in_memory(store, others, how, keeper)
+        _run_in_memory(store, others, execution, keeper)
 
 
 def _command() -> str:
@@ -213,7 +216,7 @@ def unfinished(
         (row["condition"], row["repeat"])
         for row in store.outcomes().iter_rows(named=True)
         if row["status"] in final
-        and not (renew and (row["code"], row["metrics"]) != (build(), digests.get(row["condition"])))
+        and not (renew and (row["code"], row["definitions"]) != (build(), digests.get(row["condition"])))
         and not (renew and store.lacks_trace(row["condition"], row["repeat"]))
     }
     every = ((condition, repeat) for condition, repeats in wanted.items() for repeat in repeats)
@@ -231,8 +234,8 @@ def _ordered(items: list[Item], order: Order) -> list[Item]:
 class _Keeper:
     """Writes results into the store as they come, and remembers which repeats have ended."""
 
-    def __init__(self, store: Store, how: How, size: int) -> None:
-        self.store, self._how, self._code = store, how, build()
+    def __init__(self, store: Store, execution: Execution, size: int) -> None:
+        self.store, self._execution, self._code = store, execution, build()
         self.size = size
         self.ended: set[Item] = set()
         self.traces: dict[int, Trace] = {}
@@ -241,9 +244,9 @@ class _Keeper:
         """Keeps the results of a task."""
         self.store.add(results, code=self._code)
         self.ended |= {(one.condition, one.outcome.repeat) for one in results}
-        self._how.advance(len(results))
+        self._execution.advance(len(results))
         for one in results:
-            self._how.ended(self.store.conditions.label(one.condition), one.outcome)
+            self._execution.ended(self.store.conditions.label(one.condition), one.outcome)
 
 
 def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
@@ -261,21 +264,21 @@ def _mark_interrupted(store: Store, items: Sequence[Item]) -> None:
     store.note(f"interrupted, {len(left)} repeats left")
 
 
-def _run_in_memory(store: Store, items: Sequence[Item], how: How, keeper: _Keeper) -> None:
+def _run_in_memory(store: Store, items: Sequence[Item], execution: Execution, keeper: _Keeper) -> None:
     """Simulates and measures in tasks of many repeats, which leave no traces."""
-    jobs = how.jobs or cores()
+    jobs = execution.jobs or cores()
     tasks = tasks_of(store.conditions, items, store.about)
-    if how.executor is None and jobs == 1:
+    if execution.executor is None and jobs == 1:
         for task in tasks:
             keeper.keep(run_task(task.text))
         return
-    _submit(((run_task, (task.text,), len(task.text)) for task in tasks), jobs, how, keeper)
+    _submit(((run_task, (task.text,), len(task.text)) for task in tasks), jobs, execution, keeper)
 
 
-def _submit(calls: Iterator[Call], jobs: int, how: How, keeper: _Keeper) -> None:
+def _submit(calls: Iterator[Call], jobs: int, execution: Execution, keeper: _Keeper) -> None:
     """Runs calls in the executor or else in threads, and keeps their results."""
     # Processes would import the calling script again. The simulator releases the GIL, so threads suffice.
-    with nullcontext(how.executor) if how.executor else ThreadPoolExecutor(jobs) as executor:
+    with nullcontext(execution.executor) if execution.executor else ThreadPoolExecutor(jobs) as executor:
         try:
             _Submitter(executor, keeper.keep).run(calls)
         except RtclabError:
@@ -361,10 +364,10 @@ class _Submitter:
 
 
 def _run_with_traces(
-    store: Store, backend: Backend, items: Sequence[Item], how: How, keeper: _Keeper
+    store: Store, backend: Backend, items: Sequence[Item], execution: Execution, keeper: _Keeper
 ) -> None:
     """Runs repeats one by one, and each one leaves a trace; several at once if the backend allows it."""
-    tries = 1 if backend.parallel else how.tries
+    tries = 1 if backend.parallel else execution.tries
 
     def attempts(item: Item) -> list[Result]:
         for attempt in range(1, tries + 1):
@@ -379,12 +382,14 @@ def _run_with_traces(
             )
         raise AssertionError("tries is at least 1")
 
-    jobs = min(how.jobs or cores(), len(items)) if backend.parallel else 1
-    if how.executor is not None:
-        _submit(((_run_apart, (_Traced.of(store, backend, item),), 1) for item in items), jobs, how, keeper)
+    jobs = min(execution.jobs or cores(), len(items)) if backend.parallel else 1
+    if execution.executor is not None:
+        _submit(
+            ((_run_apart, (_Traced.of(store, backend, item),), 1) for item in items), jobs, execution, keeper
+        )
         return
     if jobs > 1:
-        _submit(((attempts, (item,), 1) for item in items), jobs, how, keeper)
+        _submit(((attempts, (item,), 1) for item in items), jobs, execution, keeper)
         return
     with nullcontext() if backend.parallel else turn():
         for item in items:
@@ -426,7 +431,6 @@ class _Traced:
 
     def _run(self, attempt: int) -> tuple[Result, Trace | None]:
         """Runs it in a temporary directory, which is renamed when the repeat has finished."""
-        began_s = thread_time()
         watch = partial(watch_file.append, self.results, condition=self.label, repeat=self.repeat)
         watch(
             "repeat",
@@ -449,7 +453,7 @@ class _Traced:
             )
             # Until here, the trace or the logs of an earlier try are kept.
             shutil.rmtree(place, ignore_errors=True)
-            unfinished.rename(place)
+            made.move(place)
         except Exception as error:
             _keep_logs(unfinished, place, error)
             failed = isinstance(error, CallFailed)
@@ -460,7 +464,7 @@ class _Traced:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
         else:
-            made.path, trace = place, made
+            trace = made
             about = made.manifest
             notes = [*map(str, about.not_connected), *about.notes, note_on_targets(made, self.scenario)]
             note = "; ".join(filter(None, notes))
@@ -469,9 +473,7 @@ class _Traced:
         watch("outcome", **asdict(outcome))
         # If it cannot be measured, the trace is kept, and is measured when the reason is removed.
         result = self.definitions.result(self.condition, outcome, trace, self.names)
-        in_this_thread = self.backend.deterministic and not self.scenario.own_controls()
-        took_s = thread_time() - began_s if in_this_thread else None
-        return replace(result, processor_s=took_s), trace if outcome.status == "finished" else None
+        return result, trace if outcome.status == "finished" else None
 
 
 def _run_apart(repeat: _Traced) -> list[Result]:

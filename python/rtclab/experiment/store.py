@@ -19,30 +19,24 @@ from typing import Any, NamedTuple, Self
 import polars as pl
 
 from rtclab.errors import BadInput, DiskFull, OtherSchema, RtclabError, ScenarioError, TraceError
-from rtclab.experiment.conditions import Conditions, Listed, Product, Settings, digest_of, from_json, table_of
+from rtclab.experiment.conditions import Conditions, Listed, Settings, digest_of, from_json, table_of
 from rtclab.experiment.draws import drawn
 from rtclab.fingerprint import code_digest
 from rtclab.metrics import METRICS
 from rtclab.scenario import Scenario
 from rtclab.scenario.trust import CALLER, ReadFrom
 from rtclab.trace import (
-    LOCK_FILE,
     MANIFEST,
     Machine,
     OpenWindow,
     Repeat,
     Run,
-    RunManifest,
-    one_after_another,
     only_writer,
-    read_manifest,
     subdirectories,
 )
 
 STORE_FILE = "results.sqlite"
-RUN_FILE = "run.json"
-"""The file in which rtclab 0.1 kept the outcomes of a run before there were stores."""
-SCHEMA = 2
+SCHEMA = 3
 """Version of the store. Every change of its tables increases it."""
 BUSY_S = 30.0
 """How long to wait for another process that is writing."""
@@ -57,14 +51,16 @@ CREATE TABLE conditions (
 CREATE TABLE outcomes (
   outcome INTEGER PRIMARY KEY, condition INTEGER NOT NULL, repeat INTEGER NOT NULL, seed INTEGER NOT NULL,
   status TEXT NOT NULL, reason TEXT NOT NULL, note TEXT NOT NULL, attempt INTEGER NOT NULL,
-  disturbed TEXT NOT NULL, digest TEXT NOT NULL, code TEXT NOT NULL, metrics TEXT NOT NULL,
-  processor_s REAL, UNIQUE (condition, repeat, digest, code));
+  disturbed TEXT NOT NULL, digest TEXT NOT NULL, code TEXT NOT NULL, definitions TEXT NOT NULL,
+  UNIQUE (condition, repeat, digest, code));
 CREATE TABLE metrics (metric INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
 CREATE TABLE flows (flow INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE numbers (
   outcome INTEGER NOT NULL, metric INTEGER NOT NULL, flow INTEGER NOT NULL, value REAL NOT NULL,
   deviation REAL, PRIMARY KEY (outcome, metric, flow)) WITHOUT ROWID;
-{files};
+CREATE TABLE files (
+  outcome INTEGER NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL,
+  PRIMARY KEY (outcome, file)) WITHOUT ROWID;
 CREATE TABLE events (event INTEGER PRIMARY KEY, at TEXT NOT NULL, what TEXT NOT NULL);
 CREATE VIEW latest AS SELECT o.*, max(outcome) FROM outcomes o JOIN conditions c USING (condition)
   WHERE o.digest = c.digest GROUP BY o.condition, o.repeat;
@@ -74,12 +70,6 @@ CREATE VIEW results AS
   JOIN metrics m USING (metric) JOIN flows f USING (flow);
 """
 """The tables, and views for other programs: ``results`` has a row for every value of the latest repeats."""
-FILES = """
-CREATE TABLE IF NOT EXISTS files (
-  outcome INTEGER NOT NULL, file TEXT NOT NULL, digest TEXT NOT NULL,
-  PRIMARY KEY (outcome, file)) WITHOUT ROWID
-"""
-"""The table of files that the controls of a repeat read. Earlier stores get it when a repeat is added."""
 
 
 def build() -> str:
@@ -106,13 +96,11 @@ class Result:
     definitions: str = ""
     """Identifies the definitions that measured it. Other definitions measure it again, if its trace was kept;
     it is empty if it was not measured."""
-    processor_s: float | None = None
-    """Processor time in s of the thread that simulated and measured it, if that thread did all of it."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The digest of each file that a congestion control of the user's own read, by its path."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class About:
     """What holds for all repeats of an experiment.
 
@@ -175,7 +163,7 @@ class Store:
     """The results of an experiment in a directory."""
 
     def __init__(self, path: Path, *, trust: bool = False) -> None:
-        """Opens the store in a directory. A run of rtclab before stores gets one.
+        """Opens the store in a directory.
 
         Opening and reading run nothing, whoever made the store. To run its scenarios, a store from outside of
         the current project needs ``trust``.
@@ -188,17 +176,10 @@ class Store:
         self.file = path / STORE_FILE
         self._read_from = ReadFrom.of([path], trust=trust)
         if not self.file.is_file():
-            if not (path / RUN_FILE).is_file():
-                raise TraceError(f"{path} has no results: it has no {STORE_FILE}")
-            with one_after_another(path / LOCK_FILE, lambda owner: None):
-                if not self.file.is_file():
-                    _take_over(path)
+            raise TraceError(f"{path} has no results: it has no {STORE_FILE}")
         with self._reading() as database:
             texts = dict(database.execute("SELECT key, value FROM about").fetchall())
-        if texts.get("schema") == "1":
-            self._upgrade()
-        else:
-            self._check_schema(str(texts.get("schema")))
+        self._check_schema(str(texts.get("schema")))
         self._read(texts)
 
     def _read(self, texts: Mapping[str, str]) -> None:
@@ -222,22 +203,9 @@ class Store:
             hint="update rtclab" if newer else "run the experiment again",
         )
 
-    def _upgrade(self) -> None:
-        """Adds what schema 2 has and schema 1 had not: the processor time of a repeat."""
-        with self._writing(changed=False) as database:
-            if database.execute("SELECT value FROM about WHERE key = 'schema'").fetchone() == ("1",):
-                database.execute("ALTER TABLE outcomes ADD COLUMN processor_s REAL")
-                database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [str(SCHEMA)])
-
     @classmethod
-    def create(cls, path: Path, about: About, conditions: Conditions, repeats: Sequence[Repeat] = ()) -> Self:
+    def create(cls, path: Path, about: About, conditions: Conditions) -> Self:
         """Writes a new store into an existing directory.
-
-        Args:
-            path: the directory.
-            about: what holds for all repeats.
-            conditions: the scenarios.
-            repeats: outcomes of the first condition that are known already, without values.
 
         Raises:
             DiskFull: no space is left. Nothing is left behind.
@@ -248,8 +216,7 @@ class Store:
             with _errors(path / STORE_FILE), closing(sqlite3.connect(temporary)) as database, database:
                 # Nobody reads the file before it is complete, so nothing has to be rolled back.
                 database.execute("PRAGMA journal_mode = OFF")
-                digests = _write_conditions(database, conditions)
-                _insert(database, digests, [Result(0, one) for one in repeats], "")
+                _write_conditions(database, conditions)
                 rows = {"schema": SCHEMA, "about": about.as_json(), "conditions": conditions.as_json()}
                 database.executemany(
                     "INSERT INTO about VALUES (?, ?)",
@@ -265,7 +232,6 @@ class Store:
     def allow(self) -> None:
         """Allows what the scenarios do, because this process made them, or has asked the user."""
         self._read_from = CALLER
-        assert isinstance(self.conditions, (Listed, Product))
         self.conditions = replace(self.conditions, read_from=CALLER)
 
     @property
@@ -366,14 +332,13 @@ class Store:
         """The latest outcome of each repeat, whichever build of rtclab ran it, from the view ``latest``.
 
         Columns: ``outcome`` (its number), ``condition`` (number), ``repeat``, ``seed``, ``status``,
-        ``reason``, ``note``, ``attempt``, ``disturbed``, ``code``, ``metrics`` and ``processor_s``.
+        ``reason``, ``note``, ``attempt``, ``disturbed``, ``code`` and ``definitions``.
         """
         columns = {
             **dict.fromkeys(("outcome", "condition", "repeat", "seed"), pl.Int64()),
             **dict.fromkeys(("status", "reason", "note"), pl.String()),
             "attempt": pl.Int64(),
-            **dict.fromkeys(("disturbed", "code", "metrics"), pl.String()),
-            "processor_s": pl.Float64(),
+            **dict.fromkeys(("disturbed", "code", "definitions"), pl.String()),
         }
         with self._reading() as database:
             rows = database.execute(
@@ -385,9 +350,8 @@ class Store:
         """By the number of an outcome, the digest of each file that its controls read, by its path."""
         found: dict[int, dict[str, str]] = {}
         with self._reading() as database:
-            if database.execute("SELECT name FROM sqlite_master WHERE name = 'files'").fetchone():
-                for outcome, file, digest in database.execute("SELECT outcome, file, digest FROM files"):
-                    found.setdefault(outcome, {})[file] = digest
+            for outcome, file, digest in database.execute("SELECT outcome, file, digest FROM files"):
+                found.setdefault(outcome, {})[file] = digest
         return found
 
     def forget(self, outcomes: Iterable[int]) -> None:
@@ -415,15 +379,17 @@ class Store:
         alone = len(self.conditions) == 1
         return [
             Run(
-                self.repeat_path(condition, 0).parent,
-                self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
-                self.about.backend,
-                self.conditions.data(condition) | {"repeats": len(self.repeats_of(condition))},
-                of_condition,
-                len(self.repeats_of(condition)),
-                self.about.versions,
-                self.about.machine,
-                [repeat for repeat in self.repeats_of(condition) if self.keeps_trace(condition, repeat)],
+                path=self.repeat_path(condition, 0).parent,
+                name=self.name if alone else f"{self.name}, {self.conditions.label(condition)}",
+                backend=self.about.backend,
+                scenario=self.conditions.data(condition) | {"repeats": len(self.repeats_of(condition))},
+                repeats=of_condition,
+                planned=len(self.repeats_of(condition)),
+                versions=self.about.versions,
+                machine=self.about.machine,
+                traced=[
+                    repeat for repeat in self.repeats_of(condition) if self.keeps_trace(condition, repeat)
+                ],
             )
             for condition, of_condition in repeats.items()
         ]
@@ -530,7 +496,6 @@ def _insert(
     code: str,
 ) -> None:
     of_metric, of_flow = _Names(database, "metrics", "metric"), _Names(database, "flows", "flow")
-    database.execute(FILES)
     for result in results:
         one = result.outcome
         key = (result.condition, one.repeat, digests[result.condition], code)
@@ -542,7 +507,7 @@ def _insert(
             )
         number = database.execute(
             "INSERT OR REPLACE INTO outcomes (condition, repeat, digest, code, seed, status, reason, "
-            "note, attempt, disturbed, metrics, processor_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "note, attempt, disturbed, definitions) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *key,
                 one.seed,
@@ -552,7 +517,6 @@ def _insert(
                 one.attempt,
                 one.disturbed,
                 result.definitions,
-                result.processor_s,
             ),
         ).lastrowid
         database.executemany(
@@ -566,8 +530,8 @@ def _insert(
         database.executemany("INSERT INTO files VALUES (?, ?, ?)", rows)
 
 
-def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> list[str]:
-    """Makes the tables, fills in the conditions, and returns their digests."""
+def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> None:
+    """Makes the tables, and fills in the conditions."""
     table = table_of(conditions).drop("number")
     columns = [name for name in table.columns if name != "condition"]
     types = {name: "REAL" if table[name].dtype == pl.Float64 else "TEXT" for name in columns}
@@ -577,29 +541,21 @@ def _write_conditions(database: sqlite3.Connection, conditions: Conditions) -> l
         + TABLES.format(
             fields="".join(f", {quoted[name]} {types[name]}" for name in columns),
             names="".join(f", c.{quoted[name]}" for name in columns),
-            files=FILES,
         )
     )
-    return _insert_conditions(database, conditions, range(len(conditions)))
+    _insert_conditions(database, conditions, range(len(conditions)))
 
 
-def _insert_conditions(
-    database: sqlite3.Connection, conditions: Conditions, numbers: Sequence[int]
-) -> list[str]:
-    """Adds the conditions with some numbers, or replaces their digests, which it returns."""
+def _insert_conditions(database: sqlite3.Connection, conditions: Conditions, numbers: Sequence[int]) -> None:
+    """Adds the conditions with some numbers, or replaces their digests."""
     known = table_of(conditions).rows()
-    digests = [_digest(conditions, number) for number in numbers]
-    rows = [
-        (*known[number][:2], digest, *known[number][2:])
-        for number, digest in zip(numbers, digests, strict=True)
-    ]
+    rows = [(*known[number][:2], _digest(conditions, number), *known[number][2:]) for number in numbers]
     marks = ", ".join("?" * len(rows[0]))
     database.executemany(
         f"INSERT INTO conditions VALUES ({marks}) "
         "ON CONFLICT (condition) DO UPDATE SET digest = excluded.digest",
         rows,
     )
-    return digests
 
 
 def _digest(conditions: Conditions, number: int) -> str:
@@ -691,30 +647,8 @@ def stores(out: Path) -> list[Path]:
 
 
 def _is_store(path: Path) -> bool:
-    return any((path / file).is_file() for file in (STORE_FILE, RUN_FILE))
+    return (path / STORE_FILE).is_file()
 
 
 def _changed_ns(path: Path) -> int:
-    return max(file.stat().st_mtime_ns for name in (STORE_FILE, RUN_FILE) if (file := path / name).is_file())
-
-
-def _take_over(path: Path) -> None:
-    """Makes the store of a run whose outcomes an earlier rtclab wrote into ``run.json``."""
-    was = read_manifest(path / RUN_FILE, RunManifest)
-    changed_ns = (path / RUN_FILE).stat().st_mtime_ns
-    name = str(was.scenario.get("name") or path.name)
-    planned = max([was.scenario.get("repeats", 0), *(one.repeat + 1 for one in was.repeats)])
-    about = About(
-        name,
-        was.backend,
-        planned,
-        tuple(METRICS),
-        capture=was.capture,
-        versions=was.versions,
-        machine=was.machine,
-        created=datetime.fromtimestamp(changed_ns / 1e9, UTC).isoformat(timespec="seconds"),
-    )
-    made = Store.create(path, about, Listed({name: was.scenario}), was.repeats)
-    made.note(f"taken over from {RUN_FILE}, without values: they are measured from the traces")
-    # It stays as old as it was, so that it does not become the latest.
-    os.utime(made.file, ns=(changed_ns, changed_ns))
+    return (path / STORE_FILE).stat().st_mtime_ns

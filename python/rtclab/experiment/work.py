@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
-from time import thread_time
 from typing import Any
 
 import rtclab
@@ -135,7 +134,6 @@ class _Part:
 
 def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]:
     """Simulates parts into one trace, and measures each repeat."""
-    began_s = thread_time()
     with files_read() as read:
         traces = iter(simulate_together([run for part in parts for run in part.runs()]))
     results = []
@@ -156,10 +154,7 @@ def _simulated(parts: Sequence[_Part], definitions: Definitions) -> list[Result]
             recorded = trace if trace.manifest.flows else None
             result = definitions.result(part.condition, outcome, recorded, part.names)
             results.append(replace(result, files=files))
-    # A control of the user's own runs in another process, whose time is not known here.
-    in_this_thread = not any(part.scenario.own_controls() for part in parts)
-    each_s = (thread_time() - began_s) / len(results) if in_this_thread else None
-    return [replace(result, processor_s=each_s) for result in results]
+    return results
 
 
 def _together(parts: Sequence[_Part]) -> Iterator[list[_Part]]:

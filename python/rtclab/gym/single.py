@@ -13,7 +13,7 @@ from rtclab.backend.sim import SimBackend
 from rtclab.errors import BadInput
 from rtclab.gym.batch import Batch, Reward
 from rtclab.gym.episodes import Episode, Episodes, Vary, World
-from rtclab.trace_methods import Trace
+from rtclab.trace import Trace
 
 Observation = NDArray[np.float32]
 

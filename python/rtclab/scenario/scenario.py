@@ -13,6 +13,8 @@ from rtclab.scenario.json_schema import json_schema
 from rtclab.scenario.load import Changes, as_changes, changed, load
 from rtclab.scenario.model import ScenarioTables
 from rtclab.scenario.own_control import OwnControl
+from rtclab.scenario.path import PathSpec
+from rtclab.scenario.toml_text import toml_document, toml_text
 from rtclab.scenario.topology import Flow
 from rtclab.scenario.trust import CALLER, ReadFrom, powers
 
@@ -102,6 +104,28 @@ class Scenario(ScenarioTables):
         """The JSON Schema of scenario files, and of the profiles that they extend."""
         return json_schema(cls)
 
+    def __repr__(self) -> str:
+        """One line: the name, who takes part, the topology, the duration and the access link."""
+        who = ", ".join(self.participants)
+        kinds = ", ".join(dict.fromkeys(call.kind for call in self.calls))
+        up, down = _in_words(self.link.up), _in_words(self.link.down)
+        ways = {"up and down": up} if up == down else {"up": up, "down": down}
+        network = (f"{way} {words}" for way, words in ways.items() if words)
+        parts = [who, kinds, str(self.duration), *network]
+        return f"Scenario({self.name!r}: {'; '.join(filter(None, parts))})"
+
+    __str__ = __repr__
+
+    def to_toml(self) -> str:
+        """The scenario as the text of a TOML file, without fields that were left to their defaults.
+
+        Example:
+            >>> scenario = rtclab.Scenario.load("first-call", {"duration": "10 s"})
+            >>> rtclab.Scenario.read(tomllib.loads(scenario.to_toml()), "text") == scenario
+            True
+        """
+        return toml_document(self.model_dump(mode="json", exclude_unset=True))
+
     def differences(self, other: Scenario) -> list[str]:
         """The fields in which two scenarios differ; of a table, such as ``video``, only its name."""
         own, its = self.model_dump(mode="json"), other.model_dump(mode="json")
@@ -144,3 +168,10 @@ class Scenario(ScenarioTables):
     def native(self, *, seed: int) -> dict[str, object]:
         """The simulator's configuration of one repeat as JSON values. Times are in ns, rates in bit/s."""
         return native.native_scenario(self, seed=seed)
+
+
+def _in_words(path: PathSpec | None) -> str:
+    """The most important fields of a path that are not as by default: ``capacity 1 Mbit/s, delay 25 ms``."""
+    known = {} if path is None else path.model_dump(mode="json", exclude_defaults=True)
+    names = ("capacity", "delay", "queue", "loss")
+    return ", ".join(f"{name} {toml_text(known[name])}" for name in names if name in known)

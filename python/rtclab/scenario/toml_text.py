@@ -1,7 +1,8 @@
-"""Values as a user writes them in TOML: on the command line, and in errors (``true``, not ``True``)."""
+"""Values as a user writes them in TOML: in files, in arguments and in errors (``true``, not ``True``)."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -66,3 +67,35 @@ def _written(value: object) -> str:
         case None:
             return "nothing"
     return str(value)
+
+
+def toml_document(data: Mapping[str, object]) -> str:
+    """JSON values as the text of a TOML file: values first, then tables. Nulls are left out."""
+    return "\n".join(_lines(data, ())).strip("\n") + "\n"
+
+
+def _lines(data: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
+    tables = {key: value for key, value in data.items() if isinstance(value, Mapping)}
+    plain = {key: value for key, value in data.items() if key not in tables and value is not None}
+    lines = [f"{_key(key)} = {_document_value(value)}" for key, value in plain.items()]
+    if path and (lines or not tables):
+        lines = ["", f"[{'.'.join(map(_key, path))}]", *lines]
+    for key, value in tables.items():
+        lines += _lines(value, (*path, key))
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key, re.ASCII) else json.dumps(key, ensure_ascii=False)
+
+
+def _document_value(value: object) -> str:
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case Mapping():
+            known = {key: inner for key, inner in value.items() if inner is not None}
+            return f"{{ {', '.join(f'{_key(key)} = {_document_value(of)}' for key, of in known.items())} }}"
+        case list() | tuple():
+            return f"[{', '.join(map(_document_value, value))}]"
+    return _written(value)

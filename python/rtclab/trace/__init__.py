@@ -19,11 +19,9 @@ from rtclab.trace.manifest import (
     Machine,
     NotConnected,
     Repeat,
-    RunManifest,
     Status,
     TraceManifest,
     Used,
-    read_manifest,
 )
 from rtclab.trace.run import Run
 from rtclab.trace.schema import NULLABLE, SCHEMAS
@@ -58,7 +56,6 @@ __all__ = [
     "OpenWindow",
     "Repeat",
     "Run",
-    "RunManifest",
     "Status",
     "Trace",
     "TraceManifest",
@@ -73,7 +70,6 @@ __all__ = [
     "one_after_another",
     "only_writer",
     "queuing_histogram_table",
-    "read_manifest",
     "replace_file",
     "rows_by",
     "rows_within",

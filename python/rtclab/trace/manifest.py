@@ -1,10 +1,10 @@
-"""The manifests of runs and traces: what was run, where, and when each flow was active."""
+"""The manifest of a trace: what was run, where, and when each flow was active; and outcomes of repeats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -190,15 +190,20 @@ class CaptureInfo(_Entry):
         return in_words(self.notes)
 
 
-class _Manifest(_Entry):
+class TraceManifest(_Entry):
+    """The content of ``manifest.json``, which describes one repeat.
+
+    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made from captures, which has neither seed
+    nor scenario. ``scenario`` is the scenario as it ran, for readers and for running it again; metrics use
+    only the other fields. ``connections`` is the number of pairs of nodes that should have connected.
+    """
+
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         validate_by_name=True,
         validate_by_alias=True,
     )
-    what: ClassVar[str]
-
     schema_number: Literal[8] = Field(SCHEMA, alias="schema")
     """Number of the contract."""
     backend: str
@@ -209,22 +214,6 @@ class _Manifest(_Entry):
     """Versions of rtclab and of what it used."""
     machine: Machine | None = None
     """The computer that made it."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The content of the manifest's file as JSON values."""
-        return self.model_dump(mode="json", by_alias=True)
-
-
-class TraceManifest(_Manifest):
-    """The content of ``manifest.json``, which describes one repeat.
-
-    ``backend`` is ``sim``, ``live``, or ``capture`` for a trace made from captures, which has neither seed
-    nor scenario. ``scenario`` is the scenario as it ran, for readers and for running it again; metrics use
-    only the other fields. ``connections`` is the number of pairs of nodes that should have connected.
-    """
-
-    what: ClassVar[str] = "trace"
-
     seed: int | None = None
     """Seed of the repeat; null for captures."""
     repeat: int | None = None
@@ -258,6 +247,10 @@ class TraceManifest(_Manifest):
     notes: tuple[str, ...] = ()
     """What a reader must know of the figures, such as a step of the machine's clock."""
 
+    def as_json(self) -> dict[str, Any]:
+        """The content of the manifest's file as JSON values."""
+        return self.model_dump(mode="json", by_alias=True)
+
     @property
     def late(self) -> bool:
         """Whether the emulator was late too often. Always false for simulated repeats."""
@@ -289,32 +282,18 @@ class Repeat:
         return self.status in ("finished", "failed")
 
 
-class RunManifest(_Manifest):
-    """The content of ``run.json``, which describes all repeats of a scenario on one backend."""
-
-    what: ClassVar[str] = "run"
-
-    repeats: tuple[Repeat, ...] = ()
-    """What became of each repeat."""
-    capture: bool = False
-    """Whether a capture is written beside each simulated trace, also when the run is resumed."""
-
-
-AnyManifest = TypeVar("AnyManifest", bound=_Manifest)
-
-
-def read_manifest(path: Path, model: type[AnyManifest]) -> AnyManifest:
-    """Reads a manifest.
+def read_manifest(path: Path) -> TraceManifest:
+    """Reads the manifest of a trace.
 
     Raises:
         OtherSchema: the file was written by another version.
         TraceError: the file is missing or has invalid fields. The message names the file and every invalid
             field.
     """
-    value = read_json(path, model.what)
+    value = read_json(path, "trace")
     _check_schema(path, value)
     try:
-        return model.model_validate_json(path.read_bytes(), strict=True)
+        return TraceManifest.model_validate_json(path.read_bytes(), strict=True)
     except ValidationError as error:
         problems = "\n".join(f"{path}: {_in_words(problem)}" for problem in error.errors())
         raise TraceError(problems) from None

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rtclab.trace.manifest import Machine, Repeat
 from rtclab.trace.trace import MANIFEST, Trace
 from rtclab.trace.window import OpenWindow, closed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """The repeats of one scenario on one backend, from which metrics and reports are made.
 
@@ -29,6 +29,7 @@ class Run:
         traced: the repeats that leave traces; None for all.
         window: begin and end in s of the part of each repeat that is shown; without an end it lasts until the
             repeat ends. None for all of the time.
+        opened: traces that are open already, by repeat.
     """
 
     path: Path
@@ -41,7 +42,30 @@ class Run:
     machine: Machine | None = None
     traced: Collection[int] | None = None
     window: OpenWindow | None = None
-    _opened: dict[int, Trace] = field(default_factory=dict, repr=False, compare=False)
+    opened: Mapping[int, Trace] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_trace(cls, trace: Trace) -> Self:
+        """A trace as a run with one repeat."""
+        about = trace.manifest
+        outcome = Repeat(about.repeat or 0, about.seed or 0, "finished")
+        return cls(
+            path=trace.path,
+            name=str(trace.path) if about.capture is None else about.capture.files_in_words,
+            backend=about.backend,
+            scenario=about.scenario,
+            repeats=[outcome],
+            planned=1,
+            versions=about.versions,
+            machine=about.machine,
+            window=trace.window,
+            opened={outcome.repeat: trace.whole},
+        )
+
+    @cached_property
+    def _opened(self) -> dict[int, Trace]:
+        """The traces that are open, by repeat."""
+        return dict(self.opened)
 
     @property
     def finished(self) -> int:

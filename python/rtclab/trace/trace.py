@@ -8,20 +8,27 @@ import shutil
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
 
 from rtclab.arguments import table as named
 from rtclab.errors import TraceError
+from rtclab.renamed import BETWEEN, renamed
 from rtclab.trace.files import json_bytes, write_new
 from rtclab.trace.manifest import TraceManifest, read_manifest
 from rtclab.trace.schema import OPTIONAL_TABLES, SCHEMAS, conform
 from rtclab.trace.times import NS_PER_S
-from rtclab.trace.window import Window, window_in_words
+from rtclab.trace.window import Window, closed, window_in_words
+
+if TYPE_CHECKING:
+    from rtclab.experiment import Moment
+    from rtclab.experiment.flows import Flows
+    from rtclab.importers import Names
+    from rtclab.report import Plot
+    from rtclab.trace.run import Run
 
 MANIFEST = "manifest.json"
 Made = TypeVar("Made")
@@ -39,8 +46,6 @@ class Recorded(Protocol):
 
 MOMENTS = {"packets": ("sent_ns",), "frames": ("rendered_ns", "received_ns", "captured_ns")}
 """The times by which rows belong to a window: the first that is known. Other tables have ``at_ns``."""
-METHODS = "rtclab.trace_methods"
-"""The module that sets the methods of a trace that measure and draw."""
 
 
 class Trace:
@@ -52,23 +57,6 @@ class Trace:
         window: begin and end in s of the part of its time that this object shows; None for all of it.
     """
 
-    # The module `METHODS` sets these, because a trace knows neither importers nor metrics nor reports.
-    from_pcap: ClassVar[Callable[..., Trace]]
-    between: ClassVar[Callable[..., Trace]]
-    metrics: ClassVar[Callable[..., pl.DataFrame]]
-    summary: ClassVar[Callable[..., pl.DataFrame]]
-    plot: ClassVar[Callable[..., Any]]
-    report: ClassVar[Callable[..., Path]]
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            """Imports the module that sets the methods, when the first of them is used."""
-            if name not in ("between", "metrics", "summary", "plot", "report"):
-                raise AttributeError(f"a trace has no attribute {name!r}")
-            import_module(METHODS)
-            return getattr(self, name)
-
     def __init__(self, path: str | Path) -> None:
         """Opens a trace.
 
@@ -77,7 +65,7 @@ class Trace:
                 names file and field.
         """
         directory = Path(path)
-        self._open(directory, read_manifest(directory / MANIFEST, TraceManifest), {})
+        self._open(directory, read_manifest(directory / MANIFEST), {})
 
     def _open(
         self, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]
@@ -94,7 +82,7 @@ class Trace:
         self._alone: Trace | None = None
         self._make_alone: Callable[[], Trace] | None = None
         # The temporary directory that holds the trace, if any; deleted together with this object.
-        self.temporary: TemporaryDirectory[str] | None = None
+        self._temporary: TemporaryDirectory[str] | None = None
 
     @classmethod
     def _of(cls, path: Path, manifest: TraceManifest, tables: Mapping[str, pl.DataFrame | Recorded]) -> Trace:
@@ -111,6 +99,56 @@ class Trace:
                 they are read.
         """
         return cls._of(Path(os.devnull), manifest, _complete(tables))
+
+    @classmethod
+    def from_pcap(
+        cls,
+        sender: Path | str,
+        receiver: Path | str | None = None,
+        *,
+        out: str | Path | None = None,
+        names: Names | None = None,
+        sdp: str | None = None,
+        corrected: bool = False,
+    ) -> Trace:
+        """Makes a trace from captures (pcap or pcapng) for the metrics of rate, delay and loss.
+
+        The tables ``packets``, ``flow_seconds`` and ``delay_histogram`` are filled; the others are empty.
+        With two captures, the trace has only RTP packets. A single capture gives rates and losses, but delays
+        only if it has packets both entering and leaving, as the emulator's capture does. A flow lasts from
+        its first packet until one mean packet interval after its last.
+
+        Args:
+            sender: the capture nearer to the sender, or the only one.
+            receiver: the capture nearer to the receiver.
+            out: directory of the trace. By default a temporary one, which is deleted with the trace.
+            names: participants by address (``10.0.0.1``) or by address and port (``10.0.0.1:5004``); or two
+                names, of the sender and of the receiver of the first RTP packet. Flows are named after
+                participants, and after addresses and ports where no name is given.
+            sdp: text of the session descriptions, for the codecs.
+            corrected: subtract the estimated difference of the two clocks from the delays.
+
+        Raises:
+            BadInput: a capture cannot be read.
+            TraceError: nothing was captured.
+
+        Example:
+            >>> run = rtclab.run("first-call", duration="10 s", repeats=1, capture=True)
+            >>> trace = rtclab.Trace.from_pcap(run.path / "repeat-0/capture.pcapng", names=["bob", "alice"])
+            >>> trace.flows
+            ['bob->alice', 'alice->bob']
+        """
+        from rtclab.importers.captures import read_captures
+
+        captures = Path(sender), None if receiver is None else Path(receiver)
+        named = {} if names is None else names
+        imported = read_captures(*captures, named, sdp, corrected=corrected)
+        if out is not None:
+            return cls.write(out, imported.tables, imported.manifest)
+        temporary = TemporaryDirectory(prefix="rtclab-trace-")
+        made = cls.write(Path(temporary.name), imported.tables, imported.manifest)
+        made._temporary = temporary
+        return made
 
     def restricted(self, manifest: TraceManifest, alone: Callable[[], Trace] | None) -> Trace:
         """This trace restricted to the flows of ``manifest``.
@@ -144,6 +182,31 @@ class Trace:
         """This trace over all of its time."""
         return self._of_all_time or self
 
+    def between(self, begin: Moment | None = None, end: Moment | None = None) -> Trace:
+        """The trace over a part of its time: its tables, metrics, plots and report are of that time.
+
+        Times count from the begin of the repeat, whatever part the trace is about. Without arguments, it is
+        about all of the time.
+
+        Args:
+            begin: the begin, such as ``"10 s"`` or 10 (seconds); by default the begin of the repeat.
+            end: the end, which is excluded; by default the end of the repeat.
+
+        Raises:
+            BadInput: a time cannot be read, ``end`` is not after ``begin``, or the repeat ends before
+                ``begin``.
+
+        Example:
+            >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
+            >>> trace.between("5 s").table("packets")["sent_ns"].min() >= 5e9
+            True
+        """
+        from rtclab.experiment.window import check_reached, open_window
+
+        window = open_window(begin, end)
+        check_reached(window, [self.end_s])
+        return self.within(window and closed(window, self.end_s))
+
     def alone(self) -> Trace:
         """A trace whose tables have no rows of other repeats: this one, unless it shares its tables."""
         whole = self.whole
@@ -171,6 +234,10 @@ class Trace:
     def tables(self) -> list[str]:
         """Names of the tables present, in the order of docs/trace.md."""
         return [name for name in SCHEMAS if name in self._known or self._file(name).is_file()]
+
+    def move(self, path: str | Path) -> None:
+        """Moves the directory of the trace to ``path``."""
+        self.path = self.path.rename(path)
 
     def save(self, path: str | Path) -> Trace:
         """Writes all tables and the manifest to the directory ``path``, over all time; see :meth:`write`."""
@@ -226,6 +293,84 @@ class Trace:
         if self.window or name in self._known or name not in SCHEMAS or not self._file(name).is_file():
             return self.table(name).select(**columns)
         return _read_table(self._file(name), name, columns)
+
+    @renamed(begin=BETWEEN, end=BETWEEN)
+    def metrics(self) -> pl.DataFrame:
+        """The value of every metric for every flow, with the columns of :meth:`rtclab.Results.metrics`.
+
+        A metric that could not be measured has no row.
+
+        Raises:
+            TraceError: a table cannot be read.
+
+        Example:
+            >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
+            >>> trace.between("5 s").metrics().filter(metric="packet_loss")["value"].max() <= 100
+            True
+        """
+        from rtclab.experiment import metrics_of
+
+        return metrics_of(self._run())
+
+    @renamed(begin=BETWEEN, end=BETWEEN)
+    def summary(self) -> pl.DataFrame:
+        """As :meth:`rtclab.Results.summary`, for one repeat: ``mean`` is the value, without intervals.
+
+        ``within_run_sd`` is the standard deviation of one-second samples.
+
+        Raises:
+            TraceError: a table cannot be read.
+
+        Example:
+            >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
+            >>> trace.summary().filter(metric="receiving_rate")["repeats"].to_list()
+            [1, 1]
+        """
+        from rtclab.experiment import summary_of_run
+
+        return summary_of_run(self._run())
+
+    def plot(self, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
+        """A plot of the trace. A notebook displays it; ``save`` writes it as SVG, PNG, PDF or HTML.
+
+        Args:
+            name: the plot's name, such as "rate" or "delay".
+            flow: the flows to draw, such as ``"alice->bob"``, ``"*->bob"`` or a list; by default all
+                flows of the report.
+            flows: another name of ``flow``.
+
+        Raises:
+            BadInput: there is no such plot or flow, or the trace has no data for it.
+
+        Example:
+            >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
+            >>> trace.plot("delay").save("delay.svg").name
+            'delay.svg'
+        """
+        from rtclab.report import run_plot
+
+        return run_plot(self._run(), name, flow if flows is None else flows)
+
+    def report(self, path: str | Path) -> Path:
+        """Writes the report of the trace, an HTML page; returns its path.
+
+        Raises:
+            DiskFull: the page could not be written.
+
+        Example:
+            >>> trace = rtclab.run("first-call", duration="10 s", repeats=1).traces[0]
+            >>> trace.report("trace.html").name
+            'trace.html'
+        """
+        from rtclab.report import write_report
+
+        return write_report(self._run(), page=Path(path))
+
+    def _run(self) -> Run:
+        """The trace as a run with one repeat, for functions that measure and show runs."""
+        from rtclab.trace.run import Run
+
+        return Run.of_trace(self)
 
     def rows_of_flow(self, name: str, flow: str) -> pl.DataFrame:
         """The rows of one flow, in order, in a table that has the column ``flow``.
