@@ -34,7 +34,7 @@ RATE = 800.0
 def sent(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
     """The rate of every flow, a text, and the number of names."""
     for flow in trace.flows:
-        yield Number("rate", flow, METRICS["sending_rate"].function(trace, flow, None))
+        yield Number("rate", flow, METRICS["sending_rate"].function(trace, flow))
     yield Number("encoder=libvpx", "alice", 1.0)
     yield Number("names", "", float(len(names)))
 

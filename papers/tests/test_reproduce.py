@@ -24,7 +24,7 @@ from rtclab_papers.reproduce.ambiguities import ambiguity_of
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab_papers.reproduce.comparison import Compared, Comparison
 from rtclab_papers.reproduce.configured import Configured, configured
-from rtclab_papers.reproduce.estimate import Estimate, Statistic, combine, exactly, proportion
+from rtclab_papers.reproduce.estimate import Estimate, exactly, proportion
 from rtclab_papers.reproduce.judged import judged
 from rtclab_papers.reproduce.layout import grid
 from rtclab_papers.reproduce.measurements import Measured, Measurements
@@ -112,21 +112,6 @@ def test_the_repeats_that_decide_make_the_interval_end_at_the_bound() -> None:
     # 790 ± 40 in 50 calls is 10 below the bound of 800: an interval of ± 10 needs 16 times as many calls.
     assert Estimate(790.0, 750.0, 830.0, 50).repeats_to_decide(800, 1200) == 800
     assert Estimate(800.0, 750.0, 850.0, 50).repeats_to_decide(800, 1200) == inf
-
-
-def test_the_jackknife_of_a_mean_is_students_interval() -> None:
-    values = [3.0, 5.0, nan, 10.0, 2.0]
-    ours, student = Statistic.mean(values).estimate(), summarise(values)
-    assert (ours.value, ours.repeats) == (student.mean, student.repeats)
-    assert ours.half == pytest.approx(student.ci95)
-
-
-def test_the_interval_of_a_ratio_is_narrow_if_both_numbers_vary_together() -> None:
-    first, twice = Statistic.mean([90.0, 110.0, 95.0, 105.0]), Statistic.mean([180.0, 220.0, 190.0, 210.0])
-    ratio = combine(lambda table: table[0] / table[1], [twice, first]).estimate()
-    assert (ratio.value, ratio.half) == (2, 0)
-    apart = combine(lambda table: table[0] / table[1], [Statistic.mean([220.0, 180.0, 190.0, 210.0]), first])
-    assert apart.estimate().half > 0.1
 
 
 def test_a_share_of_no_repeats_is_not_certain() -> None:

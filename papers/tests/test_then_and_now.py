@@ -18,7 +18,7 @@ from rtclab.scenario import Scenario, shipped
 from rtclab_papers.campaigns import Key, Record, RowFile
 from rtclab_papers.campaigns.rows import Value
 from rtclab_papers.commands import reproducing_today
-from rtclab_papers.commands.reproducing_today import TodayRequest, run_today
+from rtclab_papers.commands.reproducing_today import run_today
 from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.today.agreement import lines as agreement_lines
 from rtclab_papers.reproduce.today.conditions import Plan, is_published, read_plan
@@ -35,7 +35,7 @@ from rtclab_papers.reproduce.today.page import (
     number_of,
     write_page,
 )
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN, How, campaigns, current
+from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN, campaigns, current
 from rtclab_papers.reproduce.today.translate import (
     ENCODED_PIXELS_PER_S,
     as_today,
@@ -477,7 +477,7 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     )
     short = read_plan(["singh2013"], file)
     rows = RowFile(tmp_path / "data" / "rows.csv")
-    then, sim = campaigns(short, How(rows, tmp_path / "runs"), live=False)
+    then, sim = campaigns(short, rows, tmp_path / "runs")
     assert [then.name, sim.name] == [THEN, SIM]
     assert replace(sim, jobs=1).run().outcomes == {"finished": 3}
     numbers = Numbers(short, rows.read())
@@ -506,13 +506,26 @@ def test_rows_of_a_scenario_that_has_changed_do_not_count() -> None:
 def test_the_page_alone_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproducing_today, "campaigns", None)
     page = tmp_path / "page.md"
-    request = TodayRequest(["iqbal"], None, None, tmp_path, page, False, False, False, False)
-    assert run_today(request) == 0
+
+    def made() -> int:
+        return run_today(
+            ["iqbal"],
+            tmp_path,
+            page,
+            repeats=None,
+            jobs=None,
+            run_live=False,
+            simulate=False,
+            retry_failed=False,
+            as_json=False,
+        )
+
+    assert made() == 0
     assert "Razib Iqbal" in page.read_text()
     assert "Varun Singh" not in page.read_text()
     one = Record(Key(LATENCY, LIVE, 0), 1, "finished", digest=digest_of(plan().today[LATENCY].scenario))
     RowFile(tmp_path / "data" / "page.csv").write([one])
-    run_today(request)
+    made()
     assert "Varun Singh" in page.read_text()
 
 
@@ -535,8 +548,8 @@ def test_the_same_flows_are_measured_as_in_the_published_rows(
     name: str, campaign: str, tmp_path: Path
 ) -> None:
     """Legs to a server and cross traffic are no media."""
-    how = How(RowFile(tmp_path / "rows.csv"), tmp_path)
-    [one] = [found for found in campaigns(plan(), how, live=False) if found.name == campaign]
+    made = campaigns(plan(), RowFile(tmp_path / "rows.csv"), tmp_path)
+    [one] = [found for found in made if found.name == campaign]
     condition = one.conditions[name]
     trace = SimBackend().simulate(condition.scenario, seed=condition.scenario.seed_of(0), repeat=0)
     found = measured(trace, condition.settings.measures or ())

@@ -14,7 +14,8 @@ from rtclab.arenas.findings import FEWEST_CASES, picks, rankings
 from rtclab.arenas.standing import per_case
 from rtclab.arenas.values import COMPARED, Values
 from rtclab.errors import BadInput
-from rtclab_papers.validate import NOTES, arena
+from rtclab_papers.markdown import NOTES
+from rtclab_papers.validate import arena
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, ROWS = DOCS / "arena.md", DOCS / "data" / "arena.csv"

@@ -12,7 +12,7 @@ import pytest
 
 from rtclab.errors import BadInput
 from rtclab.scenario.path import CapacityTrace
-from rtclab_papers.commands.validating import validate_chosen_and_show
+from rtclab_papers.commands.validating import compare
 from rtclab_papers.validate import recorded
 from rtclab_papers.validate.recorded import (
     NETWORKS,
@@ -21,9 +21,9 @@ from rtclab_papers.validate.recorded import (
     condition,
     conditions,
     introduction,
+    known_conditions,
     opportunities_of,
     rates_kbps,
-    without_recordings,
 )
 
 
@@ -81,9 +81,7 @@ def test_the_command_names_the_missing_files_and_makes_the_page_of_what_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "docs" / "twin.md"
-    validate_chosen_and_show(
-        page, tmp_path, tmp_path, meet=False, draw_kinds=False, keep_live=True, as_json=False
-    )
+    compare("recorded", page, tmp_path, keep_live=True, as_json=False, files=tmp_path)
     told = capsys.readouterr()
     assert told.out == f"{page}\n"
     assert told.err.count("left out. Put ") == len(NETWORKS)
@@ -92,7 +90,7 @@ def test_the_command_names_the_missing_files_and_makes_the_page_of_what_is_kept(
 
 
 def test_what_is_kept_can_be_shown_without_the_files() -> None:
-    shown = without_recordings()
+    shown = known_conditions()
     assert [one.name for one in shown] == [f"recorded-{network.name}" for network in NETWORKS]
     assert all(one.scenario.link_of("alice").up.capacity is None for one in shown)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -22,25 +21,21 @@ from rtclab_papers.reproduce.score import scores
 from rtclab_papers.reproduce.variants import split
 
 
-@dataclass(frozen=True)
-class ReproduceRequest:
-    """The options of ``rtclab reproduce``."""
-
-    papers: Sequence[str]
-    repeats: int | None
-    jobs: int | None
-    out: Path
-    docs: Path | None
-    as_json: bool
-    every_reading: bool = False
-
-
-def run_and_compare(request: ReproduceRequest) -> int:
+def run_and_compare(
+    wanted: Sequence[str],
+    out: Path,
+    docs: Path | None,
+    *,
+    repeats: int | None,
+    jobs: int | None,
+    every_reading: bool,
+    as_json: bool,
+) -> int:
     """Runs what is not finished, compares and writes the pages; returns the exit status."""
-    names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
+    names = NAMES if EVERY_PAPER in wanted else list(dict.fromkeys(wanted))
     papers = [paper(name) for name in names]
-    conditions = conditions_of(papers, request.repeats, every_reading=request.every_reading)
-    out = results_path(request.out)
+    conditions = conditions_of(papers, repeats, every_reading=every_reading)
+    place = results_path(out)
     failures: dict[tuple[str, str], list[int]] = {}
 
     def ended(scenario: str, outcome: Repeat) -> None:
@@ -49,15 +44,23 @@ def run_and_compare(request: ReproduceRequest) -> int:
             failures.setdefault((scenario, outcome.reason), []).append(outcome.repeat)
 
     try:
-        results = simulate(conditions, out, jobs=request.jobs, ended=ended)
+        results = simulate(conditions, place, jobs=jobs, ended=ended)
     except KeyboardInterrupt:
         print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
     comparisons = [Comparison(one, results) for one in papers]
-    pages = write_pages(comparisons, out)
-    if request.docs is not None:
-        write_docs(comparisons, request.docs)
-    _show(request, comparisons, pages)
+    pages = write_pages(comparisons, place)
+    if docs is not None:
+        write_docs(comparisons, docs)
+    if as_json:
+        both = zip(comparisons, pages, strict=True)
+        print_json([one.as_dict() | {"report": str(page)} for one, page in both])
+    else:
+        for one, page in zip(comparisons, pages, strict=True):
+            _show_comparison(one)
+            print(f"report: {page}\n")
+        if docs is not None:
+            print(f"page: {docs}")
     _show_failures(failures)
     return EXIT_FAILED if failures else 0
 
@@ -90,19 +93,6 @@ def conditions_of(
     return {
         name: condition_of(name, repeats or repeats_of(name)) for name in names if split(name)[0] in known
     }
-
-
-def _show(request: ReproduceRequest, comparisons: Sequence[Comparison], pages: Sequence[Path]) -> None:
-    if request.as_json:
-        print_json(
-            [one.as_dict() | {"report": str(page)} for one, page in zip(comparisons, pages, strict=True)]
-        )
-        return
-    for one, page in zip(comparisons, pages, strict=True):
-        _show_comparison(one)
-        print(f"report: {page}\n")
-    if request.docs is not None:
-        print(f"page: {request.docs}")
 
 
 def _show_comparison(comparison: Comparison) -> None:

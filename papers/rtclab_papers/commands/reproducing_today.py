@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -19,46 +19,44 @@ from rtclab_papers.reproduce.today import series
 from rtclab_papers.reproduce.today.conditions import read_plan
 from rtclab_papers.reproduce.today.numbers import Numbers
 from rtclab_papers.reproduce.today.page import write_page
-from rtclab_papers.reproduce.today.run import FOLDERS, LIVE, How, campaigns, current
+from rtclab_papers.reproduce.today.run import FOLDERS, LIVE, campaigns, current, live_campaign
 
 PAGE = "then-and-now.md"
 TITLES = {"then": "simulating the past", "sim": "simulating today", "live": "calling live"}
 
 
-@dataclass(frozen=True)
-class TodayRequest:
-    """The options of ``rtclab reproduce --backend live``."""
-
-    papers: Sequence[str]
-    repeats: int | None
-    jobs: int | None
-    out: Path
-    docs: Path | None
-    live: bool
-    """Whether live calls are run."""
-    simulate: bool
-    """Whether anything is simulated."""
-    retry_failed: bool
-    as_json: bool
-
-
-def run_today(request: TodayRequest) -> int:
+def run_today(
+    wanted: Sequence[str],
+    out: Path,
+    docs: Path | None,
+    *,
+    repeats: int | None,
+    jobs: int | None,
+    run_live: bool,
+    simulate: bool,
+    retry_failed: bool,
+    as_json: bool,
+) -> int:
     """Runs what is not finished and writes the page; returns the exit status.
 
     The page covers all papers that have rows, because one file has the rows of all papers.
     """
-    names = NAMES if EVERY_PAPER in request.papers else list(dict.fromkeys(request.papers))
+    names = NAMES if EVERY_PAPER in wanted else list(dict.fromkeys(wanted))
     for name in names:
         paper(name)
-    page = request.docs or results_path(request.out) / PAGE
+    folder = results_path(out)
+    page = docs or folder / PAGE
     rows = RowFile(page.parent / "data" / f"{page.stem}.csv")
-    how = How(rows, results_path(request.out), request.repeats, request.jobs, request.retry_failed)
     tallies: dict[str, Tally] = {}
     try:
-        if request.simulate:
-            for campaign in campaigns(read_plan(names), how, live=request.live):
+        if simulate:
+            plan = read_plan(names)
+            for campaign in campaigns(plan, rows, folder, jobs=jobs):
                 tallies[campaign.name] = _run(campaign)
-            series.renew(series.file_of(page), read_plan(names), rows.read(), how.out / FOLDERS[LIVE])
+            if run_live:
+                live = live_campaign(plan, rows, folder, repeats=repeats, retry_failed=retry_failed)
+                tallies[live.name] = _run(live)
+            series.renew(series.file_of(page), plan, rows.read(), folder / FOLDERS[LIVE])
     except KeyboardInterrupt:
         print("finished repeats are kept; run the same command again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -67,7 +65,7 @@ def run_today(request: TodayRequest) -> int:
     plan = read_plan(name for name in NAMES if name in names or name in with_rows)
     numbers = Numbers(plan, current(plan, known))
     write_page(page, numbers)
-    _show(request, page, numbers, tallies)
+    _show(page, numbers, tallies, as_json=as_json)
     return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0
 
 
@@ -80,8 +78,8 @@ def _run(campaign: Campaign) -> Tally:
     return campaign.run(ended, TITLES[campaign.name])
 
 
-def _show(request: TodayRequest, page: Path, numbers: Numbers, tallies: dict[str, Tally]) -> None:
-    if request.as_json:
+def _show(page: Path, numbers: Numbers, tallies: dict[str, Tally], *, as_json: bool) -> None:
+    if as_json:
         print_json(
             {
                 "page": str(page),

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rtclab.metrics import Summary, summarise
+from rtclab.metrics import Summary, share_of_samples, summarise
 from rtclab.scenario import Table
 from rtclab_papers.reproduce.cells import Metric
-from rtclab_papers.reproduce.chance import share_of_samples
 from rtclab_papers.reproduce.estimate import SMALLEST, Outcome, estimate_of
 from rtclab_papers.reproduce.measurements import Measurements, mean_of_known
 from rtclab_papers.reproduce.measures import OVER_USE

@@ -14,9 +14,8 @@ import numpy as np
 import polars as pl
 
 from rtclab.experiment import Condition, Results
-from rtclab.metrics import Summary, summarise
+from rtclab.metrics import Jackknife, Summary, summarise
 from rtclab.trace import Run, Trace
-from rtclab_papers.reproduce.estimate import Statistic
 from rtclab_papers.reproduce.measures import MEDIA, Value, Values, none_if_nan
 
 EVERY_FLOW = "*->*"
@@ -86,9 +85,9 @@ class Measurements:
         """Mean of a metric over flows and repeats; NaN if nothing was measured."""
         return self.measured(scenario, metric, flows).mean
 
-    def statistic(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Statistic:
+    def statistic(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> Jackknife:
         """Mean of a metric over flows and repeats, with its values without each repeat."""
-        return Statistic.mean(
+        return Jackknife.mean(
             [nan if value is None else value for value, _ in self.per_repeat(scenario, metric, flows)]
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
+from rtclab_papers.markdown import table
 from rtclab_papers.validate.conditions import Condition, parity, uplink_words
 
 GROUP = "kinds"
@@ -66,7 +67,7 @@ DISTRIBUTION = (
 """Each property and its distribution, as text for the page."""
 
 
-def conditions() -> list[Condition]:
+def known_conditions() -> list[Condition]:
     """All conditions."""
     return [draw(seed) for seed in SEEDS]
 
@@ -149,23 +150,15 @@ def _media_words(scenario: Scenario) -> str:
 
 
 def introduction() -> Iterator[str]:
-    """The lines of the page above the figures."""
+    """The section of the page above the figures."""
     yield "## Kinds of calls"
-    yield ""
-    yield "Calls of two people of which the kind is drawn, too: what they carry and how they are connected,"
-    yield "what is beside them, and how their queues drop. Made by `rtclab validate --kinds`. Each"
-    yield f"condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even"
-    yield "seeds are held out."
-    yield "Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."
-    yield ""
-    yield "| condition | half | call and network |"
-    yield "|---|---|---|"
-    for one in conditions():
-        yield f"| {one.name} | {GROUPS[one.group]} | {one.words} |"
-    yield ""
+    yield f"""\
+Calls of two people of which the kind is drawn, too: what they carry and how they are connected,
+what is beside them, and how their queues drop. Made by `rtclab validate --kinds`. Each
+condition has one live call of {DURATION_S} s. The models may be improved on odd seeds; even
+seeds are held out.
+Values are per flow. Without pictures or sound of bob, `bob->alice` is the feedback alone."""
+    rows = [(one.name, GROUPS[one.group], one.words) for one in known_conditions()]
+    yield table(["condition", "half", "call and network"], rows)
     yield "They are drawn from this distribution:"
-    yield ""
-    yield "| property | distribution |"
-    yield "|---|---|"
-    for what, distribution in DISTRIBUTION:
-        yield f"| {what} | {distribution} |"
+    yield table(["property", "distribution"], DISTRIBUTION)

@@ -17,6 +17,7 @@ from typing import Any
 
 from rtclab.errors import BadInput
 from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
+from rtclab_papers.markdown import table
 from rtclab_papers.validate.conditions import Condition
 
 GROUP = "recorded"
@@ -180,7 +181,7 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
     return found
 
 
-def without_recordings() -> list[Condition]:
+def known_conditions() -> list[Condition]:
     """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
     return [condition(network, None) for network in NETWORKS]
 
@@ -296,26 +297,23 @@ def opportunities_of(seconds_kbps: list[int]) -> list[int]:
 
 
 def introduction() -> Iterator[str]:
-    """The lines of the page above the figures."""
+    """The section of the page above the figures."""
     yield "## Recorded networks"
-    yield ""
-    yield "Networks that people recorded, one direction after the other or both at once, as the times at"
-    yield "which a packet of 1500 bytes could be sent (Mahimahi's format). Alice's phone is in the network,"
-    yield f"with {DELAY_MS} ms each way and a queue of {QUEUE} in each direction; bob has 20 Mbit/s. The"
-    yield f"first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, with audio."
-    yield ""
-    yield "| condition | network | files | repository, commit | licence |"
-    yield "|---|---|---|---|---|"
+    yield f"""\
+Networks that people recorded, one direction after the other or both at once, as the times at
+which a packet of 1500 bytes could be sent (Mahimahi's format). Alice's phone is in the network,
+with {DELAY_MS} ms each way and a queue of {QUEUE} in each direction; bob has 20 Mbit/s. The
+first minute of each recording is used. Calls of {DURATION_S} s, 640x480, VP8, with audio."""
+    rows = []
     for network in NETWORKS:
         source = network.up.source
         files = ", ".join(f"`{file.name}`" for file in _files(network))
         member = f": `{network.member.rpartition('/')[2]}`" if network.member else ""
-        yield (
-            f"| recorded-{network.name} | {network.words} | {files}{member} "
-            f"| {source.repository}, {source.revision[:12]} | {source.licence} |"
-        )
-    yield ""
-    yield "The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files"
-    yield "are in a directory. The 5G table has a rate per second of a download. Seconds below"
-    yield f"{PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even"
-    yield "distance. The uplink was not loaded, so both directions have the rate of the downlink."
+        commit = f"{source.repository}, {source.revision[:12]}"
+        rows.append((f"recorded-{network.name}", network.words, files + member, commit, source.licence))
+    yield table(["condition", "network", "files", "repository, commit", "licence"], rows)
+    yield f"""\
+The files are not part of rtclab. `rtclab validate --recorded DIR` runs the conditions whose files
+are in a directory. The 5G table has a rate per second of a download. Seconds below
+{PAUSE_KBPS} kbit/s, between two files, are left out; the others become opportunities at an even
+distance. The uplink was not loaded, so both directions have the rate of the downlink."""

@@ -10,7 +10,7 @@ import numpy as np
 from rtclab.metrics import METRICS, Array
 from rtclab.report import QUIET, Axes, Axis, Dots, Drawing, Line, Look
 from rtclab_papers.validate.outcomes import FIRST, Outcome, Pair
-from rtclab_papers.validate.tables import errors_of
+from rtclab_papers.validate.scores import errors_of
 
 SCATTERED = tuple(name for name in FIRST if not name.startswith("setup_") or name == "setup_time")
 """The metrics of which each value is drawn."""
