@@ -20,9 +20,8 @@ from rtclab_papers.campaigns.rows import Value
 from rtclab_papers.commands import reproducing_today
 from rtclab_papers.commands.reproducing_today import run_today
 from rtclab_papers.reproduce import NAMES, paper
-from rtclab_papers.reproduce.today.agreement import lines as agreement_lines
+from rtclab_papers.reproduce.today import agreement, costs
 from rtclab_papers.reproduce.today.conditions import Plan, is_published, read_plan
-from rtclab_papers.reproduce.today.costs import lines as cost_lines
 from rtclab_papers.reproduce.today.costs import spread, topology
 from rtclab_papers.reproduce.today.measured import COMPARED, Need, measured
 from rtclab_papers.reproduce.today.numbers import Estimate, Numbers
@@ -397,7 +396,7 @@ def test_the_backends_are_compared_over_all_conditions() -> None:
         for campaign, value in ((LIVE, live), (SIM, simulated)):
             values = rates(value, value, "rate_kbps") | rates(100, 100, "rtt_ms")
             records.append(record(f"singh2013/{name}", campaign, 0, values))
-    text = list(agreement_lines(numbers_of(*records)))
+    text = "\n".join(agreement.section(numbers_of(*records))).splitlines()
     assert "| mean rate | 2 | 30.0 % | −20.0 % | 1 |" in text
     assert "| round trip | 2 | 0.0 % | 0.0 % | 0 |" in text
     far = "| `singh2013/latency-100ms` | mean rate | 500 kbit/s | 1000 kbit/s | −50.0 % | – and – ms |"
@@ -415,7 +414,7 @@ def test_differences_of_fairness_are_judged() -> None:
         record(f"singh2013/calls-{calls}", campaign, 0, rates(1, 1, "rate_kbps") | {("", "fairness"): value})
         for calls, campaign, value in ((2, LIVE, 0.98), (2, SIM, 0.94), (3, LIVE, 0.98), (3, SIM, 0.9))
     ]
-    text = list(agreement_lines(numbers_of(*records)))
+    text = "\n".join(agreement.section(numbers_of(*records))).splitlines()
     assert "Differences within 0.05: 1 of 2." in text
     assert not any(line.startswith("| TCP's share") for line in text)
 
@@ -436,7 +435,7 @@ def test_costs_are_grouped_by_topology() -> None:
         record(LATENCY, LIVE, 1, {}, outcome="failed", reason="died"),
         record("singh2013/mesh-3", LIVE, 0, values | {("", "not_connected"): 1.0, ("", "connections"): 3.0}),
     )
-    text = list(cost_lines(numbers, "setup"))
+    text = "\n".join(costs.section(numbers, "setup")).splitlines()
     assert "| two over a relay | 2 | – | – | – | – | 600 (690) |" in text
     assert "| two over a relay | 2 | 1 | 1 | 0 |" in text
     assert "| mesh of three | 1 | 0 | 3 | 1 |" in text
