@@ -22,15 +22,13 @@ from rtclab.trace import Repeat
 from rtclab_papers.reproduce import NAMES, condition_of, paper, simulate
 from rtclab_papers.reproduce.ambiguities import ambiguity_of
 from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
-from rtclab_papers.reproduce.comparison import Compared, Comparison
+from rtclab_papers.reproduce.comparison import Compared, Comparison, compared_readings
 from rtclab_papers.reproduce.configured import Configured, configured
 from rtclab_papers.reproduce.estimate import Estimate, exactly, proportion
-from rtclab_papers.reproduce.judged import judged
-from rtclab_papers.reproduce.layout import grid
 from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values, measure
 from rtclab_papers.reproduce.null import Null, null_of
-from rtclab_papers.reproduce.pages import took, write_docs, write_pages
+from rtclab_papers.reproduce.pages import grid, took, write_docs, write_pages
 from rtclab_papers.reproduce.paper import Hypothesis, Paper
 from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.score import distinct, scores
@@ -540,7 +538,7 @@ def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(results:
     paper = PAPER.model_copy(
         update={"readings_of_cells": (reading,), "cells": (CELL, cell(row="mesh", mean=2000.0))}
     )
-    (found,) = judged(Comparison(paper, more))
+    (found,) = compared_readings(Comparison(paper, more))
     # 1050 and 2000 against 1000, and against 2000: the medians of ln 1.05 and ln 1.905, and of ln 2 and 0.
     assert [[one.verdict for one in row] for row in found.rows] == [
         [Verdict.KEPT, Verdict.CONTRADICTED],
@@ -550,7 +548,7 @@ def test_readings_are_compared_cell_by_cell_and_the_nearer_one_is_named(results:
     slow, fast = exp((log(1.05) + log(2000 / 1050)) / 2), exp(log(2) / 2)
     assert slow == pytest.approx(fast)
     assert found.verdict == "Rates agree equally well (median factor 1.41)."
-    assert not judged(Comparison(paper, results)), "a reading that was not simulated is not shown"
+    assert not compared_readings(Comparison(paper, results)), "a reading that was not simulated is not shown"
 
 
 def test_texts_quote_our_numbers_by_name(results: Measurements) -> None:

@@ -20,10 +20,10 @@ from rtclab.report.plot import Plot
 from rtclab.trace import Trace
 from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.cells import Cell
-from rtclab_papers.reproduce.drawn import file_name
 from rtclab_papers.reproduce.figures import Figure, figures_of
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, Values
+from rtclab_papers.reproduce.pages import file_name
 from rtclab_papers.reproduce.paper import PUBLISHED as FILES
 from rtclab_papers.reproduce.stated import PUBLISHED, Printed, cell_of, with_published
 

@@ -17,8 +17,7 @@ from rtclab.experiment import digest_of
 from rtclab.scenario import Scenario, shipped
 from rtclab_papers.campaigns import Key, Record, RowFile
 from rtclab_papers.campaigns.rows import Value
-from rtclab_papers.commands import reproducing_today
-from rtclab_papers.commands.reproducing_today import run_today
+from rtclab_papers.commands import reproducing
 from rtclab_papers.reproduce import NAMES, paper
 from rtclab_papers.reproduce.today import agreement, costs
 from rtclab_papers.reproduce.today.conditions import Plan, is_published, read_plan
@@ -28,9 +27,9 @@ from rtclab_papers.reproduce.today.numbers import Estimate, Numbers
 from rtclab_papers.reproduce.today.page import (
     NO_MODEL,
     NOT_RUN,
+    blocks,
     facts,
     filled,
-    lines_of,
     number_of,
     write_page,
 )
@@ -315,7 +314,7 @@ def test_flows_without_media_count_only_if_they_are_named() -> None:
 
 
 def test_a_page_without_rows_has_every_condition_and_published_number() -> None:
-    text = "\n".join(lines_of("page", numbers_of()))
+    text = "\n\n".join(blocks("page", numbers_of()))
     for section in plan().sections:
         assert f"### {section.title}\n" in text
         for line in section.lines:
@@ -342,7 +341,7 @@ def test_disturbed_and_failed_repeats_are_marked_and_named() -> None:
     line = line_of("Table I:", "50 ms", "Rate (kbit/s)")
     assert number_of(line, numbers, LIVE) == "1000 †‡"
     assert number_of(line_of("Table I:", "100 ms", "Rate (kbit/s)"), numbers, LIVE) == "failed 1 of 1"
-    text = "\n".join(lines_of("page", numbers))
+    text = "\n\n".join(blocks("page", numbers))
     assert "0 undisturbed, 1 disturbed by the machine in each of 3 tries, 2 failed" in text
     assert f"`{LATENCY}`, repeat 0: disturbed in 1 tries: {late}" in text
     assert f"`{LATENCY}`, repeat 1: failed: {died}" in text
@@ -503,11 +502,11 @@ def test_rows_of_a_scenario_that_has_changed_do_not_count() -> None:
 
 
 def test_the_page_alone_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproducing_today, "campaigns", None)
+    monkeypatch.setattr(reproducing, "campaigns", None)
     page = tmp_path / "page.md"
 
     def made() -> int:
-        return run_today(
+        return reproducing.run_today(
             ["iqbal"],
             tmp_path,
             page,

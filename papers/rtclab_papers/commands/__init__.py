@@ -17,6 +17,11 @@ RUNS = Path("runs")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
+def say(text: str) -> None:
+    """Prints a line on standard error, for whoever waits."""
+    typer.echo(text, err=True)
+
+
 def complete_paper(incomplete: str) -> list[str]:
     """Completes names of papers."""
     from rtclab_papers.reproduce import EVERY_PAPER, NAMES
@@ -98,11 +103,9 @@ def reproduce(
     if not papers:
         raise BadInput("no paper given", hint="`rtclab reproduce --papers` lists them; `all` runs all")
     if backend_name == "live":
-        from rtclab_papers.commands.reproducing_today import run_today
-
         if every_reading:
             raise BadInput("--every-reading is for --backend sim; live calls are of chosen conditions")
-        status = run_today(
+        status = reproducing.run_today(
             papers,
             out,
             docs,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from rtclab.cli import print_json
 from rtclab.processes import cores, process_pool
+from rtclab_papers.commands import say
 from rtclab_papers.csv_files import beside
 from rtclab_papers.markdown import write_page
 from rtclab_papers.validate import again, from_calls, kinds, marks, meetings, recorded, sim_vs_live, tcp
@@ -173,9 +171,3 @@ COMPARISONS: dict[str, tuple[Callable[..., Numbers], str]] = {
     "from-calls": (estimates, "from-a-call"),
 }
 """By the name of the command: what makes the comparison, and the name of its page."""
-
-
-def say(text: str) -> None:
-    """Prints a line on standard error."""
-    typer.echo(text, err=True)
-    sys.stderr.flush()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan, nan
+from math import exp, isnan, log, nan
+from statistics import median
 
 from rtclab.metrics import summarise
 from rtclab.report import number
@@ -21,6 +22,7 @@ from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
 from rtclab_papers.reproduce.null import null_of
 from rtclab_papers.reproduce.paper import NUMBER_IN_TEXT, Paper
+from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.trends import MOST_REPEATS, Finding, Trend
 
 FEW_CALLS = 20
@@ -249,3 +251,89 @@ class Comparison:
             ],
             "cells": [one.as_dict() for one in self.cells],
         }
+
+
+EQUAL = 0.01
+"""Median errors that differ by less than 1 % of the published numbers do not decide between readings."""
+
+
+@dataclass(frozen=True)
+class ComparedReadings:
+    """A set of readings with our numbers: by the words of a reading, the comparison of each cell."""
+
+    readings: CellReadings
+    by_reading: Mapping[str, Sequence[Compared]]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether all readings were simulated."""
+        return all(one.verdict != Verdict.MISSING for of in self.by_reading.values() for one in of)
+
+    @property
+    def rows(self) -> list[tuple[Compared, ...]]:
+        """The comparisons of each cell, in the order of the readings."""
+        return list(zip(*self.by_reading.values(), strict=True))
+
+    def kept(self, words: str) -> str:
+        """How many cells of each kind a reading keeps, as text."""
+        parts = []
+        for kind in KINDS:
+            of_kind = _comparable(self.by_reading[words], kind)
+            kept = sum(one.verdict == Verdict.KEPT for one in of_kind)
+            parts += [f"{kind} {kept} of {len(of_kind)}"] if of_kind else []
+        return ", ".join(parts)
+
+    @property
+    def verdict(self) -> str:
+        """Which reading agrees better with the numbers of each kind, as a sentence."""
+        parts = []
+        for kind in KINDS:
+            errors = {words: _median_error(of, kind) for words, of in self.by_reading.items()}
+            known = {words: error for words, error in errors.items() if error is not None}
+            if not known:
+                continue
+            best = min(known.values())
+            equal = [words for words, error in known.items() if error - best < EQUAL]
+            if len(equal) == len(known):
+                parts.append(f"{_PLURALS[kind]} agree equally well (median factor {exp(best):.2f})")
+            else:
+                off = ", ".join(f"{words} {exp(error):.2f}" for words, error in known.items())
+                parts.append(f"{_PLURALS[kind]} agree best with {' and '.join(equal)} (median factor: {off})")
+        text = "; ".join(parts)
+        return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+_PLURALS = {"rate": "rates", "delay": "delays", "loss": "losses", "other": "other numbers"}
+
+
+def _comparable(of: Sequence[Compared], kind: str) -> list[Compared]:
+    return [one for one in of if one.cell.kind == kind and one.verdict != Verdict.UNUSABLE]
+
+
+def _median_error(of: Sequence[Compared], kind: str) -> float | None:
+    """Median over the cells of |ln(ours / published)|; None if no cell has both numbers above zero.
+
+    Numbers that follow from the configuration are left out, because every reading agrees with them.
+    """
+    errors = [
+        abs(log(one.ours.mean / one.cell.mean))
+        for one in _comparable(of, kind)
+        if one.ours.mean > 0 and one.cell.mean > 0 and not one.follows
+    ]
+    return median(errors) if errors else None
+
+
+def compared_readings(comparison: Comparison) -> list[ComparedReadings]:
+    """The readings of a paper that were simulated, each with the comparison of its cells."""
+    found = []
+    for readings in comparison.paper.readings_of_cells:
+        cells = readings.cells(comparison.paper.cells)
+        by_reading = {
+            words: [
+                comparison.compare(cell.model_copy(update={"scenario": cell.scenario + suffix}))
+                for cell in cells
+            ]
+            for words, suffix in ({readings.first: ""} | readings.others).items()
+        }
+        found.append(ComparedReadings(readings, by_reading))
+    return [one for one in found if one.is_measured]
