@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
 
-import polars as pl
-
+from rtclab.experiment import Experiment
+from rtclab.experiment.comparison import Side
 from rtclab.gates import Baseline, Suite, judge
 from rtclab.gates.checks import Check
-from rtclab.gates.measured import Measured, run_conditions
 from rtclab.scenario import Bitrate, Scenario
 
 SUITE = Path(__file__).parent / "suite.toml"
@@ -30,17 +31,23 @@ RATE = "receiving_rate"
 CALIBRATION_SEED = 1_000_000
 
 
+Measured = Mapping[str, Side]
+"""By scenario, the outcomes and values of its repeats."""
+
+
 def measure(scenarios: Mapping[str, Scenario], repeats: int, metrics: list[str]) -> Measured:
-    return run_conditions(scenarios, repeats, "sim", metrics, progress=False)
+    with TemporaryDirectory() as out:
+        experiment = Experiment(dict(scenarios), repeats=repeats, metrics=metrics, traces=False)
+        return experiment.run(out=out, progress=False).sides(totals_per_minute=False)
 
 
 def rate_of(scenario: Scenario, repeats: int) -> float:
     """The mean rate of the flows between participants in kbit/s."""
-    values = measure({"": scenario}, repeats, [RATE]).values
+    values = measure({"call": scenario}, repeats, [RATE])["call"].by_flow(RATE)
     ends = [
         flow.name for flow in scenario.flows() if {flow.sender, flow.receiver} <= {*scenario.participants}
     ]
-    return float(values.filter(pl.col("flow").is_in(ends))["value"].mean())  # type: ignore[arg-type]
+    return fmean(value for flow in ends for value in values[flow].values())
 
 
 def capped(scenario: Scenario, kbps: float) -> Scenario:
@@ -63,18 +70,19 @@ def cap_for_loss(scenario: Scenario, repeats: int) -> float:
 
 def with_seeds_of(other: Measured, measured: Measured) -> Measured:
     """The values of one measurement under the seeds of another, as if the software drew other numbers."""
-    seeds = other.outcomes.select("condition", "repeat", "seed")
-    outcomes = measured.outcomes.drop("seed").join(seeds, on=["condition", "repeat"])
-    return replace(measured, outcomes=outcomes.select(measured.outcomes.columns))
-
-
-def exchanged(whole: Measured, part: Measured) -> Measured:
-    """One measurement, in which the conditions of another replace its own."""
-    names = part.outcomes["condition"].unique()
-    keep = ~pl.col("condition").is_in(names.implode())
-    return Measured.concat(
-        [Measured(whole.values.filter(keep), whole.outcomes.filter(keep)), part],
-    )
+    return {
+        name: replace(
+            side,
+            run=replace(
+                side.run,
+                repeats=[
+                    replace(one, seed=of.seed)
+                    for one, of in zip(side.run.repeats, other[name].run.repeats, strict=True)
+                ],
+            ),
+        )
+        for name, side in measured.items()
+    }
 
 
 def main() -> None:
@@ -131,9 +139,9 @@ def main() -> None:
             "no loss, other seeds": fresh,
         }
         loss = {
-            "loss, the same random numbers": exchanged(kept, with_loss),
-            "loss, other random numbers": with_seeds_of(kept, exchanged(fresh, fresh_with_loss)),
-            "loss, other seeds": exchanged(fresh, fresh_with_loss),
+            "loss, the same random numbers": {**kept, **with_loss},
+            "loss, other random numbers": with_seeds_of(kept, {**fresh, **fresh_with_loss}),
+            "loss, other seeds": {**fresh, **fresh_with_loss},
         }
         for what, measured in none.items():
             checks = worse(measured)

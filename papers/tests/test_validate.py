@@ -28,12 +28,12 @@ def compared(metric: str, live: float | None, sim: float | None) -> dict[str, ob
         "metric": metric,
         "unit": "kbit/s",
         "flow": "alice->bob",
-        "mean_a": live,
-        "ci95_low_a": live and live - 1.5,
-        "ci95_high_a": live and live + 1.5,
-        "mean_b": sim,
-        "ci95_low_b": None,
-        "ci95_high_b": None,
+        "base": live,
+        "base_low": live and live - 1.5,
+        "base_high": live and live + 1.5,
+        "new": sim,
+        "new_low": None,
+        "new_high": None,
         "difference_percent": percent,
     }
 

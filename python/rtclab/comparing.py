@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from html import escape
@@ -14,22 +15,27 @@ import polars as pl
 from rtclab.arguments import items
 from rtclab.errors import BadInput
 from rtclab.experiment import Moment, Results, chosen_metrics, essential
-from rtclab.experiment.comparison import Differences
+from rtclab.experiment.comparison import Differences, Side
 from rtclab.experiment.flows import Flows
 from rtclab.experiment.results import as_html, as_text
 from rtclab.lab import RUNS, open_results
+from rtclab.phrases import names_in_words
 from rtclab.trace import OpenWindow, Run, window_in_names, window_in_words
 
 if TYPE_CHECKING:
     from rtclab.report import Plot
 
+MOST_NAMED = 3
+"""Maximum number of conditions that an error names."""
+
 
 class Comparison:
-    """Runs side by side, each compared with the first; see :func:`compare`.
+    """Results side by side, each compared with the first; see :func:`compare`.
 
     Attributes:
-        runs: the runs; the first is the baseline.
-        labels: a name for each run.
+        runs: the results; the first are the baseline.
+        labels: a name for each of them.
+        by: the varied field by whose values the conditions of one experiment are compared, if it is one.
         paired: whether simulated repeats with the same seeds are compared in pairs.
         metrics: the metrics that are compared; None for all.
         flows: the flows that are compared; None for all that do not carry feedback alone.
@@ -40,12 +46,14 @@ class Comparison:
         runs: Sequence[Results],
         labels: Sequence[str] | None = None,
         *,
+        by: str | None = None,
         paired: bool = True,
         metrics: str | Sequence[str] | None = None,
         flows: Flows = None,
     ) -> None:
         self.runs: list[Results] = items("runs", runs, Results, "two results or more")
         self.labels = _labels(self.runs, labels)
+        self.by = by
         self.paired = paired
         self.metrics, self.flows = chosen_metrics(metrics), flows
 
@@ -54,16 +62,21 @@ class Comparison:
         """Begin and end in s of the compared part of each repeat; None for all of it."""
         return self.runs[0].window
 
+    @property
+    def is_of_runs(self) -> bool:
+        """Whether each side is one condition with traces, about which a sentence and plots can be made."""
+        return all(one.is_run for one in self.runs)
+
     def __str__(self) -> str:
         """A sentence on each run, and the most important differences from the first run."""
-        about = (f"{label}: {text}" for label, text in zip(self.labels, self.verdicts(), strict=True))
-        return "\n".join([*about, f"a: {self.labels[0]}, b: label", as_text(self._rows())])
+        about = (f"{label}: {text}" for label, text in zip(self.labels, self.verdicts(), strict=False))
+        return "\n".join([*about, f"base: {self.labels[0]}, new: label", as_text(self._rows())])
 
     def table(self) -> pl.DataFrame:
-        """Means and differences with 95 % confidence intervals: a row per metric, flow and compared run.
+        """Means and differences with 95 % intervals: a row per condition, metric, flow and compared side.
 
-        ``label`` names the compared run. Columns that end in ``_a`` describe the first run, those in ``_b``
-        the compared one. :func:`rtclab.experiment.compare_runs` describes all columns.
+        ``label`` names the compared side. ``base`` is the mean of the first, ``new`` the mean of the compared
+        one. :meth:`rtclab.experiment.Differences.table` describes all columns.
 
         Example:
             >>> slow, fast = (
@@ -74,14 +87,37 @@ class Comparison:
             >>> compared.filter(metric="receiving_rate", label="fast")["difference"].min() > 0
             True
         """
-        return self._compared.table(self.metrics, self.flows)
+        return self.differences_by_condition.table(self.metrics, self.flows)
 
     @cached_property
-    def _compared(self) -> Differences:
-        return Differences.of(self._by_label(), pair_repeats=self.paired)
+    def differences_by_condition(self) -> Differences:
+        """All differences, of which a table shows those that were asked for.
+
+        Raises:
+            BadInput: the first and another side share no condition.
+        """
+        return Differences.of(self._sides(), pair_repeats=self.paired)
+
+    def _sides(self) -> dict[str, dict[str, Side]]:
+        """By label, the conditions by the name under which they are compared."""
+        alone = all(len(one.conditions) == 1 for one in self.runs)
+        found = {}
+        for label, one in zip(self.labels, self.runs, strict=True):
+            names = [""] if alone else one.labels_without(self.by)
+            found[label] = dict(zip(names, one.sides().values(), strict=True))
+        first, *others = found.items()
+        for label, side in others:
+            if not first[1].keys() & side.keys():
+                raise BadInput(
+                    f"{first[0]} and {label} share no condition: {_some(first[1])}; {_some(side)}",
+                    hint="conditions are compared by their labels; --by FIELD compares those of one sweep",
+                )
+        return found
 
     def verdicts(self) -> list[str]:
         """A sentence that sums up each run, whatever metrics and flows are compared.
+
+        There are none for several conditions, or for conditions without traces.
 
         Example:
             >>> few, many = (rtclab.run("first-call", duration="10 s", repeats=n) for n in (1, 2))
@@ -90,10 +126,14 @@ class Comparison:
         """
         from rtclab.report import comparison_verdicts
 
-        return comparison_verdicts(self._by_label(), self._compared.table())
+        if not self.is_of_runs:
+            return []
+        return comparison_verdicts(self._by_label(), self.differences_by_condition.table())
 
     def differences(self) -> pl.DataFrame:
         """What differs between the scenarios: a row per field, with its value in each run as text.
+
+        With several conditions it is of the first that all sides have.
 
         Returns the column ``field`` with paths such as ``link.up.queue``, and a column per label. Behind a
         path that the backend of all runs ignores stands ``(no effect)``.
@@ -105,7 +145,7 @@ class Comparison:
         """
         from rtclab.report.differences import scenario_differences
 
-        rows = [(field, *values) for field, values in scenario_differences([*self._by_label().values()])]
+        rows = [(field, *values) for field, values in scenario_differences(self._first_runs())]
         return pl.DataFrame(rows, schema=dict.fromkeys(["field", *self.labels], pl.String), orient="row")
 
     def report(self, path: str | Path | None = None) -> Path:
@@ -123,11 +163,13 @@ class Comparison:
 
         page = self.runs[0].path.parent / self._page_name() if path is None else Path(path)
         return write_comparison(
-            self._by_label(),
+            {label: one.runs for label, one in zip(self.labels, self.runs, strict=True)},
             page,
-            pair_repeats=self.paired,
+            self.differences_by_condition,
             metrics=self.metrics,
             wanted=self.flows,
+            drawn=self.is_of_runs,
+            differing=self._first_runs(),
         )
 
     def plot(self, name: str = "rate", flow: Flows = None, *, flows: Flows = None) -> Plot:
@@ -140,7 +182,8 @@ class Comparison:
             flows: another name of ``flow``.
 
         Raises:
-            BadInput: there is no such plot or flow, or the runs have no data for it in common.
+            BadInput: there is no such plot or flow, the runs have no data for it in common, or a side has
+                several conditions or no traces.
 
         Example:
             >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
@@ -149,15 +192,27 @@ class Comparison:
         """
         from rtclab.report import comparison_plot
 
+        if not self.is_of_runs:
+            raise BadInput(
+                f"plot: `{name}` is drawn over time; expected one condition with traces on each side",
+                hint="choose conditions with .where(…), of runs or of a sweep with traces=True",
+            )
         wanted = next((given for given in (flow, flows) if given is not None), self.flows)
         return comparison_plot(self._by_label(), name, wanted)
+
+    def _first_runs(self) -> list[Run]:
+        """The run of each side in the first condition that all have; else the first run of each."""
+        sides = list(self._sides().values())
+        shared = next((name for name in sides[0] if all(name in side for side in sides)), None)
+        return [side[shared].run if shared in side else next(iter(side.values())).run for side in sides]
 
     def _by_label(self) -> dict[str, Run]:
         return {label: one.run for label, one in zip(self.labels, self.runs, strict=True)}
 
     def _page_name(self) -> str:
         """The names of two runs; of more, the first name and a digest, because file names are short."""
-        first, second, *more = (run.name for run in self.runs)
+        names = [run.name for run in self.runs]
+        first, second, *more = names if len(set(names)) > 1 else map(_in_a_name, self.labels)
         part = window_in_names(self.window)
         if not more:
             return f"{first}-and-{second}{part}.html"
@@ -166,19 +221,19 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         labels = ", ".join(map(escape, self.labels[1:]))
-        return f"<p>a: {escape(self.labels[0])}, b: {labels}</p>{as_html(self._rows())}"
+        return f"<p>base: {escape(self.labels[0])}, new: {labels}</p>{as_html(self._rows())}"
 
     def _rows(self) -> pl.DataFrame:
         """The rows to be read: of the metrics that were asked for, or else of the most important ones."""
         table = self.table() if self.metrics else essential(self.table())
-        columns = ("label", "mean_a", "mean_b", "difference", "difference_percent", "verdict")
-        return table.select("metric", "flow", *columns, "unit")
+        condition = () if (table["condition"] == "").all() else ("condition",)
+        columns = ("label", "base", "new", "difference", "difference_percent", "verdict")
+        return table.select(*condition, "metric", "flow", *columns, "unit")
 
 
 def compare(
-    a: Results | str | Path,
-    b: Results | str | Path,
-    *more: Results | str | Path,
+    *results: Results | str | Path,
+    by: str | None = None,
     labels: Sequence[str] | None = None,
     begin: Moment | None = None,
     end: Moment | None = None,
@@ -187,39 +242,58 @@ def compare(
     flows: Flows = None,
     out: str | Path = RUNS,
 ) -> Comparison:
-    """Compares runs with the first one; differences are a run's value minus the first run's.
+    """Compares results with the first ones, condition by condition; differences are new minus base.
 
-    Whether a difference is more than chance is corrected for the number of all compared metrics and flows.
-    Whoever has chosen them before looking at the values, such as for one hypothesis, names them.
+    Runs are compared as they are, sweeps in the conditions that they share. With ``by``, the conditions of
+    one experiment are compared with each other. Values come from the store, so no traces are needed unless
+    another time is compared than the one that was measured.
+
+    Whether a difference is more than chance is corrected for the number of all compared conditions, metrics
+    and flows. Whoever has chosen them before looking at the values, such as for one hypothesis, names them.
 
     Args:
-        a: the baseline: a run, its path, its name below ``out``, or ``latest``.
-        b: another run.
-        more: further runs.
-        labels: a name for each run, in tables and plots; by default the names of the runs.
+        results: the baseline and others: results, their paths, their names below ``out``, or ``latest``.
+        by: a varied field, such as ``"link.up.loss"``, or ``"condition"``: each of its values is compared
+            with the first, in the conditions in which all other fields are equal.
+        labels: a name for each of them, in tables and plots; by default the names of the runs, of the
+            conditions, or the values of the field.
         begin: compare from this time on, such as ``"10 s"``; by default from the beginning.
         end: compare up to this time; by default to the end of each repeat.
         paired: compare simulated repeats with the same seeds in pairs.
         metrics: only these metrics; by default all.
         flows: only these flows, such as ``"*->erin"``; by default all that do not carry feedback alone, and
             what is of the whole run.
-        out: directory in which to look for runs by name.
+        out: directory in which to look for results by name.
 
     Raises:
-        TraceError: there is no such run.
-        BadInput: a time cannot be read, ``end`` is not after ``begin``, the runs are about different parts of
-            their time, there is not a label for each run, two labels are equal, there is no such metric, or
-            the repeats of a run left no traces.
+        TraceError: there are no such results.
+        BadInput: a time cannot be read, ``end`` is not after ``begin``, the results are about different parts
+            of their time, or share no condition, there is not a label for each, two labels are equal, or
+            there is no such metric or field.
 
     Example:
         >>> run = rtclab.run("first-call", duration="10 s", repeats=2)
         >>> rtclab.compare(run, "latest", labels=["then", "now"]).table()["difference"].max()
         0.0
+        >>> grid = rtclab.sweep("first-call", {"link.up.loss": ["0 %", "5 %"]}, duration="10 s", repeats=2)
+        >>> rtclab.compare(grid, by="link.up.loss").labels
+        ['0 %', '5 %']
     """
-    runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in (a, b, *more)]
-    for one in runs:
-        if not one.run.traced:
-            raise BadInput(f"{one.name} kept no traces", hint="run it again with traces=True")
+    runs = [one if isinstance(one, Results) else open_results(one, out=out) for one in results]
+    if by is not None:
+        if len(runs) != 1:
+            raise BadInput(
+                f"by: compares the conditions of one experiment; got {len(runs)} results",
+                hint="leave out --by, or name one of them",
+            )
+        values = _values_of(runs[0], by)
+        runs, labels = [*values.values()], list(values) if labels is None else labels
+    if len(runs) < 2:
+        raise BadInput(
+            f"{runs[0].name if runs else 'nothing'} alone: expected two results or more, or what differs "
+            "between the conditions of one",
+            hint="the first are the baseline; --by FIELD compares the conditions of a sweep",
+        )
     if begin is not None or end is not None:
         runs = [one.between(begin, end) for one in runs]
     for one in runs[1:]:
@@ -229,7 +303,22 @@ def compare(
                 f"{' and '.join(times)}; expected the same part of the time",
                 hint="choose one for all: --from and --to, in Python `begin` and `end`",
             )
-    return Comparison(runs, labels, paired=paired, metrics=metrics, flows=flows)
+    return Comparison(runs, labels, by=by, paired=paired, metrics=metrics, flows=flows)
+
+
+def _values_of(results: Results, by: str) -> dict[str, Results]:
+    """The results of each value of a varied field, or of each condition.
+
+    Raises:
+        BadInput: the field was not varied, or has one value.
+    """
+    if by == "condition":
+        return {label: results[label] for label in results.conditions}
+    varied = {field.name: field for field in results.varied}
+    if by not in varied:
+        expected = " or ".join(dict.fromkeys([*results.fields, "condition"]))
+        raise BadInput(f"by: `{by}` is not varied in {results.name}; expected {expected}")
+    return {text: results.where(**{by: text}) for text in varied[by].texts}
 
 
 def _time_in_words(window: OpenWindow | None) -> str:
@@ -237,15 +326,17 @@ def _time_in_words(window: OpenWindow | None) -> str:
 
 
 def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
-    """The given labels, or the names of the runs; a name that several runs have is numbered.
+    """The given labels, or the names of the runs; conditions of one experiment have their own labels.
+
+    A name that several have is numbered.
 
     Raises:
         BadInput: there is not a label for each run, one is empty, or two are equal.
     """
-    if len(runs) < 2:
-        raise BadInput(f"{runs[0].name} alone: expected two runs or more", hint="the first is the baseline")
     if given is None:
         names = [run.name for run in runs]
+        if len(set(names)) == 1:
+            names = [run.part or run.name for run in runs]
         seen = [names[: index + 1].count(name) for index, name in enumerate(names)]
         return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, seen, strict=True)]
     given = items("labels", given, str, "a label for each run")
@@ -260,3 +351,13 @@ def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
         if list(given).count(label) > 1:
             raise BadInput(f"labels: `{label}` stands for several runs", hint="give each run its own label")
     return given
+
+
+def _some(conditions: Mapping[str, Side]) -> str:
+    """The first conditions of a side, in words."""
+    return names_in_words([name or "its only condition" for name in conditions], MOST_NAMED)
+
+
+def _in_a_name(label: str) -> str:
+    """A label with the signs that file names may have."""
+    return re.sub(r"[^\w.]+", "-", label).strip("-") or "condition"

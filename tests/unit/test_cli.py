@@ -653,7 +653,7 @@ def test_measure_and_compare_work_on_runs_of_the_command_run(rtclab: Rtclab, stu
     rates = [row for row in compared if row["metric"] == "sending_rate"]
     assert [row["flow"] for row in rates] == ["alice->bob", "bob->alice"]
     for row in rates:
-        assert (row["mean_a"], row["mean_b"], row["difference"]) == (800.0, 1200.0, 400.0)
+        assert (row["base"], row["new"], row["difference"]) == (800.0, 1200.0, 400.0)
         assert row["difference_percent"] == 50.0
     printed = rtclab("compare", *runs, "--all").out
     line = next(line for line in printed.splitlines() if line.startswith("sending_rate"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import fisher_exact, nct, ttest_ind, ttest_rel
 from scipy.stats import t as student
 from synthetic_run import call_tables, second, trace, write_run
-from test_metrics_statistics import MemoryRun, row, run_of_rates
+from test_metrics_statistics import memory_run, row, run_of_rates
 
 import rtclab
 from rtclab.errors import BadInput
@@ -253,7 +253,7 @@ def test_a_run_is_no_better_for_failing_in_its_hard_repeats(left: int) -> None:
         ),
         "receiving_rate",
     )
-    assert found["mean_a"] == pytest.approx(sum(whole[:left]) / left)
+    assert found["base"] == pytest.approx(sum(whole[:left]) / left)
     assert found["difference"] == pytest.approx(-10)
 
 
@@ -261,19 +261,19 @@ def test_runs_of_which_no_repeat_finished_in_both_are_not_compared() -> None:
     early, late = run_of_rates(900, 800, failed=2), run_of_rates(500, 400, 300, 200)
     late.repeats[:2] = [replace(one, status="failed") for one in late.repeats[:2]]
     found = row(compare_runs({"a": early, "b": late}), "receiving_rate")
-    assert (found["mean_a"], found["mean_b"], found["difference"], found["verdict"]) == (None,) * 4
+    assert (found["base"], found["new"], found["difference"], found["verdict"]) == (None,) * 4
     apart = row(compare_runs({"a": early, "b": run_of_rates(500, 400, first_seed=9)}), "receiving_rate")
-    assert (apart["mean_a"], apart["difference"]) == (850, -400)  # other seeds: nothing to pair
+    assert (apart["base"], apart["difference"]) == (850, -400)  # other seeds: nothing to pair
 
 
 def test_failed_calls_have_newcombes_interval_and_fishers_test() -> None:
     rows = [second(at, 1, 1000) for at in range(5)]
-    good = MemoryRun([trace(flow_seconds=rows)] * 10)
-    bad = MemoryRun([trace(flow_seconds=rows)] * 2, failed=8)
+    good = memory_run([trace(flow_seconds=rows)] * 10)
+    bad = memory_run([trace(flow_seconds=rows)] * 2, failed=8)
     found = row(compare_runs({"a": good, "b": bad}), "call_failures", flow="")
     assert found["difference"] == 80
     assert found["p"] == pytest.approx(fisher_exact([[0, 10], [8, 2]]).pvalue)
-    assert 38 < found["difference_ci95_low"] < 80 < found["difference_ci95_high"] < 100
+    assert 38 < found["difference_low"] < 80 < found["difference_high"] < 100
 
 
 # --- what differs ------------------------------------------------------------------------------------
@@ -318,14 +318,14 @@ def test_three_runs_have_a_row_for_each_compared_run(three: list[rtclab.Results]
     compared = rtclab.compare(*three, labels=labels)
     table = compared.table()
     assert table["label"].unique(maintain_order=True).to_list() == ["slow", "short"]
-    assert table.columns[:6] == ["metric", "unit", "better", "flow", "label", "mean_a"]
+    assert table.columns[:7] == ["condition", "metric", "unit", "better", "flow", "label", "base"]
     assert compared.differences().rows() == [
         ("link.up.capacity", "1 Mbit/s", "500 kbit/s", "1 Mbit/s"),
         ("link.up.queue", "300 ms", "300 ms", "100 ms"),
     ]
     two = rtclab.compare(three[0], three[1]).table()
     key = {"metric": "receiving_rate", "flow": "alice->bob"}
-    shared = ["mean_a", "mean_b", "difference", "p"]
+    shared = ["base", "new", "difference", "p"]
     assert two.filter(**key).select(shared).equals(table.filter(label="slow", **key).select(shared))
 
 

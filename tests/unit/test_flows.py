@@ -181,7 +181,7 @@ def test_what_a_comparison_names_is_what_it_corrects_for(
     one = lab.compare(*runs, metrics=["rtt"], flows="alice->bob")
     assert one.table().height == 1
     before = everything.table().filter(metric="rtt", flow="alice->bob")
-    for column in ("mean_a", "difference", "p"):
+    for column in ("base", "difference", "p"):
         assert one.table()[column].item() == before[column].item()
     # A single test is significant if and only if its own p-value is below 5 %.
     assert one.table()["significant"].item() is (one.table()["p"].item() < 0.05)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-import polars as pl
 import pytest
 import scipy.stats
 from command_line import Rtclab
@@ -19,13 +19,13 @@ from hypothesis import strategies as some
 import rtclab as package
 from rtclab.errors import BadInput, RtclabError
 from rtclab.experiment import digest_of
+from rtclab.experiment.comparison import Side
 from rtclab.gates import Baseline, GateResult, Suite, judge
 from rtclab.gates.baseline import UNRELATED
 from rtclab.gates.judge import one_sided
-from rtclab.gates.measured import OUTCOMES, VALUES, Measured, run_conditions
-from rtclab.metrics import METRICS
 from rtclab.metrics.statistics import paired, summarise, welch
 from rtclab.scenario import Scenario
+from rtclab.trace import Repeat, Run, Status
 
 FLOW = "alice->bob"
 SUITE = """
@@ -50,35 +50,31 @@ def suite_of(tmp_path: Path, own: str, top: str = "") -> Suite:
 
 
 def measured(
-    *metrics: tuple[str, str, Sequence[float | None]], first_seed: int = 0, failed: Sequence[str] = ()
-) -> Measured:
+    *metrics: tuple[str, str, Sequence[float | None]], first_seed: int = 0, failed: Sequence[Status] = ()
+) -> dict[str, Side]:
     """Values by metric and flow, one per repeat; ``failed`` has the states of further repeats."""
     repeats = len(metrics[0][2])
-    values = [
-        ("call", repeat, metric, METRICS[metric].unit, METRICS[metric].better, flow, value)
+    values = {
+        (metric, flow): {repeat: value for repeat, value in enumerate(of) if value is not None}
         for metric, flow, of in metrics
-        for repeat, value in enumerate(of)
-    ]
-    states = ["finished"] * repeats + [*failed]
+    }
     outcomes = [
-        ("call", number, first_seed + number, state, "" if state == "finished" else f"it {state}")
-        for number, state in enumerate(states)
+        Repeat(number, first_seed + number, state, "" if state == "finished" else f"it {state}")
+        for number, state in enumerate(["finished"] * repeats + [*failed])
     ]
-    return Measured(
-        pl.DataFrame(values, schema=VALUES, orient="row"),
-        pl.DataFrame(outcomes, schema=OUTCOMES, orient="row"),
-    )
+    run = Run(Path(), "call", "sim", {}, outcomes, len(outcomes))
+    return {"call": Side(run, values)}
 
 
-def rates(values: Sequence[float | None], first_seed: int = 0) -> Measured:
+def rates(values: Sequence[float | None], first_seed: int = 0) -> dict[str, Side]:
     return measured(("receiving_rate", FLOW, values), first_seed=first_seed)
 
 
-def judged(suite: Suite, before: Measured, now: Measured) -> GateResult:
+def judged(suite: Suite, before: dict[str, Side], now: dict[str, Side]) -> GateResult:
     return judge(suite, now, Baseline.of(suite, before, "test"))
 
 
-def verdict(suite: Suite, before: Measured, now: Measured) -> str:
+def verdict(suite: Suite, before: dict[str, Side], now: dict[str, Side]) -> str:
     (check,) = judged(suite, before, now).checks
     return check.verdict
 
@@ -229,26 +225,79 @@ def test_a_failed_repeat_fails_the_gate_unless_a_limit_is_about_it(
 
 
 def test_values_are_those_of_a_run(tmp_path: Path) -> None:
-    scenario = Scenario.load("first-call", {"duration": "4 s"})
-    names = ["receiving_rate", "rtt_p95", "inter_arrival_p95", "fairness", "call_failures"]
-    made = run_conditions({"call": scenario}, 7, "sim", names, progress=False)
-    run = package.run(scenario, repeats=7, out=tmp_path, progress=False)
-    of_run = run.metrics().filter(pl.col("metric").is_in(names[:-1]))
-    key = ["repeat", "metric", "flow", "unit", "better", "value"]
-    of_gate = made.values.filter(pl.col("metric") != "call_failures")
-    assert of_gate.select(key).sort(key[:3]).equals(of_run.select(key).sort(key[:3]))
-    assert made.outcomes["seed"].to_list() == [one.seed for one in run.repeats]
-    assert made.values.filter(metric="call_failures")["value"].to_list() == [0.0] * 7
+    limits = [f"{name} >= 0{unit}" for name, unit in (("receiving_rate", " kbit/s"), ("rtt_p95", " ms"))]
+    limits += ["inter_arrival_p95 >= 0 ms", "fairness >= 0", "call_failures <= 0 %"]
+    made = package.gate(suite_of(tmp_path, f"limits = {json.dumps(limits)}"), progress=False).measured["call"]
+    run = package.run("first-call", duration="4 s", repeats=3, out=tmp_path, progress=False)
+    of_run = run.sides(totals_per_minute=False)["first-call"]
+    assert len(made.values) == 2 * 3 + 1 + 1  # of both directions; of the call; of the repeat
+    assert made.values == {key: of_run.values[key] for key in made.values}
+    assert [one.seed for one in made.run.repeats] == [one.seed for one in run.repeats]
+    assert made.by_flow("call_failures") == {"": {0: 0.0, 1: 0.0, 2: 0.0}}
 
 
 def test_a_call_that_fails_is_an_outcome(tmp_path: Path) -> None:
-    dead = Scenario.load("first-call", {"duration": "2 s", "link.up.loss": "100 %"})
-    made = run_conditions({"call": dead}, 2, "sim", ["receiving_rate", "call_failures"], progress=False)
-    assert made.outcomes["status"].to_list() == ["failed", "failed"]
-    assert made.values.select("metric", "value").rows() == [("call_failures", 100.0)] * 2
-    suite = suite_of(tmp_path, RATE)
-    with pytest.raises(RtclabError, match=r"unchanged, because of call: 2 of 2 repeats failed"):
-        Baseline.of(suite, made, "dead")
+    suite = suite_of(
+        tmp_path, 'set = { "link.up.loss" = "100 %" }\nlimits = ["call_failures <= 100 %"]\n' + RATE
+    )
+    made = package.gate(suite, progress=False, update_baseline="dead").measured
+    assert [one.status for one in made["call"].run.repeats] == ["failed"] * 3
+    assert made["call"].values == {("call_failures", ""): {0: 100.0, 1: 100.0, 2: 100.0}}
+    with pytest.raises(RtclabError, match=r"unchanged, because of call: 3 of 3 repeats failed"):
+        Baseline.of(suite_of(tmp_path, RATE), made, "dead")
+
+
+# A part of the time
+
+WINDOWED = """
+duration = "20 s"
+repeats = 2
+begin = "10 s"
+[scenarios.fall]
+scenario = "first-call"
+set = {{ "link.up.capacity" = {{ steps = [["0 s", "1 Mbit/s"], ["10 s", "300 kbit/s"]] }} }}
+{own}
+"""
+
+
+def windowed(tmp_path: Path, own: str) -> Path:
+    file = tmp_path / "suite.toml"
+    file.write_text(WINDOWED.format(own=own))
+    return file
+
+
+def test_limits_and_the_baseline_are_of_the_time_that_a_gate_checks(tmp_path: Path) -> None:
+    file = windowed(tmp_path, 'limits = ["receiving_rate of alice->bob < 320 kbit/s"]\n' + RATE)
+    late = package.gate(file, update_baseline="the first", progress=False)
+    assert late.passed
+    assert late.verdict() == "passed: 1 check in 1 scenario, from 10 s on"
+    assert late.as_dict()["window"] == (10.0, None)
+    (early,) = package.gate(Suite.load(file, begin=0, end="10 s"), progress=False, update_baseline="x").checks
+    assert early.verdict == "broken"
+    again = package.gate(file, progress=False)
+    assert [check.difference for check in again.checks if check.compares] == [0.0, 0.0]
+    with pytest.raises(BadInput, match="it measured from 10 s on, and the gate checks from 5 s on"):
+        package.gate(file, begin="5 s", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("own", "begin", "message"),
+    [
+        (
+            'limits = ["call_failures <= 0 %"]',
+            None,
+            "`call_failures` is of whole repeats, and",
+        ),
+        (RATE, "20 s", "scenarios.fall: it ends at 20 s, and the gate checks from 20 s on"),
+        (RATE, "-1 s", "begin: "),
+        (RATE, "later", "begin: cannot read `later`"),
+    ],
+)
+def test_a_time_that_a_gate_cannot_check_is_refused(
+    tmp_path: Path, own: str, begin: str | None, message: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        package.gate(windowed(tmp_path, own), begin=begin, progress=False)
 
 
 # Suites
@@ -450,7 +499,7 @@ def test_a_baseline_that_does_not_fit_is_refused_before_anything_runs(
     file = Path("suite-baseline.json")
     file.write_text(change(file.read_text()))
     with monkeypatch.context() as patched:
-        patched.delattr("rtclab.gates.run_conditions")  # nothing may run
+        patched.delattr("rtclab.gates.Experiment")  # nothing may run
         result = rtclab("gate", "suite.toml")
     assert (result.status, result.out) == (2, "")
     assert result.err.startswith(message), result.err
@@ -563,8 +612,9 @@ def test_junit_has_a_test_for_each_check_and_the_reasons(tmp_path: Path) -> None
 def test_junit_skips_what_the_baseline_lacks_and_survives_control_characters(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, RATE)
     now = measured(("receiving_rate", "bob->alice", BEFORE), failed=["failed"])
-    reason = pl.lit("died \x1b[31m of \x00 it")
-    now = Measured(now.values, now.outcomes.with_columns(reason=reason))
+    run = now["call"].run
+    repeats = [replace(one, reason="died \x1b[31m of \x00 it") for one in run.repeats]
+    now = {"call": replace(now["call"], run=replace(run, repeats=repeats))}
     none = measured(("rtt", FLOW, BEFORE))
     root = ElementTree.fromstring(judged(suite, none, now).junit())
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("2", "1", "1")
@@ -611,7 +661,7 @@ def test_the_function_of_the_package_has_the_same_result(tmp_path: Path) -> None
     assert not result.passed
     table = result.table()
     assert table["verdict"].to_list() == ["broken", "broken"]
-    assert table["reference"].to_list() == [1.0, 1.0]
+    assert table["base"].to_list() == [1.0, 1.0]
     with pytest.raises(BadInput, match="no suite"):
         package.gate(tmp_path / "none.toml")
 

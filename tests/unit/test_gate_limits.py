@@ -107,7 +107,7 @@ def test_a_limit_of_an_unknown_flow_is_refused() -> None:
 def test_the_mean_over_repeats_decides_and_the_sentence_counts_the_repeats() -> None:
     limit = Limit.parse("rtt < 150 ms")
     (check,) = limit.checks("call", {"alice->bob": [100, 160, None, 160]})
-    assert (check.verdict, check.value, check.broken, check.repeats) == ("holds", 140, 2, 3)
+    assert (check.verdict, check.new, check.broken, check.repeats) == ("holds", 140, 2, 3)
     (check,) = limit.checks("call", {"alice->bob": [100, 160, None, 196]})
     assert check.fails
     assert check.sentence() == "rtt < 150 ms: 152.0 ms for alice->bob, 2.00 ms too high, in 2 of 3 repeats"

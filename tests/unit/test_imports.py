@@ -121,7 +121,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "trace_methods",
         "estimate",
     },
-    "comparing": {"errors", "arguments", "trace", "experiment", "report", "lab"},
+    "comparing": {"errors", "arguments", "phrases", "trace", "experiment", "report", "lab"},
     "gates": {
         "errors",
         "terminal",

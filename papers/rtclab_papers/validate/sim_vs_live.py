@@ -113,8 +113,8 @@ def _cells(row: dict[str, object]) -> list[str]:
     return [
         f"{row['metric']} ({row['unit']})" if row["unit"] else str(row["metric"]),
         str(row["flow"]),
-        _figure(row["mean_a"], row["ci95_low_a"], row["ci95_high_a"]),
-        _figure(row["mean_b"], row["ci95_low_b"], row["ci95_high_b"]),
+        _figure(row["base"], row["base_low"], row["base_high"]),
+        _figure(row["new"], row["new_low"], row["new_high"]),
         f"{percent:+.1f} %" if isinstance(percent, float) else "",
         within,
     ]

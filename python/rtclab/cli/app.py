@@ -738,11 +738,20 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN RUN …",
-            help="Two runs or more: names below --out, paths, or `latest`. The first is the baseline.",
+            metavar="RUN …",
+            help="Two runs or sweeps or more: names below --out, paths, or `latest`. The first is the "
+            "baseline. With --by one sweep.",
             autocompletion=complete_run,
         ),
     ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Compare the conditions of one sweep: each value of this field, such as link.up.loss, with "
+            "its first. `condition` compares each condition with the first.",
+        ),
+    ] = None,
     labels: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="TEXT", help="Name of a run in tables and plots; one for each run."),
@@ -762,15 +771,16 @@ def compare(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs with the first: what differs, differences of the metrics and whether they are chance.
+    """Compare runs with the first: scenario changes, differences of the metrics, significance.
 
-    Chance is corrected for the number of all compared metrics and flows. --metric and --flow name those that
-    a question is about, chosen before looking at the values.
+    Sweeps are compared in the conditions that they share; no traces are needed. Chance is corrected for the
+    number of all compared conditions, metrics and flows. --metric and --flow name the ones that a question
+    is about, chosen before looking at the values.
     """
     from rtclab.cli.measuring import CompareRequest, TableOutput, compare_and_show
 
     compare_and_show(
-        CompareRequest(runs, labels, out, begin, end, not unpaired, metrics, flows, page),
+        CompareRequest(runs, by, labels, out, begin, end, not unpaired, metrics, flows, page),
         TableOutput(all_metrics, as_csv, as_json),
     )
 

@@ -135,6 +135,7 @@ class CompareRequest:
     """The options of ``rtclab compare``, except for the output's."""
 
     runs: Sequence[str]
+    by: str | None
     labels: Sequence[str] | None
     out: Path
     begin: str | None
@@ -149,13 +150,9 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
     """Compares runs, writes the page if asked, and prints what differs, the verdicts and the differences."""
     _check_format(output)
     check_names(request.metrics or ())
-    if len(request.runs) < 2:
-        raise BadInput(
-            f"{request.runs[0]} alone: expected two runs or more",
-            hint="the first is what others are compared with",
-        )
     compared = compare(
         *request.runs,
+        by=request.by,
         labels=request.labels,
         begin=request.begin,
         end=request.end,
@@ -169,7 +166,7 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
         if request.page is not None:
             compared.report(request.page)
     for one in compared.runs:
-        print_cautions(one.run)
+        print_cautions(one.runs[0])
         tables.print_incomplete(one)
     about = {
         "runs": [str(one.path) for one in compared.runs],
@@ -192,7 +189,7 @@ def compare_and_show(request: CompareRequest, output: TableOutput) -> None:
 
 def _either(table: pl.DataFrame) -> pl.DataFrame:
     """The rows of a comparison with the mean of either run."""
-    return table.with_columns(mean=pl.coalesce("mean_a", "mean_b"))
+    return table.with_columns(mean=pl.coalesce("base", "new"))
 
 
 def _check_format(output: TableOutput) -> None:

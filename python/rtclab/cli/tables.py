@@ -377,31 +377,29 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     ``compared`` is the comparison's table, and ``shown`` its rows to print. If the terminal is too narrow,
     each further run has a table of its own, and intervals are left out.
     """
-    from rtclab.experiment import MARGIN_PERCENT, paired_repeats
+    from rtclab.experiment import MARGIN_PERCENT
 
     runs, labels = comparison.runs, comparison.labels
-    by_label = {label: one.run for label, one in zip(labels, runs, strict=True)}
-    baseline, *others = by_label.values()
-    found_pairs = [paired_repeats(baseline, run) if comparison.paired else None for run in others]
-    pairs = [len(of or ()) for of in found_pairs]
-    for label, run, paired in zip(labels, by_label.values(), [max(pairs), *pairs], strict=True):
-        name = "" if label == run.name else f"{run.name}, "
-        print(f"{label}: {name}{subject(run, repeats=paired or None)}")
-        alone = sum(entry.status == "finished" for entry in run.repeats) - paired
-        if paired and alone:
-            print(f"{label}: {count(alone, 'repeat')} without a partner left out")
-    for label, of in zip(labels[1:], found_pairs, strict=True):
-        if of == []:
+    found_pairs = comparison.differences_by_condition.pairs
+    pairs = [paired or 0 for counts in found_pairs.values() for paired in counts]
+    for label, one in zip(labels, runs, strict=True):
+        if len(one.conditions) == 1:
+            paired = max(pairs) if label == labels[0] else found_pairs[label][0] or 0
+            _show_side(label, one.run, paired)
+        else:
+            print(f"{label}: {one.name}, {count(len(one.conditions), 'condition')}")
+    for label, counts in found_pairs.items():
+        if counts and not any(paired != 0 for paired in counts):
             print(f"{label}: no repeat finished in both runs, so nothing is compared")
     print()
     _show_differences(comparison)
-    for label, sentence in zip(labels, comparison.verdicts(), strict=True):
+    for label, sentence in zip(labels, comparison.verdicts(), strict=False):
         print_text(f"{label}: {sentence}", hanging=2)
     print()
     rows, left_out = _first_flows(shown)
     names = labels
     found = [_comparison(rows, names, intervals=True)]
-    if not fits(found[0]) and len(others) > 1:
+    if not fits(found[0]) and len(labels) > 2:
         found = [
             _comparison(rows.filter(label=label), [labels[0], label], intervals=True) for label in labels[1:]
         ]
@@ -422,12 +420,21 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
     marks = {
         CONSTANT: "the difference is the same in every repeat",
         WITHIN: f"the interval excludes a difference of more than {MARGIN_PERCENT} %",
-        MORE: "too few repeats to tell; as many as given would find a difference of this size",
+        MORE: "too few repeats; n=37 means that 37 would detect a difference of this size",
     }
     cells = {mark for row in rows.iter_rows(named=True) for mark in marks if _mark(row).startswith(mark)}
     if cells:
         print_text("; ".join(f"{mark}: {text}" for mark, text in marks.items() if mark in cells))
     _tell_left_out(left_out)
+
+
+def _show_side(label: str, run: Run, paired: int) -> None:
+    """Says what one side of a comparison is, and how many of its repeats have no partner."""
+    name = "" if label == run.name else f"{run.name}, "
+    print(f"{label}: {name}{subject(run, repeats=paired or None)}")
+    alone = sum(entry.status == "finished" for entry in run.repeats) - paired
+    if paired and alone:
+        print(f"{label}: {count(alone, 'repeat')} without a partner left out")
 
 
 def _show_differences(comparison: Comparison) -> None:
@@ -452,28 +459,40 @@ def _comparison(compared: pl.DataFrame, names: Sequence[str], *, intervals: bool
     differences = [
         (name, align) for _ in names[1:] for name, align in (*right("difference", "%"), *whole(""))
     ]
-    headings = (*whole("metric", "flow"), *right(*names), *differences, *whole("unit"))
+    condition = [] if (compared["condition"] == "").all() else ["condition"]
+    headings = (*whole("metric", "flow", *condition), *right(*names), *differences, *whole("unit"))
     table = new_table(*headings, tight=not intervals)
     previous = ""
-    for (metric, flow), of_runs in compared.group_by("metric", "flow", maintain_order=True):
+    for (metric, flow, of), of_runs in _by_metric(compared).group_by(
+        "metric", "flow", "condition", maintain_order=True
+    ):
         cells = of_runs.to_dicts()
-        means = [cell["mean_b"] for cell in cells]
-        first = next((cell for cell in cells if cell["mean_a"] is not None), cells[0])
-        if first["mean_a"] is None and not any(mean is not None for mean in means):
+        means = [cell["new"] for cell in cells]
+        first = next((cell for cell in cells if cell["base"] is not None), cells[0])
+        if first["base"] is None and not any(mean is not None for mean in means):
             continue
-        texts = [_figure(first, "mean_a", "ci95_low_a", "ci95_high_a", intervals)]
-        texts += [_figure(cell, "mean_b", "ci95_low_b", "ci95_high_b", intervals) for cell in cells]
+        texts = [_figure(first, "base", "base_low", "base_high", intervals)]
+        texts += [_figure(cell, "new", "new_low", "new_high", intervals) for cell in cells]
         for cell in cells:
             percent = cell["difference_percent"]
-            ends = ("difference", "difference_ci95_low", "difference_ci95_high")
+            ends = ("difference", "difference_low", "difference_high")
             texts += [
                 _figure(cell, *ends, intervals),
                 "" if percent is None else f"{percent:+.1f}",
                 _mark(cell),
             ]
-        table.add_row("" if metric == previous else str(metric), str(flow), *texts, cells[0]["unit"])
+        keys = [str(flow), *([str(of)] if condition else [])]
+        table.add_row("" if metric == previous else str(metric), *keys, *texts, cells[0]["unit"])
         previous = str(metric)
     return table
+
+
+def _by_metric(compared: pl.DataFrame) -> pl.DataFrame:
+    """The rows with all conditions of a metric and flow one after another."""
+    places = compared.select("metric", "flow").unique(maintain_order=True).with_row_index("place")
+    return compared.join(places, on=["metric", "flow"], maintain_order="left").sort(
+        "place", maintain_order=True
+    )
 
 
 def _figure(row: Mapping[str, Any], mean: str, low: str, high: str, intervals: bool) -> str:

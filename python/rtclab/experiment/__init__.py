@@ -3,7 +3,7 @@
 A run has one condition, a sweep has every combination of some values, and a list has any labelled scenarios.
 """
 
-from rtclab.experiment.comparison import MARGIN_PERCENT, compare_runs, paired_repeats
+from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, compare_runs, paired_repeats
 from rtclab.experiment.conditions import Condition, Conditions, Listed, Product, digest_of
 from rtclab.experiment.definitions import Definitions, Measure, OtherVersion
 from rtclab.experiment.disturbance import MAX_TRIES, disturbances, encode_ms
@@ -36,6 +36,7 @@ __all__ = [
     "Condition",
     "Conditions",
     "Definitions",
+    "Differences",
     "Draw",
     "Experiment",
     "Interrupted",

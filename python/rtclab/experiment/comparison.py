@@ -1,8 +1,8 @@
-"""Comparison of runs: the difference of each metric and flow, its 95 % interval and a verdict on it."""
+"""Comparison of results: the difference of each metric and flow, its 95 % interval and a verdict on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean
@@ -12,7 +12,8 @@ import polars as pl
 
 from rtclab.experiment.flows import Flows, chosen_flows, flows_of
 from rtclab.experiment.measure import rows_of
-from rtclab.metrics import METRICS, Metric, span_ns
+from rtclab.metrics import METRICS, Metric
+from rtclab.metrics.setup import active_time
 from rtclab.metrics.statistics import (
     CONFIDENCE,
     Difference,
@@ -24,36 +25,39 @@ from rtclab.metrics.statistics import (
     summarise,
     welch,
 )
-from rtclab.trace import NS_PER_S, Run
+from rtclab.trace import Run
 
 SIM = "sim"
 MARGIN_PERCENT = 10
 """No difference is seen if its 95 % interval excludes a larger one, in % of the first run's mean."""
 Verdict = Literal["differs", "constant difference", "no difference seen", "too few repeats to tell"]
-"""What a comparison says of a difference; see :func:`compare_runs`."""
-NS_PER_MINUTE = 60 * NS_PER_S
+"""What a comparison says of a difference; see :meth:`Differences.table`."""
 
-COMPARED: dict[str, pl.DataType] = {
+ROWS: dict[str, pl.DataType] = {
+    "condition": pl.String(),
     "metric": pl.String(),
     "unit": pl.String(),
     "better": pl.String(),
     "flow": pl.String(),
     "label": pl.String(),
-    "mean_a": pl.Float64(),
-    "ci95_low_a": pl.Float64(),
-    "ci95_high_a": pl.Float64(),
-    "mean_b": pl.Float64(),
-    "ci95_low_b": pl.Float64(),
-    "ci95_high_b": pl.Float64(),
+    "base": pl.Float64(),
+    "base_low": pl.Float64(),
+    "base_high": pl.Float64(),
+    "new": pl.Float64(),
+    "new_low": pl.Float64(),
+    "new_high": pl.Float64(),
     "difference": pl.Float64(),
     "difference_percent": pl.Float64(),
-    "difference_ci95_low": pl.Float64(),
-    "difference_ci95_high": pl.Float64(),
+    "difference_low": pl.Float64(),
+    "difference_high": pl.Float64(),
     "p": pl.Float64(),
     "significant": pl.Boolean(),
     "verdict": pl.String(),
     "repeats_needed": pl.Int64(),
 }
+"""The columns of a comparison. Gates and arenas give the same names to the same things."""
+Values = Mapping[tuple[str, str], Mapping[int, float]]
+"""By metric and flow, the known values by the number of the repeat."""
 
 
 def compare_runs(
@@ -63,62 +67,122 @@ def compare_runs(
     metrics: Sequence[str] | None = None,
     flows: Flows = None,
 ) -> pl.DataFrame:
-    """Compares runs, given by their labels, with the first: a row for each metric, flow and other run.
-
-    Metric and flow have a value in the first run, ``a``, or in any other. ``label`` is the label of the
-    compared run, ``b``. By default all metrics are compared, of the whole run and of all flows that do not
-    carry feedback alone; ``metrics`` and ``flows`` choose some, such as ``["rtt"]`` and ``"*->erin"``.
-
-    The difference is b - a; ``difference_percent`` is relative to a. 95 % intervals are given by their ends,
-    within the metric's bounds. Totals, such as the number of freezes, are divided by the minutes for which
-    the flow was active, because runs may differ in length.
-
-    If both runs were simulated, the repeats of :func:`paired_repeats` are compared in pairs, and a repeat for
-    which one run has no value is left out of both: a run that failed in the hard repeats would look better.
-    Otherwise, or without ``pair_repeats``, the test is Welch's. Shares of all repeats, such as failed calls,
-    have Newcombe's interval and Fisher's exact test. ``p`` is the p-value of the test, null with fewer than
-    two repeats and for a constant difference.
-
-    ``verdict`` is one of:
-
-    - ``differs``: the difference is more than chance, over all rows of the table (Holm, 5 %).
-    - ``constant difference``: nothing varies, so the difference is not chance and needs no test.
-    - ``no difference seen``: neither, and the interval excludes differences of more than 10 % of
-      a's mean; or nothing varies and both runs are equal.
-    - ``too few repeats to tell``: anything else. ``repeats_needed`` says with how many repeats of each run a
-      difference of the size seen would be found with a probability of 80 %, at the level at which Holm's
-      procedure ended. It is null if the spread is unknown or the difference is 0.
-
-    ``significant`` is true for the first two, and null with fewer than two repeats.
+    """Compares runs, given by their labels, with the first, from their traces; see :class:`Differences`.
 
     Raises:
         BadInput: there is no such flow.
     """
-    compared = Differences.of(runs, pair_repeats=pair_repeats)
-    return compared.table(metrics, flows)
+    sides = {label: {"": Side.of_run(run)} for label, run in runs.items()}
+    return Differences.of(sides, pair_repeats=pair_repeats).table(metrics, flows)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The repeats of one condition, and what was measured in them.
+
+    In comparisons, totals such as the number of freezes are divided by the minutes for which the flow was
+    active, because repeats may differ in length.
+    """
+
+    run: Run
+    values: Values
+
+    @classmethod
+    def of_run(cls, run: Run) -> Self:
+        """Measures a run from its traces."""
+        return cls(run, per_minute(values_of(rows_of(run, METRICS.values()))))
+
+    def by_flow(self, metric: str) -> dict[str, Mapping[int, float]]:
+        """The values of a metric by flow, and by the number of the repeat."""
+        return {flow: of for (name, flow), of in self.values.items() if name == metric}
+
+
+def values_of(rows: pl.DataFrame) -> dict[tuple[str, str], dict[int, float]]:
+    """The known values of one condition from rows with the columns repeat, metric, flow and value."""
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    known = rows.drop_nulls("value").select("repeat", "metric", "flow", "value")
+    for repeat, metric, flow, value in known.iter_rows():
+        found.setdefault((metric, flow), {})[repeat] = value
+    return found
+
+
+def per_minute(values: Values) -> Values:
+    """The values with totals divided by the minutes of ``active_time``; without it there are no totals."""
+    found: dict[tuple[str, str], Mapping[int, float]] = {}
+    for (name, flow), of in values.items():
+        if name in METRICS and METRICS[name].total:
+            active = values.get((active_time.__name__, flow), {})
+            of = {repeat: value / (active[repeat] / 60) for repeat, value in of.items() if active.get(repeat)}
+        if of:
+            found[name, flow] = of
+    return found
 
 
 @dataclass(frozen=True)
 class Differences:
-    """All differences between runs. A table shows the ones that were asked for.
+    """All differences between a baseline and others. A table shows the ones that were asked for.
 
     Attributes:
-        all: each metric of each flow in the first and another run.
-        carries: the flows by name, and whether each carries media or data in any run.
+        all: each metric of each flow in the baseline and another side.
+        carries: the flows by name, and whether each carries media or data in any condition.
+        pairs: by label, the number of repeats that are compared in pairs in each condition; None if they
+            are not paired.
     """
 
-    all: Sequence[_Compared]
+    all: Sequence[Row]
     carries: Mapping[str, bool]
+    pairs: Mapping[str, Sequence[int | None]]
 
     @classmethod
-    def of(cls, runs: Mapping[str, Run], *, pair_repeats: bool = True) -> Self:
-        """Measures runs, given by their labels, and compares each with the first."""
-        return cls(_differences(runs, pair_repeats=pair_repeats), flows_of(runs.values()))
+    def of(cls, sides: Mapping[str, Mapping[str, Side]], *, pair_repeats: bool = True) -> Self:
+        """Compares sides, given by their labels, with the first, in each condition that both have.
+
+        A side has its conditions by name. Metric and flow have a value in the baseline or in the other side.
+
+        If both were simulated, the repeats of :func:`paired_repeats` are compared in pairs, and a repeat for
+        which one side has no value is left out of both: a run that failed in the hard repeats would look
+        better. Otherwise, or without ``pair_repeats``, the test is Welch's. Shares of all repeats, such as
+        failed calls, have Newcombe's interval and Fisher's exact test.
+        """
+        (_, baseline), *others = sides.items()
+        rows: list[Row] = []
+        pairs: dict[str, list[int | None]] = {label: [] for label, _ in others}
+        for condition, base in baseline.items():
+            there = {label: side[condition] for label, side in others if condition in side}
+            in_pairs = {
+                label: paired_repeats(base.run, side.run) if pair_repeats else None
+                for label, side in there.items()
+            }
+            for label, of in in_pairs.items():
+                pairs[label].append(None if of is None else len(of))
+            rows += _of_condition(condition, base, there, in_pairs)
+        runs = [side.run for conditions in sides.values() for side in conditions.values()]
+        return cls(rows, flows_of(runs), pairs)
 
     def table(self, metrics: Sequence[str] | None = None, flows: Flows = None) -> pl.DataFrame:
-        """The rows of some metrics and flows as in :func:`compare_runs`; Holm's correction is over them.
+        """A row for each condition, metric, flow and side beyond the first, with the columns of ``ROWS``.
 
-        A named metric of the whole run is there whatever the flows are.
+        ``label`` is the label of the compared side. ``base`` and ``new`` are the means of the baseline and of
+        that side, and the difference is new - base; ``difference_percent`` is relative to base. 95 %
+        intervals are given by their ends, within the metric's bounds. ``p`` is the p-value of the test, null
+        with fewer than two repeats and for a constant difference. ``condition`` is empty if each side has a
+        single one.
+
+        By default all metrics are there, of the whole run and of all flows that do not carry feedback alone;
+        ``metrics`` and ``flows`` choose some, such as ``["rtt"]`` and ``"*->erin"``. A named metric of the
+        whole run is there whatever the flows are.
+
+        ``verdict`` is one of:
+
+        - ``differs``: the difference is more than chance, over all rows of the table (Holm, 5 %).
+        - ``constant difference``: nothing varies, so the difference is not chance and needs no test.
+        - ``no difference seen``: neither, and the interval excludes differences of more than 10 % of the
+          baseline's mean; or nothing varies and both sides are equal.
+        - ``too few repeats to tell``: anything else. ``repeats_needed`` says with how many repeats of each
+          side a difference of the size seen would be found with a probability of 80 %, at the level at which
+          Holm's procedure ended. It is null if the spread is unknown or the difference is 0.
+
+        ``significant`` is true for the first two, and null with fewer than two repeats.
         """
         chosen = self._flows(flows) | (set() if metrics is None else {""})
         asked = [
@@ -126,8 +190,8 @@ class Differences:
         ]
         marked = holm([one.difference.p for one in asked])
         level = (1 - CONFIDENCE) / max(marked.count(False), 1)
-        rows = [one.row(mark, level) for one, mark in zip(asked, marked, strict=True)]
-        return pl.DataFrame(rows, schema=COMPARED, orient="row")
+        rows = [one.as_dict(mark, level) for one, mark in zip(asked, marked, strict=True)]
+        return pl.DataFrame(rows, schema=ROWS, orient="row")
 
     def _flows(self, flows: Flows) -> set[str]:
         """The flows asked for; by default those that carry media or data, and the whole run."""
@@ -137,16 +201,20 @@ class Differences:
         return {"", *(carrying or self.carries)}
 
 
-def _differences(runs: Mapping[str, Run], *, pair_repeats: bool) -> list[_Compared]:
-    baseline, *others = runs.items()
-    values = [_values(run, METRICS.values()) for run in runs.values()]
-    pairs = [paired_repeats(baseline[1], run) if pair_repeats else None for _, run in others]
-    metrics, flows = list(METRICS), ["", *dict.fromkeys(flow for run in runs.values() for flow in run.flows)]
-    keys = {key for of_run in values for key in of_run}
+def _of_condition(
+    condition: str,
+    base: Side,
+    others: Mapping[str, Side],
+    pairs: Mapping[str, Sequence[int] | None],
+) -> list[Row]:
+    """The differences of one condition, in the order of metrics and flows."""
+    sides = [base, *others.values()]
+    metrics, flows = list(METRICS), ["", *dict.fromkeys(flow for side in sides for flow in side.run.flows)]
+    keys = {key for side in sides for key in side.values if key[0] in METRICS}
     return [
-        _compared(label, *key, values[0].get(key, {}), of_run.get(key, {}), numbers)
+        _row(condition, label, *key, base.values.get(key, {}), side.values.get(key, {}), pairs[label])
         for key in sorted(keys, key=lambda key: (metrics.index(key[0]), flows.index(key[1])))
-        for (label, _), of_run, numbers in zip(others, values[1:], pairs, strict=True)
+        for label, side in others.items()
     ]
 
 
@@ -167,55 +235,45 @@ def paired_repeats(a: Run, b: Run) -> list[int] | None:
 
 def totals_per_minute(run: Run) -> dict[tuple[str, str], float]:
     """The totals by metric and flow, per minute for which the flow was active; the mean over repeats."""
-    totals = [metric for metric in METRICS.values() if metric.total]
-    return {key: fmean(values.values()) for key, values in _values(run, totals).items()}
-
-
-def _values(run: Run, metrics: Iterable[Metric]) -> dict[tuple[str, str], dict[int, float]]:
-    """By metric and flow, the known values by the number of the repeat; totals are per minute."""
-    found: dict[tuple[str, str], dict[int, float]] = {}
-    for repeat, metric, flow, value, _ in rows_of(run, metrics).iter_rows():
-        minutes = 1.0
-        if METRICS[metric].total:
-            begin_ns, end_ns = span_ns(run.trace(repeat), flow)
-            minutes = (end_ns - begin_ns) / NS_PER_MINUTE
-        if minutes:
-            found.setdefault((metric, flow), {})[repeat] = value / minutes
-    return found
+    wanted = [metric for metric in METRICS.values() if metric.total or metric.name == active_time.__name__]
+    found = per_minute(values_of(rows_of(run, wanted)))
+    return {key: fmean(of.values()) for key, of in found.items() if METRICS[key[0]].total}
 
 
 @dataclass(frozen=True)
-class _Compared:
-    """A metric of a flow in two runs, and the difference."""
+class Row:
+    """A metric of a flow in one condition of two sides, and the difference."""
 
+    condition: str
     label: str
     metric: Metric
     flow: str
-    a: Summary | Proportion
-    b: Summary | Proportion
+    base: Summary | Proportion
+    new: Summary | Proportion
     difference: Difference | ShareDifference
 
-    def row(self, marked: bool | None, level: float) -> dict[str, Any]:
+    def as_dict(self, marked: bool | None, level: float) -> dict[str, Any]:
         """The row of a table. ``marked`` is Holm's answer, and ``level`` the level at which Holm ended."""
-        difference, mean = self.difference, self.a.mean
+        difference, mean = self.difference, self.base.mean
         verdict = self._verdict(marked)
         too_few = verdict == "too few repeats to tell"
         return {
+            "condition": self.condition,
             "metric": self.metric.name,
             "unit": self.metric.compared_unit,
             "better": self.metric.better,
             "flow": self.flow,
             "label": self.label,
-            "mean_a": _null(mean),
-            "ci95_low_a": _null(self.a.ci95_low),
-            "ci95_high_a": _null(self.a.ci95_high),
-            "mean_b": _null(self.b.mean),
-            "ci95_low_b": _null(self.b.ci95_low),
-            "ci95_high_b": _null(self.b.ci95_high),
+            "base": _null(mean),
+            "base_low": _null(self.base.ci95_low),
+            "base_high": _null(self.base.ci95_high),
+            "new": _null(self.new.mean),
+            "new_low": _null(self.new.ci95_low),
+            "new_high": _null(self.new.ci95_high),
             "difference": _null(difference.value),
             "difference_percent": _null(100 * difference.value / abs(mean)) if mean else None,
-            "difference_ci95_low": _null(difference.ci95_low),
-            "difference_ci95_high": _null(difference.ci95_high),
+            "difference_low": _null(difference.ci95_low),
+            "difference_high": _null(difference.ci95_high),
             "p": _null(difference.p),
             "significant": True if verdict == "constant difference" else marked,
             "verdict": verdict,
@@ -230,32 +288,33 @@ class _Compared:
             return "differs"
         if difference.constant:
             return "constant difference" if difference.value else "no difference seen"
-        margin = abs(self.a.mean) * MARGIN_PERCENT / 100
+        margin = abs(self.base.mean) * MARGIN_PERCENT / 100
         if -margin <= difference.ci95_low and difference.ci95_high <= margin:
             return "no difference seen"
         return "too few repeats to tell"
 
 
-def _compared(
+def _row(
+    condition: str,
     label: str,
     name: str,
     flow: str,
     a: Mapping[int, float],
     b: Mapping[int, float],
     pairs: Sequence[int] | None,
-) -> _Compared:
+) -> Row:
     """Compares the values of two runs by repeat: in pairs, if there are ``pairs`` and both have values."""
     metric = METRICS[name]
     if metric.share:
         share, other = (Proportion(len(of), fmean(of.values()) if of else nan) for of in (a, b))
-        return _Compared(label, metric, flow, share, other, ShareDifference(share, other))
+        return Row(condition, label, metric, flow, share, other, ShareDifference(share, other))
     in_pairs = pairs is not None and bool(a) and bool(b)
     both = [number for number in pairs or () if number in a and number in b]
     before, after = ([of[number] for number in (both if in_pairs else of)] for of in (a, b))
     bounds = metric.compared_bounds
     first, second = summarise(before, bounds), summarise(after, bounds)
     difference = paired(before, after, bounds) if in_pairs else welch(first, second)
-    return _Compared(label, metric, flow, first, second, difference)
+    return Row(condition, label, metric, flow, first, second, difference)
 
 
 def _null(value: float) -> float | None:

@@ -23,6 +23,7 @@ from rtclab.errors import (
     OtherSchema,
     TraceError,
 )
+from rtclab.experiment.comparison import Side, per_minute, values_of
 from rtclab.experiment.conditions import field_columns, table_of
 from rtclab.experiment.definitions import Definitions
 from rtclab.experiment.fields import Field
@@ -182,6 +183,16 @@ class Results:
         """The labels of the conditions: of a run the name of its scenario, of a sweep the varied values."""
         return self._table["condition"].to_list()
 
+    def labels_without(self, field: str | None) -> list[str]:
+        """The label of each condition without the value of one varied field, or of ``condition`` itself."""
+        if field == "condition":
+            return [""] * len(self._table)
+        if field is None or field not in self.fields:
+            return self.conditions
+        rest = [name for name in self.fields if name != field]
+        rows = self._table.select(rest).iter_rows(named=True) if rest else ({} for _ in self.conditions)
+        return [", ".join(f"{name} = {value}" for name, value in row.items()) for row in rows]
+
     @cached_property
     def _table(self) -> pl.DataFrame:
         """Number, label and varied values of each condition."""
@@ -278,6 +289,21 @@ class Results:
             expected = " or ".join(found) or "a sweep: these results have no varied field"
             raise BadInput(f"{option}: `{name}` is not varied; expected {expected}")
         return found[name]
+
+    def sides(self, *, totals_per_minute: bool = True) -> dict[str, Side]:
+        """The conditions by label, each with its outcomes and values, for comparisons and gates.
+
+        Args:
+            totals_per_minute: divide totals, such as the number of freezes, by the minutes for which the flow
+                was active.
+        """
+        rows = self.metrics()
+        parts = {str(label): part for (label,), part in rows.group_by("condition", maintain_order=True)}
+        values = (values_of(parts.get(label, rows.clear())) for label in self.conditions)
+        return {
+            label: Side(run, per_minute(found) if totals_per_minute else found)
+            for label, run, found in zip(self.conditions, self.runs, values, strict=True)
+        }
 
     def outcomes(self) -> pl.DataFrame:
         """The outcome of each repeat that ended.
@@ -827,7 +853,7 @@ def essential(rows: pl.DataFrame) -> pl.DataFrame:
     A metric that the source of the traces does not know is replaced by the nearest that it knows. If it knows
     none, as with a function of one's own that measures, all rows remain.
     """
-    mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("mean_a", "mean_b")
+    mean = pl.col("mean") if "mean" in rows.columns else pl.coalesce("base", "new")
     known = rows.filter(mean.is_not_null())
     order = {name: index for index, name in enumerate(essentials(known["metric"].unique()))}
     chosen = known.filter(pl.col("metric").is_in(list(order)))

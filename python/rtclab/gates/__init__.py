@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rtclab.errors import BadInput
+from rtclab.experiment import Condition, Experiment, Moment
+from rtclab.experiment.comparison import SIM, Side
 from rtclab.gates.baseline import Baseline, check_required
 from rtclab.gates.judge import judge
-from rtclab.gates.measured import Measured, run_conditions
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import Suite
 
@@ -19,6 +21,8 @@ __all__ = ["Baseline", "GateResult", "Suite", "gate", "judge"]
 def gate(
     suite: str | Path | Suite,
     *,
+    begin: Moment | None = None,
+    end: Moment | None = None,
     update_baseline: str | None = None,
     jobs: int | None = None,
     out: str | Path = "runs",
@@ -29,6 +33,9 @@ def gate(
 
     Args:
         suite: the TOML file of the suite, or a suite that is loaded.
+        begin: check and compare from this time of each repeat on, such as ``"10 s"``; by default the suite's
+            own begin.
+        end: check and compare up to this time; by default the suite's own end.
         update_baseline: the reason for a new baseline, which is then written instead of compared with,
             unless a limit is broken.
         jobs: number of simulations at the same time; by default one per core.
@@ -50,7 +57,9 @@ def gate(
         >>> rtclab.gate("suite.toml").passed
         True
     """
-    loaded = suite if isinstance(suite, Suite) else Suite.load(suite, trust=trust)
+    if isinstance(suite, Suite) and (begin is not None or end is not None):
+        raise BadInput("begin and end: a loaded suite has its own", hint="pass them to Suite.load")
+    loaded = suite if isinstance(suite, Suite) else Suite.load(suite, begin=begin, end=end, trust=trust)
     if update_baseline is not None and not update_baseline.strip():
         raise BadInput("update_baseline: the reason is empty", hint="say why the figures have changed")
     if update_baseline is not None:
@@ -71,18 +80,29 @@ def gate(
     return judge(loaded, measured, baseline, _notes(loaded, baseline))
 
 
-def _measure(suite: Suite, jobs: int | None, out: Path, *, progress: bool) -> Measured:
-    """Runs the conditions; those with the same backend and number of repeats at once."""
-    parts = []
-    by_run = sorted(suite.conditions.items(), key=lambda item: (item[1].backend, item[1].repeats))
-    for (backend, repeats), items in groupby(by_run, key=lambda item: (item[1].backend, item[1].repeats)):
-        conditions = dict(items)
-        metrics = list(dict.fromkeys(name for one in conditions.values() for name in one.metrics))
-        scenarios = {name: one.scenario for name, one in conditions.items()}
-        parts.append(
-            run_conditions(scenarios, repeats, backend, metrics, jobs=jobs, out=out, progress=progress)
+def _measure(suite: Suite, jobs: int | None, out: Path, *, progress: bool) -> Mapping[str, Side]:
+    """Runs the conditions, those with the same backend at once; the result is in the order of the suite.
+
+    Simulated repeats are measured in memory and leave no traces. Live ones are kept as runs below ``out``.
+    """
+    measured: dict[str, Side] = {}
+    begin, end = suite.window or (None, None)
+    for backend in dict.fromkeys(one.backend for one in suite.conditions.values()):
+        chosen = {name: one for name, one in suite.conditions.items() if one.backend == backend}
+        experiment = Experiment(
+            {name: Condition(one.scenario, repeats=one.repeats) for name, one in chosen.items()},
+            backend=backend,
+            name="gate",
+            metrics=list(dict.fromkeys(name for one in chosen.values() for name in one.metrics)),
+            begin=begin,
+            end=end,
+            traces=backend != SIM,
         )
-    return Measured.concat(parts)
+        with TemporaryDirectory(prefix="rtclab-gate-") as temporary:
+            place = Path(temporary) if backend == SIM else out
+            made = experiment.run(out=place, jobs=jobs, progress=progress)
+            measured |= made.sides(totals_per_minute=False)
+    return {name: measured[name] for name in suite.conditions}
 
 
 def _notes(suite: Suite, baseline: Baseline | None) -> tuple[str, ...]:

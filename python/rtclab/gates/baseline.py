@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import polars as pl
 from pydantic import Field, FiniteFloat, model_validator
 
 import rtclab
 from rtclab.errors import BadInput, FieldError, RtclabError
 from rtclab.experiment import digest_of
-from rtclab.gates.measured import Measured
+from rtclab.experiment.comparison import Side
 from rtclab.gates.suite import GatedScenario, Suite
 from rtclab.metrics import METRICS
 from rtclab.scenario.table import Table
-from rtclab.trace import write_text
+from rtclab.trace import window_in_words, write_text
 
 _CODE = {"congestion_control": {"digest"}}
 UNRELATED: dict[str, Any] = {
@@ -75,6 +74,8 @@ class Baseline(Table):
     reason: str
     """Why the baseline was written."""
     scenarios: dict[str, KeptScenario]
+    window: tuple[FiniteFloat, FiniteFloat | None] | None = None
+    """Begin and end in s of the measured part of each repeat; null for all of it."""
 
     @classmethod
     def load(cls, file: Path) -> Self | None:
@@ -98,7 +99,7 @@ class Baseline(Table):
             ) from None
 
     @classmethod
-    def of(cls, suite: Suite, measured: Measured, reason: str) -> Self:
+    def of(cls, suite: Suite, measured: Mapping[str, Side], reason: str) -> Self:
         """The baseline of a suite that has just been measured.
 
         Raises:
@@ -107,11 +108,11 @@ class Baseline(Table):
         for name, sentence in failed_scenarios(suite, measured):
             raise RtclabError(f"{suite.baseline}: unchanged, because of {name}: {sentence}")
         scenarios = {
-            name: _kept(condition, measured, name)
+            name: _kept(condition, measured[name])
             for name, condition in suite.conditions.items()
             if condition.margins
         }
-        return cls(rtclab=rtclab.__version__, reason=reason, scenarios=scenarios)
+        return cls(rtclab=rtclab.__version__, reason=reason, scenarios=scenarios, window=suite.window)
 
     def write(self, file: Path) -> None:
         """Writes the file atomically, with the values of each flow on one line.
@@ -119,16 +120,25 @@ class Baseline(Table):
         Raises:
             DiskFull: no space is left; an earlier file is unchanged.
         """
-        text = json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
+        whole = {"window"} if self.window is None else None
+        text = json.dumps(
+            self.model_dump(mode="json", exclude=whole), indent=1, ensure_ascii=False, allow_nan=False
+        )
         write_text(file, _NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n")
 
     def check(self, suite: Suite, file: Path) -> None:
         """Checks that the baseline is of the scenarios that the suite has now.
 
         Raises:
-            BadInput: a scenario, its backend or the unit of a metric has changed, or the suite requires a
-                baseline that is missing.
+            BadInput: a scenario, its backend, the unit of a metric or the measured time has changed, or the
+                suite requires a baseline that is missing.
         """
+        if self.window != suite.window:
+            was, now = (
+                "all of the time" if window is None else window_in_words(window)
+                for window in (self.window, suite.window)
+            )
+            raise _outdated(file, suite.name, f"it measured {was}, and the gate checks {now}")
         for name, condition in suite.conditions.items():
             kept = self.scenarios.get(name)
             if kept is None or not condition.margins:
@@ -163,10 +173,10 @@ def check_required(suite: Suite, baseline: Baseline | None) -> None:
                 raise BadInput(f"{suite.baseline}: it has no `{metric}` of {name}", hint=hint)
 
 
-def failed_scenarios(suite: Suite, measured: Measured) -> Iterator[tuple[str, str]]:
+def failed_scenarios(suite: Suite, measured: Mapping[str, Side]) -> Iterator[tuple[str, str]]:
     """The scenarios that fail because of failed repeats, each with a sentence."""
     for name, condition in suite.conditions.items():
-        sentence = condition.failure(measured.outcomes.filter(condition=name))
+        sentence = condition.failure(measured[name].run.repeats)
         if sentence is not None:
             yield name, sentence
 
@@ -176,17 +186,16 @@ def _outdated(file: Path, name: str, why: str) -> BadInput:
     return BadInput(f"{file}: {name}: {why}", hint=hint)
 
 
-def _kept(condition: GatedScenario, measured: Measured, name: str) -> KeptScenario:
-    outcomes = measured.outcomes.filter(pl.col("condition") == name)
-    numbers, seeds = outcomes["repeat"].to_list(), outcomes["seed"].to_list()
+def _kept(condition: GatedScenario, measured: Side) -> KeptScenario:
+    repeats = measured.run.repeats
     metrics = {}
     for metric in condition.margins:
-        flows = measured.by_flow(name, metric)
-        known = {flow: [of.get(number) for number in numbers] for flow, of in flows.items()}
+        flows = measured.by_flow(metric)
+        known = {flow: [of.get(one.repeat) for one in repeats] for flow, of in flows.items()}
         metrics[metric] = KeptMetric(unit=METRICS[metric].unit, flows=known)
     return KeptScenario(
         digest=digest_of(condition.scenario, UNRELATED),
         backend=condition.backend,
-        seeds=seeds,
+        seeds=[one.seed for one in repeats],
         metrics=metrics,
     )

@@ -22,27 +22,33 @@ CHECKS = pl.Schema(
         "metric": pl.String(),
         "unit": pl.String(),
         "flow": pl.String(),
-        "verdict": pl.String(),
-        "reference": pl.Float64(),
-        "value": pl.Float64(),
+        "base": pl.Float64(),
+        "new": pl.Float64(),
+        "difference": pl.Float64(),
+        "difference_low": pl.Float64(),
+        "difference_high": pl.Float64(),
         "margin": pl.Float64(),
         "p": pl.Float64(),
+        "verdict": pl.String(),
+        "repeats_needed": pl.Int64(),
         "broken": pl.Int64(),
         "repeats": pl.Int64(),
         "fails": pl.Boolean(),
     }
 )
+"""The columns of the checks of a gate. The ones of a comparison have the names of ``rtclab.compare``."""
 
 
 @dataclass(frozen=True)
 class Check:
     """A limit, or a comparison of a metric with its baseline, for one flow of one scenario.
 
-    ``check`` is the text of the limit, or the name of the compared metric. ``reference`` is the bound of the
-    limit, or the mean of the baseline. ``value`` is the mean over the ``repeats`` that were measured. Both
-    are in the unit of the metric, and so is ``margin``, by which a compared metric may be worse. ``p`` is the
-    probability of such a difference if the metric were no worse (one-sided). ``broken`` is the number of
-    repeats in which a limit does not hold.
+    ``check`` is the text of the limit, or the name of the compared metric. ``base`` is the bound of the
+    limit, or the mean of the baseline. ``new`` is the mean over the ``repeats`` that were measured. Both are
+    in the unit of the metric, and so are the ends of the 95 % interval of their difference and ``margin``, by
+    which a compared metric may be worse. ``p`` is the probability of such a difference if the metric were no
+    worse (one-sided). ``repeats_needed`` says how many repeats would decide what is undecided. ``broken`` is
+    the number of repeats in which a limit does not hold.
     """
 
     scenario: str
@@ -50,10 +56,13 @@ class Check:
     metric: str
     flow: str
     verdict: Verdict
-    reference: float | None = None
-    value: float | None = None
+    base: float | None = None
+    new: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
     margin: float | None = None
     p: float | None = None
+    repeats_needed: int | None = None
     broken: int | None = None
     repeats: int = 0
 
@@ -74,8 +83,8 @@ class Check:
 
     @property
     def difference(self) -> float | None:
-        """Value minus reference, None if one of them is unknown."""
-        return None if self.value is None or self.reference is None else self.value - self.reference
+        """New minus base, None if one of them is unknown."""
+        return None if self.new is None or self.base is None else self.new - self.base
 
     @property
     def excess(self) -> float:
@@ -86,7 +95,7 @@ class Check:
         if self.difference is None:
             return float("inf") if self.fails else float("-inf")
         worse = self.difference if METRICS[self.metric].better == "lower" else -self.difference
-        scale = self.margin or abs(self.reference or 0) or 1
+        scale = self.margin or abs(self.base or 0) or 1
         if self.compares:
             return worse / scale
         return abs(self.difference) / scale * (1 if self.fails else -1)
@@ -94,18 +103,18 @@ class Check:
     def sentence(self) -> str:
         """What came out: ``rtt_p95 < 150 ms: 182 ms for alice->bob, 32.3 ms too high, in 5 of 5 repeats``."""
         subject = f"{self.check} of {self.flow}" if self.compares and self.flow else self.check
-        if self.value is None:
-            lost = f"; the baseline has {quantity(self.reference, self)}" if self.compares else ""
+        if self.new is None:
+            lost = f"; the baseline has {quantity(self.base, self)}" if self.compares else ""
             return f"{subject}: not measured{lost}"
         if not self.compares:
             return f"{subject}: {self._against_limit()}"
-        if self.reference is None:
-            return f"{subject}: {quantity(self.value, self)}; the baseline has no value"
+        if self.base is None:
+            return f"{subject}: {quantity(self.new, self)}; the baseline has no value"
         return f"{subject}: {self._against_baseline()}"
 
     def _against_limit(self) -> str:
         of = f" for {self.flow}" if self.flow and f" of {self.flow} " not in self.check else ""
-        text = f"{quantity(self.value, self)}{of}"
+        text = f"{quantity(self.new, self)}{of}"
         if self.verdict == "broken" and self.difference is not None:
             side, beyond = "high" if self.difference > 0 else "low", abs(self.difference)
             text += f", {quantity(beyond, self)} too {side}" if beyond else ", exactly the limit"
@@ -114,11 +123,11 @@ class Check:
         return text
 
     def _against_baseline(self) -> str:
-        text = f"{number(self.reference)} before, {quantity(self.value, self)} now"
+        text = f"{number(self.base)} before, {quantity(self.new, self)} now"
         if not self.difference:
             return text
         text += f": {quantity(abs(self.difference), self)} {'lower' if self.difference < 0 else 'higher'}"
-        text += f" ({abs(100 * self.difference / self.reference):.1f} %)" if self.reference else ""
+        text += f" ({abs(100 * self.difference / self.base):.1f} %)" if self.base else ""
         chance = "" if self.p is None else f", p = {self.p:.2g}"
         return f"{text}, allowed {quantity(self.margin, self)}{chance}"
 

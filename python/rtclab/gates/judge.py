@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isnan
+from math import isnan, nan
 
+from rtclab.experiment.comparison import SIM, Side
 from rtclab.gates.baseline import Baseline, KeptScenario, failed_scenarios
 from rtclab.gates.checks import Check
-from rtclab.gates.measured import SIM, Measured
 from rtclab.gates.result import GateResult
 from rtclab.gates.suite import GatedScenario, Margin, Suite
 from rtclab.metrics import METRICS
-from rtclab.metrics.statistics import Difference, holm, paired, summarise, welch
+from rtclab.metrics.statistics import CONFIDENCE, Difference, holm, paired, summarise, welch
+
+UNTESTED = Difference(nan, nan, nan)
 
 
 def judge(
-    suite: Suite, measured: Measured, baseline: Baseline | None, notes: tuple[str, ...] = ()
+    suite: Suite, measured: Mapping[str, Side], baseline: Baseline | None, notes: tuple[str, ...] = ()
 ) -> GateResult:
-    """Checks every limit and every comparison of a suite.
+    """Checks every limit and every comparison of a suite; ``measured`` has its scenarios by name.
 
     A metric is worse if its mean is worse than the baseline's by more than its margin, and if the one-sided
     t-test says that this is more than chance, over all comparisons of the suite (Holm, 5 %). Simulated
@@ -30,16 +32,16 @@ def judge(
     pending: list[_Comparison] = []
     for name, condition in suite.conditions.items():
         for limit in condition.limits:
-            flows = measured.by_flow(name, limit.metric)
+            flows = measured[name].by_flow(limit.metric)
             checks += limit.checks(name, {flow: [*of.values()] for flow, of in flows.items()})
         kept = None if baseline is None else baseline.scenarios.get(name)
         if kept is not None:
-            pending += _comparisons(name, condition, measured, kept)
+            pending += _comparisons(name, condition, measured[name], kept)
     checks += _decided(pending)
     order = {name: place for place, name in enumerate(suite.conditions)}
     checks.sort(key=lambda check: order[check.scenario])
     failures = tuple(failed_scenarios(suite, measured))
-    return GateResult(suite.name, tuple(checks), failures, notes, measured)
+    return GateResult(suite.name, tuple(checks), failures, notes, measured, suite.window)
 
 
 @dataclass(frozen=True)
@@ -51,21 +53,22 @@ class _Comparison:
     """
 
     check: Check
-    worse: float
-    p_worse: float
-    p_better: float
+    difference: Difference = UNTESTED
+    worse: float = nan
+    p_worse: float = nan
+    p_better: float = nan
 
 
 def _comparisons(
-    name: str, condition: GatedScenario, measured: Measured, kept: KeptScenario
+    name: str, condition: GatedScenario, measured: Side, kept: KeptScenario
 ) -> Iterator[_Comparison]:
-    seeds = dict(measured.outcomes.filter(condition=name).select("repeat", "seed").iter_rows())
+    seeds = {one.repeat: one.seed for one in measured.run.repeats}
     in_pairs = condition.backend == SIM and not set(kept.seeds).isdisjoint(seeds.values())
     for metric, margin in condition.margins.items():
         before = kept.values(metric)
         now = {
-            flow: {seeds[repeat]: value for repeat, value in of.items() if repeat is not None}
-            for flow, of in measured.by_flow(name, metric).items()
+            flow: {seeds[repeat]: value for repeat, value in of.items()}
+            for flow, of in measured.by_flow(metric).items()
         }
         for flow in dict.fromkeys([*before, *now]):
             known = Check(name, metric, metric, flow, "new")
@@ -76,32 +79,33 @@ def _compared(
     check: Check, margin: Margin, before: Mapping[int, float], now: Mapping[int, float], *, in_pairs: bool
 ) -> _Comparison:
     """Compares values by seed."""
-    nan = float("nan")
-    known = replace(check, value=summarise([*now.values()]).mean if now else None, repeats=len(now))
+    metric = METRICS[check.metric]
+    known = replace(check, new=summarise([*now.values()]).mean if now else None, repeats=len(now))
     if not before:
-        return _Comparison(known, nan, nan, nan)
+        return _Comparison(known)
     common = [seed for seed in before if seed in now] if in_pairs else list(now)
     if len(common) < 2 or 2 * len(common) < len(before):
         mean = summarise([*before.values()]).mean
-        return _Comparison(replace(known, verdict="not measured", reference=mean, value=None), nan, nan, nan)
+        return _Comparison(replace(known, verdict="not measured", base=mean, new=None))
     if in_pairs:
         before, now = ({seed: side[seed] for seed in common} for side in (before, now))
-        difference = paired([*before.values()], [*now.values()])
+        difference = paired([*before.values()], [*now.values()], metric.bounds)
     else:
-        difference = welch(summarise([*before.values()]), summarise([*now.values()]))
-    metric = METRICS[check.metric]
+        difference = welch(*(summarise([*side.values()], metric.bounds) for side in (before, now)))
     sign = 1 if metric.better == "lower" else -1
     mean = summarise([*before.values()]).mean
     known = replace(
         known,
         verdict="not worse",
-        reference=mean,
-        value=summarise([*now.values()]).mean,
+        base=mean,
+        new=summarise([*now.values()]).mean,
+        difference_low=_known(difference.ci95_low),
+        difference_high=_known(difference.ci95_high),
         margin=margin.in_unit(metric, mean),
         repeats=len(now),
     )
     p_worse, p_better = one_sided(difference, sign), one_sided(difference, -sign)
-    return _Comparison(known, sign * difference.value, p_worse, p_better)
+    return _Comparison(known, difference, sign * difference.value, p_worse, p_better)
 
 
 def one_sided(difference: Difference, sign: int) -> float:
@@ -118,15 +122,23 @@ def _decided(pending: list[_Comparison]) -> Iterator[Check]:
     """The comparisons with their verdicts, which depend on the number of all comparisons."""
     worse = holm([one.p_worse for one in pending])
     better = holm([one.p_better for one in pending])
+    level = (1 - CONFIDENCE) / max(worse.count(False), 1)
     for one, is_worse, is_better in zip(pending, worse, better, strict=True):
         margin = one.check.margin
         if margin is None:
             yield one.check
             continue
-        check = replace(one.check, p=None if isnan(one.p_worse) else one.p_worse)
-        if one.worse > margin:
-            yield replace(check, verdict="worse" if is_worse else "undecided")
+        check = replace(one.check, p=_known(one.p_worse))
+        if one.worse > margin and not is_worse:
+            needed = one.difference.repeats_needed(2 * level)
+            yield replace(check, verdict="undecided", repeats_needed=needed)
+        elif one.worse > margin:
+            yield replace(check, verdict="worse")
         elif -one.worse > margin and is_better:
             yield replace(check, verdict="better")
         else:
             yield check
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value

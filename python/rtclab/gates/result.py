@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
 import polars as pl
 
+from rtclab.experiment.comparison import Side
 from rtclab.gates.checks import Check, checks_table, number
-from rtclab.gates.measured import Measured
 from rtclab.metrics import METRICS
 from rtclab.terminal import visible
-from rtclab.trace import write_text
+from rtclab.trace import OpenWindow, window_in_words, write_text
 
 HEADINGS = ("scenario", "check", "worst flow", "before", "now", "change", "allowed", "result")
 """Columns of the table that every form shows."""
@@ -43,14 +43,14 @@ class CheckRow:
         worst = self.worst
         before, change, allowed = "", "", ""
         if worst.compares:
-            before = number(worst.reference)
-            if worst.difference is not None and worst.reference:
-                change = f"{100 * worst.difference / abs(worst.reference):+.1f} %"
+            before = number(worst.base)
+            if worst.difference is not None and worst.base:
+                change = f"{100 * worst.difference / abs(worst.base):+.1f} %"
             elif worst.difference is not None:
                 change = number(worst.difference)
             if worst.margin is not None:
                 allowed = f"{number(worst.margin)} {worst.unit}".rstrip()
-        now = f"{number(worst.value)} {worst.unit}".rstrip() if worst.value is not None else ""
+        now = f"{number(worst.new)} {worst.unit}".rstrip() if worst.new is not None else ""
         return worst.scenario, worst.check, worst.flow, before, now, change, allowed, worst.verdict
 
 
@@ -68,14 +68,16 @@ class GateResult:
 
     ``checks`` has the outcome of each limit and each comparison, for each flow. ``failed_scenarios`` has the
     name of each scenario that fails because of failed repeats, and a sentence. ``notes`` are sentences about
-    what was not checked or was written. ``measured`` has the value and the outcome of every repeat.
+    what was not checked or was written. ``measured`` has the values and the outcomes of the repeats of
+    every scenario, and ``window`` the part of each repeat that was measured; None for all of it.
     """
 
     suite: str
     checks: tuple[Check, ...]
     failed_scenarios: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    measured: Measured
+    measured: Mapping[str, Side]
+    window: OpenWindow | None = None
 
     @property
     def passed(self) -> bool:
@@ -90,7 +92,7 @@ class GateResult:
     def table(self) -> pl.DataFrame:
         """A row for each limit or comparison and flow.
 
-        ``reference`` is the bound of a limit or the mean of the baseline, ``value`` the mean now, ``margin``
+        ``base`` is the bound of a limit or the mean of the baseline, ``new`` the mean now, ``margin``
         by how much a compared metric may be worse, ``p`` the one-sided p-value before correction, and
         ``broken`` the number of repeats in which a limit does not hold. Unknown values are null.
         """
@@ -108,14 +110,16 @@ class GateResult:
 
     def verdict(self) -> str:
         """What came out in one line: ``failed: 2 of 42 checks, in 1 of 5 scenarios``."""
-        scenarios = self.measured.outcomes["condition"].n_unique()
+        scenarios = len(self.measured)
+        when = "" if self.window is None else f", {window_in_words(self.window)}"
         lines = self.lines
         failing = sum(bool(line.failing) for line in lines) + len(self.failed_scenarios)
         total = len(lines) + len(self.failed_scenarios)
         if not failing:
-            return f"passed: {_count(total, 'check')} in {_count(scenarios, 'scenario')}"
+            return f"passed: {_count(total, 'check')} in {_count(scenarios, 'scenario')}{when}"
         where = len({name for name, _ in self._failures()})
-        return f"failed: {failing} of {_count(total, 'check')}, in {where} of {_count(scenarios, 'scenario')}"
+        of = f"{where} of {_count(scenarios, 'scenario')}"
+        return f"failed: {failing} of {_count(total, 'check')}, in {of}{when}"
 
     def as_dict(self) -> dict[str, object]:
         """The result as JSON values."""
@@ -125,7 +129,15 @@ class GateResult:
             "reasons": self.sentences(),
             "notes": list(self.notes),
             "checks": self.table().to_dicts(),
-            "repeats": self.measured.outcomes.to_dicts(),
+            "window": self.window,
+            "repeats": [
+                {
+                    "condition": name,
+                    **{key: getattr(one, key) for key in ("repeat", "seed", "status", "reason")},
+                }
+                for name, side in self.measured.items()
+                for one in side.run.repeats
+            ],
         }
 
     def junit(self) -> str:
@@ -134,8 +146,7 @@ class GateResult:
         A comparison that the baseline lacks is a skipped test.
         """
         root = ElementTree.Element("testsuites", name=self.suite)
-        names = dict.fromkeys(self.measured.outcomes["condition"])
-        for name in dict.fromkeys([*(check.scenario for check in self.checks), *names]):
+        for name in dict.fromkeys([*(check.scenario for check in self.checks), *self.measured]):
             suite = ElementTree.SubElement(root, "testsuite", name=_in_xml(name))
             for sentence in [sentence for scenario, sentence in self.failed_scenarios if scenario == name]:
                 _test(suite, self.suite, "repeats", [sentence])

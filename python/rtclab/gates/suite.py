@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import polars as pl
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rtclab.backend import backend
 from rtclab.errors import BackendUnavailable, BadInput, FieldError, FieldErrors, Problem, ScenarioError
+from rtclab.experiment.window import Moment, open_window
 from rtclab.gates.limits import Limit, metric_named, value_in_unit
-from rtclab.metrics import Metric
+from rtclab.metrics import METRICS, Metric
 from rtclab.metrics.setup import call_failures
 from rtclab.scenario import Change, Scenario, shipped
 from rtclab.scenario.layers import parsed
 from rtclab.scenario.table import Table, closest
 from rtclab.scenario.trust import ReadFrom
+from rtclab.trace import OpenWindow, Repeat, window_in_words
 
 _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*%\s*")
 
@@ -104,6 +105,10 @@ class _Suite(_Common):
     """The file with the baseline, relative to the suite; by default `NAME-baseline.json` for `NAME.toml`."""
     require_baseline: bool = False
     """Whether the gate refuses to run without a baseline of every comparison."""
+    begin: str | None = None
+    """Check and compare from this time of each repeat on, such as `10 s`; by default from the beginning."""
+    end: str | None = None
+    """Check and compare up to this time; by default to the end of each repeat."""
     scenarios: dict[str, _Scenario] = Field(min_length=1)
     """The scenarios by a name of your own."""
 
@@ -132,33 +137,34 @@ class GatedScenario:
         """The metrics that the checks need, each once."""
         return list(dict.fromkeys([*(limit.metric for limit in self.limits), *self.margins]))
 
-    def failure(self, outcomes: pl.DataFrame) -> str | None:
+    def failure(self, outcomes: Sequence[Repeat]) -> str | None:
         """Why the condition fails because of its failed repeats; None if it does not.
 
         If a limit for ``call_failures`` decides about failed calls, only failures of the laboratory count.
-        ``outcomes`` has a row for each repeat.
+        ``outcomes`` has one for each repeat.
         """
         allowed = ["finished"]
         if any(limit.metric == call_failures.__name__ for limit in self.limits):
             allowed.append("failed")
-        failed = outcomes.filter(~pl.col("status").is_in(allowed))
-        for one in failed.head(1).iter_rows(named=True):
-            what = f"{failed.height} of {outcomes.height} repeats failed"
-            return f"{what}; the first is repeat {one['repeat']}: {one['reason']}"
-        return None
+        failed = [one for one in outcomes if one.status not in allowed]
+        if not failed:
+            return None
+        what = f"{len(failed)} of {len(outcomes)} repeats failed"
+        return f"{what}; the first is repeat {failed[0].repeat}: {failed[0].reason}"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The conditions of a suite by name, and where its baseline is.
+    """The conditions of a suite by name, where its baseline is, and the part of each repeat it is about.
 
-    ``name`` is the name of the file without its ending.
+    ``name`` is the name of the file without its ending. Without a ``window`` it is about all of the time.
     """
 
     name: str
     conditions: Mapping[str, GatedScenario]
     baseline: Path
     require_baseline: bool = False
+    window: OpenWindow | None = None
 
     @property
     def compares(self) -> bool:
@@ -166,11 +172,20 @@ class Suite:
         return any(condition.margins for condition in self.conditions.values())
 
     @classmethod
-    def load(cls, file: str | Path, *, trust: bool = False) -> Self:
+    def load(
+        cls,
+        file: str | Path,
+        *,
+        begin: Moment | None = None,
+        end: Moment | None = None,
+        trust: bool = False,
+    ) -> Self:
         """Reads a suite and all its scenarios, and checks that the backends can run them.
 
         Args:
             file: the TOML file.
+            begin: check and compare from this time on, instead of the suite's own begin.
+            end: check and compare up to this time, instead of the suite's own end.
             trust: run what files from outside of the current project name.
 
         Raises:
@@ -183,11 +198,14 @@ class Suite:
             raise BadInput(f"no suite `{file}`: there is no such file")
         suite = _Suite.read(parsed(path, str(file)), str(file))
         by = ReadFrom.of([path], trust=trust)
+        window = open_window(suite.begin if begin is None else begin, suite.end if end is None else end)
         problems: list[Problem] = []
         conditions = {}
         for name, entry in suite.scenarios.items():
             loaded = _loaded(f"{file}: scenarios.{name}", path.parent, suite, entry, by)
             problems += _problems(name, suite, entry, loaded)
+            if window is not None:
+                problems += _outside(f"scenarios.{name}", loaded, window)
             conditions[name] = loaded
         if problems:
             raise ScenarioError(str(file), problems)
@@ -196,6 +214,7 @@ class Suite:
             conditions,
             path.parent / (suite.baseline or f"{path.stem}-baseline.json"),
             suite.require_baseline,
+            window,
         )
 
 
@@ -241,6 +260,20 @@ def _problems(name: str, suite: _Suite, entry: _Scenario, loaded: GatedScenario)
     if loaded.margins and loaded.repeats < 2:
         message = f"{loaded.repeats} repeat cannot be compared; expected at least 2"
         problems.append(Problem(f"{below}.repeats", message, "one repeat says nothing about chance"))
+    return problems
+
+
+def _outside(field: str, loaded: GatedScenario, window: OpenWindow) -> list[Problem]:
+    """What a part of the time cannot check: a scenario that ends before, or metrics of whole repeats."""
+    words, length = window_in_words(window), loaded.scenario.duration.s
+    problems = []
+    if window[0] >= length:
+        problems.append(Problem(field, f"it ends at {length:g} s, and the gate checks {words}"))
+    whole = [name for name in loaded.metrics if METRICS[name].scope == "run"]
+    problems += [
+        Problem(field, f"`{name}` is of whole repeats, and the gate checks {words}", "leave one of them out")
+        for name in whole
+    ]
     return problems
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from rtclab.metrics.promises import first_ns
 from rtclab.metrics.registry import OF_MODEL, exact, metric
-from rtclab.metrics.series import window_ns
-from rtclab.trace import NS_PER_MS, Run, Trace
+from rtclab.metrics.series import span_ns, window_ns
+from rtclab.trace import NS_PER_MS, NS_PER_S, Run, Trace
 
 AT_PAGE = exact("of the flow that the end with the log receives")
 
@@ -48,6 +48,16 @@ def setup_dtls(trace: Trace, flow: str) -> float:
 def setup_first_frame(trace: Trace, flow: str) -> float:
     """Part of the set-up time (ms): from the end of the DTLS handshake to the first video frame."""
     return _between(trace, flow, "dtls_connected", "first_frame")
+
+
+@metric(unit="s", source="the flow's begin and end", of_time=True)
+def active_time(trace: Trace, flow: str) -> float:
+    """Time (s) for which the flow was active: from its first packet to the end of its connection.
+
+    Comparisons divide totals, such as the number of freezes, by it.
+    """
+    begin_ns, end_ns = span_ns(trace, flow)
+    return (end_ns - begin_ns) / NS_PER_S if end_ns > begin_ns else float("nan")
 
 
 @metric(

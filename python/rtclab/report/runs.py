@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, paired_repeats, totals_per_minute
+from rtclab.experiment.comparison import MARGIN_PERCENT, Differences, Side, totals_per_minute
 from rtclab.experiment.flows import Flows, carrying, chosen_flows
 from rtclab.experiment.summary import summary_of_run
 from rtclab.metrics import METRICS, Metric
@@ -29,6 +29,8 @@ from rtclab.trace import Run, window_in_words, write_text
 WHOLE_RUN = "whole run"
 FEW_FLOWS = 6
 """With more flows than this, the metrics begin with a table of means and extremes over flows."""
+MOST_CONDITIONS = 20
+"""Maximum number of conditions whose metrics the page of a comparison has."""
 MOST_FLOWS = 20
 """Maximum number of flows in a table; more would make a page of megabytes."""
 
@@ -61,12 +63,12 @@ class ComparedRow:
     @property
     def baseline(self) -> dict[str, Any]:
         """The first cell that has a value of the first run, if any has one."""
-        return next((cell for cell in self.cells if cell["mean_a"] is not None), self.cells[0])
+        return next((cell for cell in self.cells if cell["base"] is not None), self.cells[0])
 
     @property
     def like(self) -> float | None:
         """The value whose decimals all numbers of the row have."""
-        means = [self.baseline["mean_a"], *(cell["mean_b"] for cell in self.cells)]
+        means = [self.baseline["base"], *(cell["new"] for cell in self.cells)]
         return next((mean for mean in means if mean is not None), None)
 
 
@@ -128,48 +130,58 @@ def run_verdict(run: Run, measured: pl.DataFrame) -> str:
 
 
 def write_comparison(
-    runs: Mapping[str, Run],
+    runs: Mapping[str, Run | Sequence[Run]],
     out: Path,
+    found: Differences | None = None,
     *,
-    pair_repeats: bool = True,
     metrics: Sequence[str] | None = None,
     wanted: Flows = None,
+    drawn: bool = True,
+    differing: Sequence[Run] | None = None,
 ) -> Path:
     """Writes the page ``out``, which compares runs, given by their labels, with the first; returns ``out``.
 
-    Its tables and plots show the wanted flows, or all that do not carry feedback alone, and its tables the
-    given metrics, or all.
+    Args:
+        runs: by label a run, or the runs of several conditions.
+        out: the file.
+        found: their differences, if the caller already has them.
+        metrics: the metrics in the tables; by default all.
+        wanted: the flows in tables and plots; by default all that do not carry feedback alone.
+        drawn: whether each side is one run with traces, about which there are sentences and plots.
+        differing: the runs whose scenarios are compared, if there are several conditions.
     """
-    baseline, *others = runs.values()
-    found = Differences.of(runs, pair_repeats=pair_repeats)
+    sides = {label: [of] if isinstance(of, Run) else list(of) for label, of in runs.items()}
+    alone = {label: of[0] for label, of in sides.items()}
+    found = found or Differences.of({label: {"": Side.of_run(run)} for label, run in alone.items()})
     compared = found.table(metrics, wanted)
-    pairs = [len(paired_repeats(baseline, run) or ()) if pair_repeats else 0 for run in others]
-    sentences = comparison_verdicts(runs, found.table())
-    known = list(dict.fromkeys(flow for run in runs.values() for flow in _in_order(run)))
+    pairs = [count or 0 for counts in found.pairs.values() for count in counts]
+    sentences = comparison_verdicts(alone, found.table()) if drawn else [""] * len(sides)
+    known = list(dict.fromkeys(flow for of in sides.values() for run in of for flow in _in_order(run)))
     flows = (known if wanted is None else chosen_flows(wanted, found.carries))[:MOST_FLOWS]
     whole = [""] if wanted is None else []
+    window = next(iter(alone.values())).window
+    conditions = compared["condition"].unique(maintain_order=True).to_list() or [""]
     text = render(
         "comparison.html",
-        comparison_plots(runs, wanted),
+        comparison_plots(alone, wanted) if drawn else [],
         tied=True,
-        labels=[*runs],
-        title=names_in_words([*runs], len(runs)),
-        differences=scenario_differences([*runs.values()]),
+        labels=[*sides],
+        title=names_in_words([*sides], len(sides)),
+        differences=scenario_differences([*alone.values()] if differing is None else differing),
         runs=[
-            {
-                "label": label,
-                "run": run,
-                "calls": words.calls_of(run),
-                "network": words.network_of(run),
-                "verdict": sentence,
-                "cautions": _cautions(run),
-                "facts": _facts(run),
-            }
-            for (label, run), sentence in zip(runs.items(), sentences, strict=True)
+            _side(label, of, sentence) for (label, of), sentence in zip(sides.items(), sentences, strict=True)
         ],
-        groups=[(flow_in_words(flow) or WHOLE_RUN, _compared_rows(compared, flow)) for flow in flows + whole],
+        groups=[
+            (
+                ", ".join(filter(None, [condition, flow_in_words(flow) or WHOLE_RUN])),
+                _compared_rows(compared.filter(condition=condition), flow),
+            )
+            for condition in conditions[:MOST_CONDITIONS]
+            for flow in flows + whole
+        ],
+        left_out=max(0, len(conditions) - MOST_CONDITIONS),
         metrics=METRICS.values(),
-        window=baseline.window and window_in_words(baseline.window),
+        window=window and window_in_words(window),
         pairs=pairs,
         tests=tests_in_words(compared["p"].count(), pairs, asked=metrics is not None or wanted is not None),
         margin=MARGIN_PERCENT,
@@ -180,10 +192,24 @@ def write_comparison(
     return out
 
 
+def _side(label: str, runs: Sequence[Run], sentence: str) -> dict[str, Any]:
+    """What the page says of one side; of several conditions only what holds for all of them."""
+    run, *more = runs
+    return {
+        "label": label,
+        "run": run,
+        "calls": f"{len(runs)} conditions" if more else words.calls_of(run),
+        "network": "" if more else words.network_of(run),
+        "verdict": sentence,
+        "cautions": list(dict.fromkeys(caution for one in runs for caution in _cautions(one))),
+        "facts": _facts(run),
+    }
+
+
 def comparison_verdicts(runs: Mapping[str, Run], compared: pl.DataFrame) -> list[str]:
     """The verdict on each of the compared runs; ``compared`` is the result of ``compare_runs`` for all."""
-    of_others = [_means(compared.filter(label=label), "mean_b") for label in [*runs][1:]]
-    means = [_means(compared, "mean_a"), *of_others]
+    of_others = [_means(compared.filter(label=label), "new") for label in [*runs][1:]]
+    means = [_means(compared, "base"), *of_others]
     return [verdict(findings(run, of_run)) for run, of_run in zip(runs.values(), means, strict=True)]
 
 
