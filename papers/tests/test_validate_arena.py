@@ -84,7 +84,7 @@ def test_an_intervals_ends_are_around_its_mean(found: dict[str, Values]) -> None
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="validate --arena"):
+    with pytest.raises(BadInput, match="validate arena"):
         arena.read(tmp_path / "arena.csv")
 
 

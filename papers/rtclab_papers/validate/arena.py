@@ -114,7 +114,7 @@ def read(file: Path) -> tuple[dict[str, compared.Values], pl.DataFrame]:
     """
     for one in (file, beside(file, "pairs")):
         if not one.is_file():
-            raise BadInput(f"{one}: no such file", hint="`rtclab validate --arena` makes it")
+            raise BadInput(f"{one}: no such file", hint="`rtclab validate arena` makes it")
     rows = _rows(file)
     pairs = pl.read_csv(beside(file, "pairs"), schema=PAIRS).with_columns(pl.col("reason").fill_null(""))
     found = {}

@@ -1,4 +1,4 @@
-"""Random conditions of two-party calls of ``rtclab validate --random``: groups, names and words."""
+"""Random conditions of two-party calls of ``rtclab validate random``: groups, names and words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random kinds of calls: the conditions of ``rtclab validate --kinds``.
+"""Random kinds of calls: the conditions of ``rtclab validate kinds``.
 
 Networks are drawn as for the random conditions, and so are what the call carries, how it is connected, what
 is beside it and how its queues drop. The models may be improved on odd seeds; even seeds are held out.

@@ -1,4 +1,4 @@
-"""What L4S buys a video call: the conditions of ``rtclab validate --l4s``, live and simulated.
+"""What L4S buys a video call: the conditions of ``rtclab validate l4s``, live and simulated.
 
 Every condition is the same call of two people over links that are alike, with goog-cc or SCReAM, behind one
 of three queues, alone or beside a TCP connection.

@@ -1,4 +1,4 @@
-"""Random calls whose packets a queue may mark: the distribution of ``rtclab validate --marks``.
+"""Random calls whose packets a queue may mark: the distribution of ``rtclab validate marks``.
 
 SCReAM, half of the calls behind queues that mark and half behind drop-tail, and goog-cc behind current
 queues. SCReAM's odd seeds are for improving the models, its even seeds are held out.

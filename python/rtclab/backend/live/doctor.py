@@ -172,7 +172,7 @@ def check_plain_http() -> MachineCheck:
 
 def check_iperf3() -> MachineCheck:
     """Whether the program that makes cross traffic is installed."""
-    only_for = "cross traffic, `rtclab validate --tcp` and examples of `rtclab link`"
+    only_for = "cross traffic, `rtclab validate tcp` and examples of `rtclab link`"
     return check_command("iperf3", "iperf3", only_for=only_for)
 
 
