@@ -21,15 +21,15 @@ from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Repeat
 from rtclab_papers.reproduce import NAMES, condition_of, paper, simulate
 from rtclab_papers.reproduce.ambiguities import ambiguity_of
-from rtclab_papers.reproduce.cells import UNUSABLE, Cell, Verdict, verdict
-from rtclab_papers.reproduce.comparison import Compared, Comparison, compared_readings
+from rtclab_papers.reproduce.comparison import ComparedCell, Comparison, compared_readings
 from rtclab_papers.reproduce.configured import Configured, configured
 from rtclab_papers.reproduce.estimate import Estimate, exactly, proportion
 from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import MEASURES, MEDIA, Values, measure
-from rtclab_papers.reproduce.null import Null, null_of
+from rtclab_papers.reproduce.null_model import NullConstant, null_of
 from rtclab_papers.reproduce.pages import grid, took, write_docs, write_pages
 from rtclab_papers.reproduce.paper import Hypothesis, Paper
+from rtclab_papers.reproduce.published_cells import UNUSABLE, Cell, Verdict, verdict
 from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.score import distinct, scores
 from rtclab_papers.reproduce.trends import Numbers, Quantity, Trend
@@ -137,10 +137,10 @@ def test_settings_are_read_from_the_pipes_and_not_from_the_links_of_the_machines
 
 
 NULL = (
-    Null(metrics=("media_rate_kbps",), value=1950, share_of_capacity=0.4),
-    Null(metrics=("media_rate_kbps",), scenarios=("*/tcp-*",), value=80),
-    Null(metrics=("rtt_ms",), value=4, plus="round trip"),
-    Null(metrics=("packet_loss_pct",), plus="loss"),
+    NullConstant(metrics=("media_rate_kbps",), value=1950, share_of_capacity=0.4),
+    NullConstant(metrics=("media_rate_kbps",), scenarios=("*/tcp-*",), value=80),
+    NullConstant(metrics=("rtt_ms",), value=4, plus="round trip"),
+    NullConstant(metrics=("packet_loss_pct",), plus="loss"),
 )
 
 
@@ -278,7 +278,7 @@ def test_a_mean_that_none_of_twenty_calls_is_near_counts_as_contradicted(
     calls: list[float], verdict: Verdict
 ) -> None:
     # The published 1000 has a tolerance of 200 kbit/s.
-    one = Compared(cell(), Measured(summarise([1010.0, 1012.0, 1011.0]), nan), calls=calls)
+    one = ComparedCell(cell(), Measured(summarise([1010.0, 1012.0, 1011.0]), nan), calls=calls)
     assert one.verdict == verdict
     assert one.is_coincidence == (verdict == Verdict.CONTRADICTED)
 
@@ -431,7 +431,9 @@ def test_a_reason_does_not_leave_a_cell_out(results: Measurements) -> None:
 
 
 def with_cells(*cells: Cell) -> Paper:
-    return PAPER.model_copy(update={"cells": cells, "null": (Null(metrics=("rate_kbps",), value=500),)})
+    return PAPER.model_copy(
+        update={"cells": cells, "null": (NullConstant(metrics=("rate_kbps",), value=500),)}
+    )
 
 
 def test_a_measurement_that_two_publications_print_counts_once_and_over_all_machines(

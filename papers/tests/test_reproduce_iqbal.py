@@ -15,19 +15,19 @@ from rtclab.experiment.draws import drawn
 from rtclab.scenario import Scenario, shipped
 from rtclab.trace import Trace
 from rtclab_papers.reproduce import condition_of, paper, simulate
-from rtclab_papers.reproduce.cells import Verdict
-from rtclab_papers.reproduce.changes import Change, Changes, Pair, Reading, change, mean_change
+from rtclab_papers.reproduce.changes import Change, Changes, Reading, SettingPair, change, mean_change
 from rtclab_papers.reproduce.comparison import Comparison
 from rtclab_papers.reproduce.equations import detector_of, dynamic_alpha
 from rtclab_papers.reproduce.estimate import Outcome
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import MEDIA, OVER_USE, Values, measure
+from rtclab_papers.reproduce.published_cells import Verdict
 from rtclab_papers.reproduce.score import scores
 from rtclab_papers.reproduce.variants import split
 
 PAPER = paper("iqbal")
 FLOW = "alice->bob"
-NARROW = Pair(
+NARROW = SettingPair(
     label="200 kbit/s",
     before="iqbal/bandwidth-200kbit-fixed-alpha",
     after="iqbal/bandwidth-200kbit-dynamic-alpha",

@@ -19,12 +19,12 @@ from rtclab_papers.campaigns import Key, Record, RowFile
 from rtclab_papers.campaigns.rows import Value
 from rtclab_papers.commands import reproducing
 from rtclab_papers.reproduce import NAMES, paper
-from rtclab_papers.reproduce.today import agreement, costs
-from rtclab_papers.reproduce.today.conditions import Plan, is_published, read_plan
-from rtclab_papers.reproduce.today.costs import spread, topology
-from rtclab_papers.reproduce.today.measured import COMPARED, Need, measured
-from rtclab_papers.reproduce.today.numbers import Estimate, Numbers
-from rtclab_papers.reproduce.today.page import (
+from rtclab_papers.reproduce.then_and_now import agreement, costs
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN, campaigns, current
+from rtclab_papers.reproduce.then_and_now.conditions import Plan, is_published, read_plan
+from rtclab_papers.reproduce.then_and_now.costs import spread, topology
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers, RepeatsMean
+from rtclab_papers.reproduce.then_and_now.page import (
     NO_MODEL,
     NOT_RUN,
     blocks,
@@ -33,8 +33,8 @@ from rtclab_papers.reproduce.today.page import (
     number_of,
     write_page,
 )
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN, campaigns, current
-from rtclab_papers.reproduce.today.translate import (
+from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, Need, measured
+from rtclab_papers.reproduce.then_and_now.translate import (
     ENCODED_PIXELS_PER_S,
     as_today,
     codecs_of_today,
@@ -269,8 +269,8 @@ def rates(alice: float, bob: float, measure: str = "media_rate_kbps") -> dict[tu
     return {("alice->bob", measure): alice, ("bob->alice", measure): bob}
 
 
-def numbers_of(*records: Record) -> Numbers:
-    return Numbers(plan(), {one.key: one for one in records})
+def numbers_of(*records: Record) -> CampaignNumbers:
+    return CampaignNumbers(plan(), {one.key: one for one in records})
 
 
 LATENCY = "singh2013/latency-50ms"
@@ -458,11 +458,11 @@ def test_topologies_have_names(name: str, expected: str) -> None:
 
 
 def test_an_estimate_without_spread_is_a_value_alone_and_no_interval_is_negative() -> None:
-    assert Estimate(()).words == spread([]) == "–"
-    assert isnan(Estimate(()).mean)
-    assert Estimate((1702.0,)).words == "1702"
-    assert Estimate((0.0, 0.0, 0.0)).words == "0"
-    low, high = Estimate((1.0, 2.0, 30.0)).ends
+    assert RepeatsMean(()).words == spread([]) == "–"
+    assert isnan(RepeatsMean(()).mean)
+    assert RepeatsMean((1702.0,)).words == "1702"
+    assert RepeatsMean((0.0, 0.0, 0.0)).words == "0"
+    low, high = RepeatsMean((1.0, 2.0, 30.0)).ends
     assert (low, high > 30) == (0.0, True)  # no rate is negative
 
 
@@ -478,7 +478,7 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     then, sim = campaigns(short, rows, tmp_path / "runs")
     assert [then.name, sim.name] == [THEN, SIM]
     assert replace(sim, jobs=1).run().outcomes == {"finished": 3}
-    numbers = Numbers(short, rows.read())
+    numbers = CampaignNumbers(short, rows.read())
     page = tmp_path / "page.md"
     write_page(page, numbers)
     line = short.sections[0].lines[0]
@@ -488,7 +488,7 @@ def test_the_page_is_made_of_the_rows_that_simulations_left(tmp_path: Path) -> N
     assert f"| {estimate.words} | {NOT_RUN} |" in page.read_text()
     assert (tmp_path / "page-singh2013-table-i.svg").is_file()
     first = page.read_bytes()
-    write_page(page, Numbers(short, RowFile(rows.path).read()))
+    write_page(page, CampaignNumbers(short, RowFile(rows.path).read()))
     assert page.read_bytes() == first
 
 

@@ -13,10 +13,10 @@ from rtclab.report.drawing import Line
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.reproduce import NAMES
-from rtclab_papers.reproduce.today import series
-from rtclab_papers.reproduce.today.conditions import read_plan
-from rtclab_papers.reproduce.today.run import LIVE, THEN
-from rtclab_papers.reproduce.today.series import Curve
+from rtclab_papers.reproduce.then_and_now import series
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import read_plan
+from rtclab_papers.reproduce.then_and_now.series import Curve
 
 NAME = "singh2013 2"
 SCENARIOS = ("unconstrained", "latency-50ms", "latency-100ms", "latency-200ms", "latency-500ms")

@@ -16,7 +16,7 @@ from rtclab.scenario import Scenario
 from rtclab.trace import Machine, Run
 from rtclab_papers.markdown import NOTES, notes_of
 from rtclab_papers.validate import sim_vs_live, tcp
-from rtclab_papers.validate.sim_vs_live import Pair, page, run_pairs
+from rtclab_papers.validate.sim_vs_live import ScenarioPair, page, run_pairs
 from rtclab_papers.validate.twin_page import introduction
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,7 +41,7 @@ def compared(metric: str, live: float | None, sim: float | None) -> dict[str, ob
 def page_of(tmp_path: Path, *rows: dict[str, object]) -> list[str]:
     scenario = Scenario.load("sim-vs-live/1mbit", ["duration=2 s"])
     run = Experiment([scenario], backend=StubBackend()).run(out=tmp_path).run
-    return "\n".join(page([Pair(scenario, run, run, pl.DataFrame(rows))])).splitlines()
+    return "\n".join(page([ScenarioPair(scenario, run, run, pl.DataFrame(rows))])).splitlines()
 
 
 def test_a_rate_is_within_bounds_up_to_15_per_cent_and_not_beyond(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_the_page_in_docs_begins_as_its_command_writes_it(file: str, introductio
 def test_each_scenario_is_followed_by_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [compared("receiving_rate", 800.0, 679.0), compared("rtt", None, 100.0)]
 
-    def run_pair(scenario: Scenario, *_: object) -> Pair:
+    def run_pair(scenario: Scenario, *_: object) -> ScenarioPair:
         run = Experiment([scenario], repeats=1, backend=StubBackend()).run(out=tmp_path).run
-        return Pair(scenario, run, run, pl.DataFrame(rows))
+        return ScenarioPair(scenario, run, run, pl.DataFrame(rows))
 
     monkeypatch.setattr(sim_vs_live, "_run_pair", run_pair)
     said: list[str] = []

@@ -22,7 +22,7 @@ from rtclab_papers.validate.again import (
     run_again,
     section,
 )
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import SIMULATED_REPEATS
 
 
@@ -92,7 +92,7 @@ def test_the_two_sides_have_no_seed_in_common_and_none_with_the_page() -> None:
 def test_simulated_repeats_are_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again, "SIMULATED_REPEATS", 3)
     file = tmp_path / "data" / "again.csv"
-    one = Condition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
+    one = CallCondition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
     said: list[str] = []
     for _ in range(2):
         [tally] = run_again([one], file, tmp_path / "traces", run_live=False, say=said.append)
@@ -114,7 +114,7 @@ def test_live_repeats_come_first_and_keep_their_traces(
     monkeypatch.setattr(campaign, "backend", lambda name: live if name == "live" else backend(name))
     monkeypatch.setattr(again, "LIVE_REPEATS", 2)
     monkeypatch.setattr(again, "SIMULATED_REPEATS", 2)
-    one = Condition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
+    one = CallCondition("7", "", Scenario.load("first-call", ["duration=2 s"]), "odd")
     said: list[str] = []
     run_again([one], tmp_path / "again.csv", tmp_path / "runs", run_live=True, say=said.append)
     numbers = [int(line.partition("repeat ")[2].partition(":")[0]) for line in said]

@@ -16,10 +16,10 @@ from rtclab.metrics import prediction_range
 from rtclab.scenario import Scenario
 from rtclab.scenario.path import Jitter
 from rtclab_papers.csv_files import beside
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.kinds import GROUPS, draw, known_conditions
 from rtclab_papers.validate.outcome_files import write_outcomes
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, Live, Outcome, Simulated
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, Live, Simulated
 from rtclab_papers.validate.twin import stored
 from rtclab_papers.validate.twin_page import write_twin
 
@@ -96,7 +96,7 @@ def test_each_half_has_every_kind(kind: str, half: str) -> None:
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
-def test_both_backends_can_run_every_condition(one: Condition) -> None:
+def test_both_backends_can_run_every_condition(one: CallCondition) -> None:
     """A machine without browsers, iperf3 or a TURN server still says whether live calls know the fields."""
     backend("sim").check(one.scenario)
     for name in one.scenario.participants:
@@ -106,7 +106,7 @@ def test_both_backends_can_run_every_condition(one: Condition) -> None:
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
-def test_packets_overtake_each_other_where_the_words_say_so(one: Condition) -> None:
+def test_packets_overtake_each_other_where_the_words_say_so(one: CallCondition) -> None:
     """Both backends read the network in this form."""
     paths: list[dict[str, dict[str, object] | None]] = one.scenario.network()["paths"]  # type: ignore[assignment]
     reordered = [path["jitter"]["reorder"] for path in paths if path["jitter"] is not None]
@@ -118,10 +118,12 @@ def test_beside_tcp_no_uplink_loses_packets_on_the_wire() -> None:
     assert [one.name for one in ALL if one.loses]
 
 
-def outcome(one: Condition, live: float) -> Outcome:
+def outcome(one: CallCondition, live: float) -> ConditionOutcome:
     """A condition with this live rate, of which 110 kbit/s were simulated."""
     rate = ("receiving_rate", "alice->bob")
-    return Outcome(one, Live(1, 1, {rate: [live]}), Simulated(39, 39, {rate: prediction_range([110.0] * 39)}))
+    return ConditionOutcome(
+        one, Live(1, 1, {rate: [live]}), Simulated(39, 39, {rate: prediction_range([110.0] * 39)})
+    )
 
 
 def test_the_section_has_both_halves_and_all_conditions_and_appears_with_the_first_row(

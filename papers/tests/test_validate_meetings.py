@@ -15,7 +15,7 @@ from rtclab.metrics import METRICS
 from rtclab.scenario.path import PathSpec
 from rtclab.scenario.units import Bitrate
 from rtclab_papers.validate import meetings
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.meetings import (
     PEOPLE,
     SERVER,
@@ -29,7 +29,7 @@ from rtclab_papers.validate.meetings import (
 from rtclab_papers.validate.twin import outcomes
 
 
-def names(condition: Condition) -> set[str]:
+def names(condition: CallCondition) -> set[str]:
     """The names of the flows."""
     return {flow.name for flow in condition.scenario.flows()}
 
@@ -65,7 +65,7 @@ def test_over_an_sfu_the_flows_to_and_from_the_server_come_in_addition(people: i
 
 
 @pytest.mark.parametrize("condition", known_conditions(), ids=lambda condition: condition.name)
-def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: Condition) -> None:
+def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: CallCondition) -> None:
     scenario = condition.scenario
     others = len(scenario.participants) - 1
     assert scenario.video is not None
@@ -78,7 +78,7 @@ def test_only_the_worse_uplink_is_narrower_than_the_streams_on_it(condition: Con
         assert rate(link.down) > others * stream
 
 
-def shortened(condition: Condition) -> Condition:
+def shortened(condition: CallCondition) -> CallCondition:
     """The condition with a call of eight seconds."""
     data = condition.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
     scenario = type(condition.scenario).read(data | {"duration": "8 s"}, condition.name)

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from rtclab.errors import BadInput
-from rtclab.experiment import Condition as Repeats
-from rtclab.experiment import Experiment
+from rtclab.experiment import Condition, Experiment
 from rtclab.metrics import METRICS, PredictionRange, prediction_range
 from rtclab.metrics.registry import EXACT, OF_MODEL, UNKNOWN, Scope, Sources, sources
 from rtclab.scenario import Scenario
 from rtclab_papers.csv_files import beside
 from rtclab_papers.validate import kinds, marks, meetings, recorded, twin
-from rtclab_papers.validate.conditions import GROUPS, Condition, draw
+from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
 from rtclab_papers.validate.outcome_files import (
     names_in,
     read_chances,
@@ -32,9 +31,9 @@ from rtclab_papers.validate.outcomes import (
     FIRST,
     NOT_COMPARED,
     SIMULATED_REPEATS,
+    ConditionOutcome,
     ErrorByChance,
     Live,
-    Outcome,
     Simulated,
     compared,
     counted,
@@ -61,12 +60,12 @@ def outcome(
     slack: float = 10,
     live_connected: bool = True,
     connected: int = 39,
-    condition: Condition | None = None,
-) -> Outcome:
+    condition: CallCondition | None = None,
+) -> ConditionOutcome:
     """The outcome of a condition in which one metric of one direction is known."""
     key = (metric, FLOWS[0])
     said = PredictionRange(simulated, simulated - slack, simulated + slack, 39)
-    return Outcome(
+    return ConditionOutcome(
         condition or draw(seed),
         Live(1, int(live_connected), {} if math.isnan(live) else {key: [live]}),
         Simulated(39, connected, {key: said}),
@@ -136,7 +135,7 @@ def test_rows_survive_the_file_with_six_digits(tmp_path: Path) -> None:
     live = Live(2, 1, values, 3, "late, twice", "2026-11-23", 5)
     simulated = Simulated(39, 38, {("rtt", "a->b"): PredictionRange(1.0, 0.5, 1234567.8, 38)})
     one, other = draw(1), replace(draw(2), name="x")
-    write_outcomes(file, [Outcome(one, live, simulated), Outcome(other, Live(1, 1, {}))])
+    write_outcomes(file, [ConditionOutcome(one, live, simulated), ConditionOutcome(other, Live(1, 1, {}))])
     found = read_outcomes(file, [one, other, draw(3)])
     assert [*found] == ["1", "x"]
     assert found["1"].live.values == values | {("rtt", "a->b"): [123.457, 2.0]}
@@ -161,7 +160,7 @@ def test_a_live_zero_counts_for_the_coverage_and_not_for_the_error() -> None:
     assert (found.values, found.errors, found.error, found.coverage) == (2, 1, 0.5, 0.5)
 
 
-def held_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def held_out(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
     """The same outcomes as if their seeds were held out."""
     return [replace(one, condition=replace(one.condition, group="151-200")) for one in outcomes]
 
@@ -266,7 +265,7 @@ def test_the_error_by_chance_compares_each_repeat_with_the_median_of_the_others(
 
 
 def test_chance_is_the_median_and_the_range_over_the_repeats_of_the_median_error_of_a_group() -> None:
-    def lucky(seed: int, *by_chance: float) -> Outcome:
+    def lucky(seed: int, *by_chance: float) -> ConditionOutcome:
         one = outcome(seed, 100, 100)
         return replace(
             one, simulated=replace(one.simulated, errors=dict.fromkeys(one.live.values, by_chance))
@@ -292,7 +291,7 @@ def test_what_was_simulated_before_a_metric_was_compared_is_simulated_again(
 ) -> None:
     """Packets are recorded if the new metric needs them."""
     scenario = Scenario.load("first-call", ["duration=3 s"])
-    one = Condition("1", "a short call", scenario, "odd")
+    one = CallCondition("1", "a short call", scenario, "odd")
     for names in ("sending_rate",), ("sending_rate", "fairness", "jitter"):
         monkeypatch.setattr(twin, "COMPARED", names)
         values = simulate([one], tmp_path, 2)["1"].values
@@ -401,11 +400,11 @@ def test_meetings_are_compared_by_the_same_functions(tmp_path: Path) -> None:
         },
         "meeting",
     )
-    three = Condition("three", "three over an SFU", scenario, "meetings")
+    three = CallCondition("three", "three over an SFU", scenario, "meetings")
     simulated = simulate([three], tmp_path, 3)["three"]
-    second = Experiment({"three": Repeats(scenario, repeats=[1])}).run(out=tmp_path)
+    second = Experiment({"three": Condition(scenario, repeats=[1])}).run(out=tmp_path)
     live = live_of(second)
-    one = Outcome(three, live, simulated)
+    one = ConditionOutcome(three, live, simulated)
     assert (live.connected, simulated.connected) == (1, 3)
     assert {pair.expected.known for pair in one.pairs} == {3}
     rates = [pair for pair in one.pairs if pair.metric == "receiving_rate"]
@@ -455,7 +454,7 @@ def test_a_page_of_no_conditions_can_be_written(tmp_path: Path) -> None:
 
 def test_a_damaged_or_missing_file_of_rows_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "twin.csv"
-    write_outcomes(file, [Outcome(draw(1), Live(1, 1, {}))])
+    write_outcomes(file, [ConditionOutcome(draw(1), Live(1, 1, {}))])
     beside(file, "values").unlink()
     with pytest.raises(BadInput, match=r"twin-values\.csv: no such file"):
         read_outcomes(file, [])

@@ -19,9 +19,9 @@ from rtclab.scenario.path import CapacitySteps, GilbertElliott, PathSpec
 from rtclab.trace import only_writer
 from rtclab.trace.manifest import SCHEMA
 from rtclab_papers.csv_files import read_table
-from rtclab_papers.validate.conditions import GROUPS, Condition, draw
+from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
 from rtclab_papers.validate.outcome_files import CONDITIONS, names_in, read_outcomes, write_outcomes
-from rtclab_papers.validate.outcomes import FIRST, Live, Outcome
+from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, Live
 from rtclab_papers.validate.twin import outcomes, stored
 
 SEEDS = range(1, 401)
@@ -99,10 +99,10 @@ def test_two_processes_do_not_write_the_same_conditions(tmp_path: Path, place: s
         outcomes([draw(1)], file, folder, run_missing=False, say=print)
 
 
-def short(name: str) -> Condition:
+def short(name: str) -> CallCondition:
     """A condition with a call of three seconds."""
     scenario = Scenario.load("first-call", ["duration=3 s"])
-    return Condition(name, "a short call", scenario, "odd")
+    return CallCondition(name, "a short call", scenario, "odd")
 
 
 def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_condition_has_the_values_of_its_live_run_and_of_its_simulated_repeats
         1, 1, {("rtt", "alice->bob"): [1e6], ("rtt", "bob->alice"): [1e6]}, measured="2020-01-01", schema=3
     )
     unknown = replace(one, name="2", words="unknown since", group="even")
-    write_outcomes(file, [Outcome(one, old), Outcome(unknown, old)])
+    write_outcomes(file, [ConditionOutcome(one, old), ConditionOutcome(unknown, old)])
 
     [without] = outcomes([one], file, tmp_path / "live", run_missing=False, say=said.append, repeats=3)
     assert [pair.covered for pair in without.pairs] == [False, False]

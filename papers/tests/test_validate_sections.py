@@ -9,27 +9,29 @@ import pytest
 
 from rtclab.metrics import METRICS, prediction_range
 from rtclab_papers.validate import meetings
-from rtclab_papers.validate.outcomes import Live, Outcome, Simulated
+from rtclab_papers.validate.outcomes import ConditionOutcome, Live, Simulated
 from rtclab_papers.validate.scores import condition_table
 from rtclab_papers.validate.twin_page import SHOWN, section
 
 RATE = ("receiving_rate", "alice->bob")
 
 
-def outcome(rates: Sequence[float], simulated: float, *, connected: int, disturbed: str = "") -> Outcome:
+def outcome(
+    rates: Sequence[float], simulated: float, *, connected: int, disturbed: str = ""
+) -> ConditionOutcome:
     """A meeting of three with these live rates and a simulated one."""
     live = Live(2, connected, {RATE: list(rates)}, disturbed=disturbed)
-    return Outcome(
+    return ConditionOutcome(
         meetings.meeting(3, "mesh"), live, Simulated(39, 39, {RATE: prediction_range([simulated] * 39)})
     )
 
 
-def lines_of(outcomes: Sequence[Outcome]) -> list[str]:
+def lines_of(outcomes: Sequence[ConditionOutcome]) -> list[str]:
     """The lines of the section on meetings."""
     return "\n".join(section(["## Meetings"], outcomes, meetings.GROUPS)).splitlines()
 
 
-def row(one: Outcome) -> list[str]:
+def row(one: ConditionOutcome) -> list[str]:
     """The cells of the condition's row."""
     [line] = [line for line in lines_of([one]) if line.startswith("| meeting-3-mesh")]
     return [cell.strip() for cell in line.strip("|").split("|")]
@@ -69,7 +71,7 @@ def test_at_most_one_in_six_disturbed_conditions_is_left_out_and_its_row_stays(
         Live(1, 1, {RATE: [100.0]})
     ] * (6 - disturbed)
     found = [
-        Outcome(condition, live, known)
+        ConditionOutcome(condition, live, known)
         for condition, live in zip(meetings.known_conditions(), calls, strict=True)
     ]
     lines = [line.replace("\u00a0", " ") for line in lines_of(found)]

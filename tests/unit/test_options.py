@@ -14,8 +14,6 @@ from rtclab import lab
 from rtclab.cli.app import app
 from rtclab.errors import BadInput
 
-COMPLETION = ("--install-completion", "--show-completion")
-
 
 def commands(command: Any, *names: str) -> Iterator[tuple[str, Any]]:
     """All commands below a command, with their names: ``run``, ``scenario from``, those of the papers."""
@@ -32,7 +30,7 @@ OPTIONS = {
     for name, command in commands(typer.main.get_command(app))
     for option in command.params
     if option.param_type_name == "option"
-} - {("reproduce", option) for option in COMPLETION}
+}
 """Every option of every command, by its first name."""
 
 EVERYWHERE = {

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from rtclab.errors import BadInput
 
-reproduce_app = typer.Typer()
+reproduce_app = typer.Typer(add_completion=False)
 """``rtclab reproduce``."""
 
 RUNS = Path("runs")
@@ -164,6 +164,7 @@ class Comparisons(TyperGroup):
 
 validate_app = typer.Typer(
     cls=Comparisons,
+    add_completion=False,
     no_args_is_help=True,
     help="Compare simulated calls with live ones, and write a page. A comparison is a command.",
     epilog="Example: rtclab validate random 100 --seed 1",

@@ -22,11 +22,11 @@ from rtclab_papers.reproduce.measurements import results_path
 from rtclab_papers.reproduce.pages import write_docs, write_pages
 from rtclab_papers.reproduce.paper import Paper
 from rtclab_papers.reproduce.score import scores
-from rtclab_papers.reproduce.today import series
-from rtclab_papers.reproduce.today.conditions import read_plan
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.page import write_page
-from rtclab_papers.reproduce.today.run import FOLDERS, LIVE, campaigns, current, live_campaign
+from rtclab_papers.reproduce.then_and_now import series
+from rtclab_papers.reproduce.then_and_now.campaigns import FOLDERS, LIVE, campaigns, current, live_campaign
+from rtclab_papers.reproduce.then_and_now.conditions import read_plan
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.page import write_page
 from rtclab_papers.reproduce.variants import split
 
 PAGE = "then-and-now.md"
@@ -168,7 +168,7 @@ def run_today(
     known = rows.read()
     with_rows = {key.condition.partition("/")[0] for key in known}
     plan = read_plan(name for name in NAMES if name in names or name in with_rows)
-    numbers = Numbers(plan, current(plan, known))
+    numbers = CampaignNumbers(plan, current(plan, known))
     write_page(page, numbers)
     _show_live(page, numbers, tallies, as_json=as_json)
     return EXIT_FAILED if any(tally.failed for tally in tallies.values()) else 0
@@ -183,7 +183,7 @@ def _run(campaign: Campaign) -> Tally:
     return campaign.run(ended, TITLES[campaign.name])
 
 
-def _show_live(page: Path, numbers: Numbers, tallies: dict[str, Tally], *, as_json: bool) -> None:
+def _show_live(page: Path, numbers: CampaignNumbers, tallies: dict[str, Tally], *, as_json: bool) -> None:
     if as_json:
         print_json(
             {

@@ -15,11 +15,11 @@ from rtclab_papers.markdown import write_page
 from rtclab_papers.validate import again, from_calls, kinds, marks, meetings, recorded, sim_vs_live, tcp
 from rtclab_papers.validate import arena as arenas
 from rtclab_papers.validate import l4s as low_latency
-from rtclab_papers.validate.conditions import GROUPS, Condition, draw
+from rtclab_papers.validate.conditions import GROUPS, CallCondition, draw
 from rtclab_papers.validate.l4s_page import write_l4s
 from rtclab_papers.validate.marks_page import write_marks
 from rtclab_papers.validate.outcome_files import names_in
-from rtclab_papers.validate.outcomes import COMPARED, Outcome
+from rtclab_papers.validate.outcomes import COMPARED, ConditionOutcome
 from rtclab_papers.validate.scores import score
 from rtclab_papers.validate.twin import outcomes, stored
 from rtclab_papers.validate.twin_page import write_twin
@@ -100,14 +100,14 @@ def drawn_again(place: Place, seeds: Sequence[int]) -> Numbers:
     return _twin(place)
 
 
-def further(place: Place, group: str, conditions: Sequence[Condition]) -> Numbers:
+def further(place: Place, group: str, conditions: Sequence[CallCondition]) -> Numbers:
     """Further conditions, which are a section of the page of random conditions."""
     rows, folder = beside(place.rows, group), place.out / "twin" / group
     outcomes(conditions, rows, folder, run_missing=place.run_live, say=say, leave_out=True)
     return _twin(place)
 
 
-def _twin(place: Place, found: Sequence[Outcome] | None = None) -> Numbers:
+def _twin(place: Place, found: Sequence[ConditionOutcome] | None = None) -> Numbers:
     """Writes the page of random conditions: of those found, or else of all that are kept."""
     if found is None:
         found = stored([draw(int(name)) for name in names_in(place.rows)], place.rows)

@@ -12,16 +12,16 @@ from statistics import median
 
 from rtclab.metrics import summarise
 from rtclab.report import number
-from rtclab_papers.reproduce.ambiguities import Ambiguity, Row
-from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict, verdict
+from rtclab_papers.reproduce.ambiguities import Ambiguity, ReadingNumbers
 from rtclab_papers.reproduce.changes import Changes
 from rtclab_papers.reproduce.configured import configured
 from rtclab_papers.reproduce.equations import EQUATIONS
 from rtclab_papers.reproduce.estimate import Estimate, Outcome, estimate_of, exactly
 from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
-from rtclab_papers.reproduce.null import null_of
+from rtclab_papers.reproduce.null_model import null_of
 from rtclab_papers.reproduce.paper import NUMBER_IN_TEXT, Paper
+from rtclab_papers.reproduce.published_cells import OVERALL, Cell, Verdict, verdict
 from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.trends import MOST_REPEATS, Finding, Trend
 
@@ -33,7 +33,7 @@ Source: J. A. Hanley, A. Lippman-Hand, "If nothing goes wrong, is everything all
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCell:
     """A published number, ours, and the verdict.
 
     Attributes:
@@ -152,11 +152,11 @@ class Comparison:
     results: Measurements
 
     @cached_property
-    def cells(self) -> list[Compared]:
+    def cells(self) -> list[ComparedCell]:
         """The comparison of every cell, in the order of the paper."""
         return [self.compare(cell) for cell in self.paper.cells]
 
-    def compare(self, cell: Cell) -> Compared:
+    def compare(self, cell: Cell) -> ComparedCell:
         """The comparison of a cell with our number."""
         calls: list[float] = []
         if cell.scenario:
@@ -166,7 +166,7 @@ class Comparison:
             ours = Measured(summarise([EQUATIONS[cell.metric](cell.row, cell.column)]), nan)
         delay = configured(cell.scenario).of(cell.metric) if cell.kind == DELAY else None
         null = null_of(self.paper.null, cell)
-        return Compared(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null, calls)
+        return ComparedCell(cell, ours, delay or 0.0, self.paper.is_fitted(cell), null, calls)
 
     @cached_property
     def trends(self) -> list[tuple[Trend, Finding]]:
@@ -174,7 +174,7 @@ class Comparison:
         return [(trend, trend.check(self.results)) for trend in self.paper.trends]
 
     @cached_property
-    def ambiguities(self) -> list[tuple[Ambiguity, list[Row]]]:
+    def ambiguities(self) -> list[tuple[Ambiguity, list[ReadingNumbers]]]:
         """Every condition that the paper leaves open, with the numbers of both readings."""
         return [(one, one.rows(self.results)) for one in self.paper.ambiguities]
 
@@ -199,7 +199,7 @@ class Comparison:
             NUMBER_IN_TEXT, lambda found: number(self.paper.numbers[found[1]].of(self.results)), text
         )
 
-    def of(self, table: str) -> list[Compared]:
+    def of(self, table: str) -> list[ComparedCell]:
         """The comparisons of the cells of a table."""
         return [one for one in self.cells if one.cell.table == table]
 
@@ -222,11 +222,11 @@ class Comparison:
         """Number of statements with each outcome."""
         return Counter(str(finding.outcome) for _, finding in self.trends)
 
-    def explained(self) -> list[Compared]:
+    def explained(self) -> list[ComparedCell]:
         """The cells that are not kept for which the paper's file has a reason."""
         return [one for one in self.listed(Verdict.CONTRADICTED, Verdict.UNDECIDED) if one.cell.status]
 
-    def listed(self, *verdicts: Verdict) -> Iterator[Compared]:
+    def listed(self, *verdicts: Verdict) -> Iterator[ComparedCell]:
         """The cells with one of these verdicts, in the order of the paper."""
         return (one for one in self.cells if one.verdict in verdicts)
 
@@ -262,7 +262,7 @@ class ComparedReadings:
     """A set of readings with our numbers: by the words of a reading, the comparison of each cell."""
 
     readings: CellReadings
-    by_reading: Mapping[str, Sequence[Compared]]
+    by_reading: Mapping[str, Sequence[ComparedCell]]
 
     @property
     def is_measured(self) -> bool:
@@ -270,7 +270,7 @@ class ComparedReadings:
         return all(one.verdict != Verdict.MISSING for of in self.by_reading.values() for one in of)
 
     @property
-    def rows(self) -> list[tuple[Compared, ...]]:
+    def rows(self) -> list[tuple[ComparedCell, ...]]:
         """The comparisons of each cell, in the order of the readings."""
         return list(zip(*self.by_reading.values(), strict=True))
 
@@ -306,11 +306,11 @@ class ComparedReadings:
 _PLURALS = {"rate": "rates", "delay": "delays", "loss": "losses", "other": "other numbers"}
 
 
-def _comparable(of: Sequence[Compared], kind: str) -> list[Compared]:
+def _comparable(of: Sequence[ComparedCell], kind: str) -> list[ComparedCell]:
     return [one for one in of if one.cell.kind == kind and one.verdict != Verdict.UNUSABLE]
 
 
-def _median_error(of: Sequence[Compared], kind: str) -> float | None:
+def _median_error(of: Sequence[ComparedCell], kind: str) -> float | None:
     """Median over the cells of |ln(ours / published)|; None if no cell has both numbers above zero.
 
     Numbers that follow from the configuration are left out, because every reading agrees with them.

@@ -11,14 +11,14 @@ from pathlib import Path
 from rtclab.backend import machine, versions
 from rtclab.report import NARROW, Plot, as_svg, load_template, machine_in_words, number, render
 from rtclab.trace import write_json, write_text
-from rtclab_papers.reproduce.cells import OVERALL, Cell, Verdict
-from rtclab_papers.reproduce.comparison import Compared, Comparison, compared_readings
+from rtclab_papers.reproduce.comparison import ComparedCell, Comparison, compared_readings
 from rtclab_papers.reproduce.estimate import Outcome
+from rtclab_papers.reproduce.figure_marks import with_published
 from rtclab_papers.reproduce.figures import Figure
 from rtclab_papers.reproduce.measurements import Measurements
 from rtclab_papers.reproduce.measures import EQUATION
-from rtclab_papers.reproduce.score import EVERYTHING, Tally, scores
-from rtclab_papers.reproduce.stated import with_published
+from rtclab_papers.reproduce.published_cells import OVERALL, Cell, Verdict
+from rtclab_papers.reproduce.score import EVERYTHING, KeptCount, scores
 from rtclab_papers.reproduce.trends import Finding, Trend
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -87,12 +87,12 @@ def took(results: Measurements, scenarios: Iterable[str]) -> str:
     return f"Simulating {what} and measuring them took {time} of processor time."
 
 
-def _tally(of: Tally) -> str:
+def _tally(of: KeptCount) -> str:
     undecided = f", {of.undecided} undecided" if of.undecided else ""
     return f"{of.within} of {of.all} ({of.percent:.0f} %){undecided}" if of.all else ""
 
 
-def _null(of: Tally) -> str:
+def _null(of: KeptCount) -> str:
     return f"{of.null} ({of.null_percent:.0f} %)" if of.all else ""
 
 
@@ -107,7 +107,7 @@ def _score_table(comparisons: Sequence[Comparison]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def published(one: Compared) -> str:
+def published(one: ComparedCell) -> str:
     """The published number as text, and the printed one if it was corrected."""
     value = _with_sd(one.cell.mean, one.cell.sd)
     what = "one-way, " if one.cell.metric == "owd_ms" and "One-way" not in one.cell.column else ""
@@ -122,7 +122,7 @@ def _plain(cell: Cell) -> str:
     return f"{cell.mean:g}" + ("" if cell.sd is None else f" ± {cell.sd:g}")
 
 
-def ours(one: Compared) -> str:
+def ours(one: ComparedCell) -> str:
     """Our mean with its 95 % interval, and the standard deviation within repeats, which the papers print."""
     deviation = one.ours.within_sd
     return str(one.estimate) if deviation != deviation else f"{one.estimate}, deviation {number(deviation)}"
@@ -152,7 +152,7 @@ def reasons(trend: Trend, finding: Finding) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}" for text in given if text]
 
 
-def _markdown_cell(one: Compared | None) -> str:
+def _markdown_cell(one: ComparedCell | None) -> str:
     if one is None:
         return ""
     if one.verdict == Verdict.UNPUBLISHED:
@@ -160,12 +160,12 @@ def _markdown_cell(one: Compared | None) -> str:
     return f"{one.estimate} ({number(one.cell.mean)}) {mark(one)}"
 
 
-def mark(one: Compared) -> str:
+def mark(one: ComparedCell) -> str:
     """The mark of a cell's verdict, and the signs beside it."""
     return f"{MARKS[one.verdict]}{apart(one)}"
 
 
-def apart(one: Compared) -> str:
+def apart(one: ComparedCell) -> str:
     """Signs of a cell: whether it agrees by coincidence, was fitted, or follows from the configuration."""
     if one.verdict not in (Verdict.KEPT, Verdict.CONTRADICTED, Verdict.UNDECIDED):
         return ""
@@ -268,7 +268,7 @@ class GridRow:
 
     group: str
     heading: str
-    cells: Sequence[Compared | None]
+    cells: Sequence[ComparedCell | None]
 
     @property
     def name(self) -> str:
@@ -284,7 +284,7 @@ class Grid:
     rows: Sequence[GridRow]
 
 
-def grid(cells: Sequence[Compared], *, transposed: bool = False, overall_only: bool = False) -> Grid:
+def grid(cells: Sequence[ComparedCell], *, transposed: bool = False, overall_only: bool = False) -> Grid:
     """Arranges a table as it was published.
 
     Conditions are rows and metrics are columns. In a ``transposed`` table, metrics are rows and machines are
@@ -298,7 +298,7 @@ def grid(cells: Sequence[Compared], *, transposed: bool = False, overall_only: b
     several_conditions = len(conditions) > 1
     several_machines = len({(one.cell.row, one.cell.machine) for one in cells}) > len(conditions)
 
-    def place(one: Compared) -> tuple[str, str, str]:
+    def place(one: ComparedCell) -> tuple[str, str, str]:
         """Group, heading and column."""
         cell, group = one.cell, one.cell.row if several_conditions else ""
         machine = OVERALL if cell.machine == OVERALL else f"machine {cell.machine}"

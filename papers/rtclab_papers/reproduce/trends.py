@@ -19,7 +19,6 @@ from pydantic import BeforeValidator, Field, InstanceOf, field_validator, model_
 from rtclab.errors import FieldError
 from rtclab.metrics import Array, Jackknife
 from rtclab.scenario import Table
-from rtclab_papers.reproduce.cells import RELATIVE, Metric
 from rtclab_papers.reproduce.estimate import (
     SMALLEST,
     Estimate,
@@ -30,6 +29,7 @@ from rtclab_papers.reproduce.estimate import (
 )
 from rtclab_papers.reproduce.measurements import EVERY_FLOW, Measurements, mean_of_known
 from rtclab_papers.reproduce.measures import MEASURES, WINDOW_S
+from rtclab_papers.reproduce.published_cells import RELATIVE, Metric
 
 RELATIONS: dict[str, Callable[[Array, Array], Array]] = {
     "percent_of": lambda ours, other: 100 * ours / other,

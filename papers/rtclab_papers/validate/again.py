@@ -11,12 +11,12 @@ from statistics import median
 
 import numpy as np
 
-from rtclab.experiment import Condition as Repeated
+from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, POWER, holm, kolmogorov_smirnov, visible_shift
 from rtclab.report import DASHED, SOLID, Axes, Axis, Drawing, Line, Look
 from rtclab_papers.campaigns import LIVE, SIM, Record, RowFile, Tally, run_both
 from rtclab_papers.markdown import table, with_ends, with_unit
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import COMPARED, SIMULATED_REPEATS
 from rtclab_papers.validate.twin_plots import steps
 
@@ -34,7 +34,12 @@ LEVEL = 0.05
 
 
 def run_again(
-    conditions: Sequence[Condition], file: Path, folder: Path, *, run_live: bool, say: Callable[[str], None]
+    conditions: Sequence[CallCondition],
+    file: Path,
+    folder: Path,
+    *,
+    run_live: bool,
+    say: Callable[[str], None],
 ) -> list[Tally]:
     """Runs conditions ten times live and 39 times simulated; see :func:`run_both`.
 
@@ -45,7 +50,7 @@ def run_again(
         SIM: range(FIRST_SIMULATED, FIRST_SIMULATED + SIMULATED_REPEATS),
     }
     sides = {
-        side: {one.name: Repeated(one.scenario, numbers, COMPARED) for one in conditions}
+        side: {one.name: Condition(one.scenario, numbers, COMPARED) for one in conditions}
         for side, numbers in repeats.items()
     }
     return run_both(sides, RowFile(file), folder, run_live=run_live, say=say)
@@ -119,7 +124,7 @@ def left_out(file: Path) -> list[str]:
     ]
 
 
-def section(conditions: Sequence[Condition], file: Path, stem: str) -> Iterator[str]:
+def section(conditions: Sequence[CallCondition], file: Path, stem: str) -> Iterator[str]:
     """The section of the page on the conditions of a file that were run again; nothing without such a file.
 
     Args:
@@ -188,7 +193,7 @@ def _sample(values: Sequence[float]) -> str:
 
 def _title(condition: str, metric: str) -> str:
     label = METRICS[metric].label
-    return f"Condition {condition}, {label[0].lower()}{label[1:]}: live and simulated calls"
+    return f"CallCondition {condition}, {label[0].lower()}{label[1:]}: live and simulated calls"
 
 
 def drawings(file: Path) -> list[Drawing]:

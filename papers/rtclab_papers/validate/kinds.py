@@ -13,7 +13,7 @@ from typing import Any
 from rtclab.arenas import random_calls
 from rtclab.scenario import Scenario
 from rtclab_papers.markdown import table
-from rtclab_papers.validate.conditions import Condition, parity, uplink_words
+from rtclab_papers.validate.conditions import CallCondition, parity, uplink_words
 
 GROUP = "kinds"
 """The name of these conditions in files."""
@@ -67,12 +67,12 @@ DISTRIBUTION = (
 """Each property and its distribution, as text for the page."""
 
 
-def known_conditions() -> list[Condition]:
+def known_conditions() -> list[CallCondition]:
     """All conditions."""
     return [draw(seed) for seed in SEEDS]
 
 
-def draw(seed: int) -> Condition:
+def draw(seed: int) -> CallCondition:
     """The condition of a seed. The same seed always gives the same condition."""
     source = random.Random(f"kinds {seed}")
     media, beside_tcp = _card(seed, "media"), _card(seed, "tcp")
@@ -97,7 +97,7 @@ def draw(seed: int) -> Condition:
     if beside_tcp:
         data["traffic"] = {"transfer": TRANSFER}
     scenario = Scenario.read(data, name)
-    return Condition(name, words_of(scenario), scenario, f"{GROUP}-{parity(seed)}")
+    return CallCondition(name, words_of(scenario), scenario, f"{GROUP}-{parity(seed)}")
 
 
 def _card(seed: int, deck: str) -> Any:

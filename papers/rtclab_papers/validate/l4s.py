@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rtclab.experiment import Condition as Repeated
+from rtclab.experiment import Condition
 from rtclab.metrics import METRICS, Difference, Summary, summarise, welch
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import LIVE, SIM, Key, Record, RowFile, run_both
@@ -109,7 +109,7 @@ CELLS = tuple(Cell(case, queue, control) for case in CASES for queue in QUEUES f
 def run(file: Path, folder: Path, *, run_live: bool, say: Callable[[str], None]) -> None:
     """Runs all conditions live and simulated, as far as they have no current rows; see :func:`run_both`."""
     simulated, live = (
-        {cell.name: Repeated(cell.scenario(), range(repeats), MEASURED) for cell in cells}
+        {cell.name: Condition(cell.scenario(), range(repeats), MEASURED) for cell in cells}
         for cells, repeats in (
             (CELLS, SIMULATED_REPEATS),
             ([cell for cell in CELLS if cell.case not in ONLY_SIMULATED], LIVE_REPEATS),

@@ -8,7 +8,7 @@ from pathlib import Path
 from rtclab_papers.markdown import write_page
 from rtclab_papers.validate import marks
 from rtclab_papers.validate.outcome_files import read_chances
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ErrorsByChance, Outcome
+from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ConditionOutcome, ErrorsByChance
 from rtclab_papers.validate.scores import COLUMNS, condition_table, goal_words, score_table
 from rtclab_papers.validate.twin_page import distribution, plots
 from rtclab_papers.validate.twin_plots import drawings
@@ -27,7 +27,7 @@ SHOWN = ("receiving_rate", "rtt", "queuing_delay_p50", "queuing_delay_p95", "ce_
 """The metrics whose errors are shown for each condition."""
 
 
-def write_marks(page: Path, outcomes: Sequence[Outcome], rows: Path) -> None:
+def write_marks(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> None:
     """Writes the page, and its plots beside it.
 
     Args:
@@ -39,7 +39,7 @@ def write_marks(page: Path, outcomes: Sequence[Outcome], rows: Path) -> None:
     write_page(page, _page(page.stem, outcomes, read_chances(rows)), shown)
 
 
-def _page(stem: str, outcomes: Sequence[Outcome], chances: ErrorsByChance) -> Iterator[str]:
+def _page(stem: str, outcomes: Sequence[ConditionOutcome], chances: ErrorsByChance) -> Iterator[str]:
     yield "# SCReAM, and queues that mark: simulated against live"
     yield """\
 How well does a simulation predict Chromium's own SCReAM, with feedback as in RFC 8888, behind

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rtclab.scenario import Scenario
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 
 GROUP = "meetings"
 GROUPS = {GROUP: GROUP}
@@ -40,12 +40,12 @@ It is small because two cores encode twelve streams in a mesh of four. At 320x24
 AUDIO = {"bitrate": "32 kbit/s"}
 
 
-def known_conditions() -> list[Condition]:
+def known_conditions() -> list[CallCondition]:
     """The six meetings."""
     return [meeting(people, topology) for people in SIZES for topology in TOPOLOGIES]
 
 
-def meeting(people: int, topology: str) -> Condition:
+def meeting(people: int, topology: str) -> CallCondition:
     """A meeting of the first ``people`` of four in one of the ``TOPOLOGIES``."""
     name = f"meeting-{people}-{topology}"
     words = f"{people} people {TOPOLOGIES[topology]}"
@@ -63,7 +63,7 @@ def meeting(people: int, topology: str) -> Condition:
     else:
         data["servers"] = {SERVER: {"kind": topology}}
         data["calls"] = [{"kind": "sfu", "server": SERVER}]
-    return Condition(name, words, Scenario.read(data, name), GROUP)
+    return CallCondition(name, words, Scenario.read(data, name), GROUP)
 
 
 def introduction() -> Iterator[str]:

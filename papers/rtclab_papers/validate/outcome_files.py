@@ -16,15 +16,15 @@ import polars as pl
 from rtclab.errors import BadInput
 from rtclab.metrics import PredictionRange
 from rtclab_papers.csv_files import beside, read_table, rounded, write_table
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     NOT_SIMULATED,
+    ConditionOutcome,
     ErrorByChance,
     ErrorsByChance,
     Key,
     Live,
-    Outcome,
     Simulated,
 )
 
@@ -79,7 +79,7 @@ def names_in(file: Path) -> list[str]:
     return read_table(file, CONDITIONS)["name"].to_list()
 
 
-def read_outcomes(file: Path, conditions: Iterable[Condition]) -> dict[str, Outcome]:
+def read_outcomes(file: Path, conditions: Iterable[CallCondition]) -> dict[str, ConditionOutcome]:
     """The outcomes of the conditions that a file has, by name; some may not be simulated yet.
 
     Raises:
@@ -93,7 +93,9 @@ def read_outcomes(file: Path, conditions: Iterable[Condition]) -> dict[str, Outc
     return {one.name: _outcome(one, rows[one.name], values.get(one.name, [])) for one in known}
 
 
-def _outcome(condition: Condition, row: dict[str, Any], values: Sequence[dict[str, Any]]) -> Outcome:
+def _outcome(
+    condition: CallCondition, row: dict[str, Any], values: Sequence[dict[str, Any]]
+) -> ConditionOutcome:
     live: dict[Key, list[float]] = {}
     simulated: dict[Key, PredictionRange] = {}
     for value in values:
@@ -112,11 +114,13 @@ def _outcome(condition: Condition, row: dict[str, Any], values: Sequence[dict[st
         row["schema"],
     )
     if row["simulated_calls"] is None:
-        return Outcome(condition, calls)
-    return Outcome(condition, calls, Simulated(row["simulated_calls"], row["simulated_connected"], simulated))
+        return ConditionOutcome(condition, calls)
+    return ConditionOutcome(
+        condition, calls, Simulated(row["simulated_calls"], row["simulated_connected"], simulated)
+    )
 
 
-def write_outcomes(file: Path, outcomes: Sequence[Outcome]) -> None:
+def write_outcomes(file: Path, outcomes: Sequence[ConditionOutcome]) -> None:
     """Writes outcomes into both files; rows of other conditions stay as they are, in their order."""
     for place, schema, rows_of in (
         (values_file(file), VALUES, _value_rows),
@@ -128,14 +132,14 @@ def write_outcomes(file: Path, outcomes: Sequence[Outcome]) -> None:
         write_table(place, (row for rows in kept.values() for row in rows), schema)
 
 
-def _condition_rows(one: Outcome) -> Iterator[Row]:
+def _condition_rows(one: ConditionOutcome) -> Iterator[Row]:
     live, simulated = one.live, one.simulated
     counts = (simulated.calls, simulated.connected) if simulated != NOT_SIMULATED else (None, None)
     about = (live.measured, live.schema, live.tries, live.disturbed, live.calls, live.connected)
     yield (one.condition.name, one.condition.group, one.condition.words, *about, *counts)
 
 
-def _value_rows(one: Outcome) -> Iterator[Row]:
+def _value_rows(one: ConditionOutcome) -> Iterator[Row]:
     simulated = one.simulated.values
     for key in sorted({*one.live.values, *simulated}):
         found = simulated.get(key)

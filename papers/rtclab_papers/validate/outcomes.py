@@ -13,7 +13,7 @@ import polars as pl
 
 from rtclab import Results
 from rtclab.metrics import METRICS, Metric, PredictionRange, prediction_range
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 
 SIMULATED_REPEATS = 39
 """The smallest number of repeats between whose extremes a further one lies with 95 %."""
@@ -153,7 +153,7 @@ NOT_SIMULATED = Simulated(0, 0, {})
 
 
 @dataclass(frozen=True)
-class Pair:
+class ValuePair:
     """A metric of one flow in one condition: the value of a live call, and what the simulation expects."""
 
     condition: str
@@ -176,24 +176,24 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConditionOutcome:
     """The results of a condition on both backends."""
 
-    condition: Condition
+    condition: CallCondition
     live: Live
     simulated: Simulated = NOT_SIMULATED
 
     @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[ValuePair, ...]:
         """Everything that is compared and known on both sides."""
         return tuple(self._pairs())
 
-    def _pairs(self) -> Iterator[Pair]:
+    def _pairs(self) -> Iterator[ValuePair]:
         for (metric, flow), values in self.live.values.items():
             expected = self.simulated.values.get((metric, flow))
             if metric in COMPARED and expected is not None:
                 for value in values:
-                    yield Pair(self.condition.name, self.condition.group, metric, flow, value, expected)
+                    yield ValuePair(self.condition.name, self.condition.group, metric, flow, value, expected)
 
     @property
     def connects_on_one_side_only(self) -> bool:
@@ -207,7 +207,7 @@ LEFT_OUT_OF = 6
 """Of this many conditions of a group, one may be left out because the machine disturbed its call."""
 
 
-def left_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def left_out(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
     """The conditions of a group that the machine disturbed in every try; none if they are too many.
 
     The load of the machine must not choose what is compared, so if they are more than one in
@@ -217,9 +217,9 @@ def left_out(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return disturbed if LEFT_OUT_OF * len(disturbed) <= len(outcomes) else []
 
 
-def counted(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def counted(outcomes: Sequence[ConditionOutcome]) -> list[ConditionOutcome]:
     """The conditions whose values count: without those that are left out of their group."""
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[ConditionOutcome]] = {}
     for one in outcomes:
         groups.setdefault(one.condition.group, []).append(one)
     spared = {one.condition.name for own in groups.values() for one in left_out(own)}
@@ -286,7 +286,7 @@ ErrorsByChance = Mapping[tuple[str, str], ErrorByChance]
 """By group of conditions and metric."""
 
 
-def median_errors_by_chance(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], ErrorByChance]:
+def median_errors_by_chance(outcomes: Iterable[ConditionOutcome]) -> dict[tuple[str, str], ErrorByChance]:
     """The errors by chance in conditions that were just simulated, for the values that live calls have."""
     errors: dict[tuple[str, str], list[Sequence[float]]] = {}
     for one in outcomes:

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from rtclab.errors import BadInput
 from rtclab.scenario import BYTES_PER_OPPORTUNITY, Scenario, read_mahimahi
 from rtclab_papers.markdown import table
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 
 GROUP = "recorded"
 GROUPS = {GROUP: GROUP}
@@ -150,7 +150,7 @@ The tables of ``uccmisl/5Gdataset`` have two such seconds after every file, in s
 """
 
 
-def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
+def conditions(folder: Path, say: Callable[[str], None]) -> list[CallCondition]:
     """The conditions whose files are there.
 
     Args:
@@ -170,7 +170,7 @@ def conditions(folder: Path, say: Callable[[str], None]) -> list[Condition]:
     return found
 
 
-def known_conditions() -> list[Condition]:
+def known_conditions() -> list[CallCondition]:
     """The conditions, without capacity on their links: to show what is kept of them, not to run them."""
     return [condition(network, None) for network in NETWORKS]
 
@@ -190,7 +190,7 @@ def where(network: Network, lacking: list[str], folder: Path) -> str:
     )
 
 
-def condition(network: Network, folder: Path | None) -> Condition:
+def condition(network: Network, folder: Path | None) -> CallCondition:
     """The condition of a network: alice's phone is in it, bob has a good link.
 
     Without a folder the phone's link has no capacity.
@@ -220,7 +220,7 @@ def condition(network: Network, folder: Path | None) -> Condition:
         },
         "audio": {"bitrate": "32 kbit/s"},
     }
-    return Condition(name, network.words, Scenario.read(data, name), GROUP)
+    return CallCondition(name, network.words, Scenario.read(data, name), GROUP)
 
 
 def _path(network: Network, way: Way, folder: Path | None) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from rtclab_papers.markdown import bullets, table
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     FIRST,
+    ConditionOutcome,
     ErrorByChance,
     ErrorsByChance,
-    Outcome,
-    Pair,
+    ValuePair,
     not_compared,
 )
 
@@ -47,7 +47,7 @@ Aims = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """How well a metric is predicted in some conditions.
 
     Attributes:
@@ -81,11 +81,11 @@ class Score:
         return None if isnan(self.coverage) else self.coverage >= COVERAGE_GOAL
 
 
-def score(metric: str, outcomes: Sequence[Outcome]) -> Score:
+def score(metric: str, outcomes: Sequence[ConditionOutcome]) -> MetricScore:
     """How well a metric is predicted in these conditions."""
     pairs = [pair for one in outcomes for pair in one.pairs if pair.metric == metric]
     errors = errors_of(pairs)
-    return Score(
+    return MetricScore(
         metric,
         len({pair.condition for pair in pairs}),
         len(pairs),
@@ -98,7 +98,7 @@ def score(metric: str, outcomes: Sequence[Outcome]) -> Score:
 
 
 def score_table(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     groups: Mapping[str, str],
     *,
     goals: str = "",
@@ -135,7 +135,7 @@ def score_table(
     return table(heads, rows, "lr")
 
 
-def condition_table(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> str:
+def condition_table(outcomes: Sequence[ConditionOutcome], metrics: Sequence[str]) -> str:
     """A Markdown table with the median error of each known metric, and a row for each condition."""
     known = {pair.metric for one in outcomes for pair in one.pairs}
     metrics = [name for name in metrics if name in known]
@@ -146,7 +146,7 @@ def condition_table(outcomes: Sequence[Outcome], metrics: Sequence[str]) -> str:
     return table(["condition", "live calls", *(METRICS[name].label for name in metrics)], rows, "lr")
 
 
-def _calls(one: Outcome) -> str:
+def _calls(one: ConditionOutcome) -> str:
     """The number of live calls, and how many of them did not connect or whether the machine disturbed one."""
     lost = one.live.calls - one.live.connected
     notes = [f"{lost} not connected"] * (lost > 0) + ["disturbed"] * bool(one.live.disturbed)
@@ -178,7 +178,7 @@ All columns but n are in per cent:
 """What the columns of the table mean, for the page above it."""
 
 
-def metric_words(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> Iterator[str]:
+def metric_words(outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]) -> Iterator[str]:
     """Which metrics are compared, in which conditions they are known, and which are left out and why.
 
     Args:
@@ -216,14 +216,16 @@ def _labels(metrics: Sequence[str]) -> str:
     return ", ".join(_marked(metric) if metric in COMPARED else METRICS[metric].label for metric in metrics)
 
 
-def _by_group(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> dict[str, list[Outcome]]:
+def _by_group(
+    outcomes: Sequence[ConditionOutcome], groups: Mapping[str, str]
+) -> dict[str, list[ConditionOutcome]]:
     """The conditions of each group that has some."""
     found = {name: [one for one in outcomes if one.condition.group == name] for name in groups}
     return {name: own for name, own in found.items() if own}
 
 
 def goal_words(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     words: str,
     metrics: Sequence[str] = COMPARED,
     chances: Mapping[str, ErrorByChance] | None = None,
@@ -272,7 +274,7 @@ def _chance(one: ErrorByChance | None) -> str:
     return f"{error}\u00a0[{low},\u00a0{high}]"
 
 
-def _cells(one: Score, aims: Aims | None) -> tuple[str, str, str, str]:
+def _cells(one: MetricScore, aims: Aims | None) -> tuple[str, str, str, str]:
     """The four cells of a metric in a group, with its goals if there are any. Spaces in them do not break."""
     if not one.values:
         return "–", "–", "–", "–"
@@ -288,7 +290,7 @@ def _cells(one: Score, aims: Aims | None) -> tuple[str, str, str, str]:
     return f"{values}\u00a0({one.conditions})", error, _percent(one.close), coverage
 
 
-def errors_of(pairs: Sequence[Pair]) -> list[float]:
+def errors_of(pairs: Sequence[ValuePair]) -> list[float]:
     """The relative errors without sign, of the pairs that have one."""
     return [abs(pair.error) for pair in pairs if not isnan(pair.error)]
 

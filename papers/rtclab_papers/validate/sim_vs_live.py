@@ -23,7 +23,7 @@ SHOWN_TOO = ("queuing_delay_p50", "queuing_delay_p95", "packet_loss", "frame_rat
 
 
 @dataclass(frozen=True)
-class Pair:
+class ScenarioPair:
     """One scenario, run on both backends. ``compared`` has the live run as a and the simulated one as b."""
 
     scenario: Scenario
@@ -45,7 +45,7 @@ class Pair:
 
 def run_pairs(
     runs: Path, *, repeats: int | None, keep_live: bool, say: Callable[[str], None]
-) -> Iterator[Pair]:
+) -> Iterator[ScenarioPair]:
     """Runs every scenario of ``sim-vs-live`` on both backends.
 
     With ``keep_live`` the newest live run of the same scenario is reused, if one exists, because a change of
@@ -60,7 +60,7 @@ def run_pairs(
             yield pair
 
 
-def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bool) -> Pair:
+def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bool) -> ScenarioPair:
     sim = Experiment([scenario], repeats=repeats).run(out=runs, progress=False).run
     kept = _newest_live(scenario, runs) if keep_live else None
     live = kept or Experiment([scenario], repeats=repeats, backend="live").run(out=runs, progress=False).run
@@ -68,7 +68,7 @@ def _run_pair(scenario: Scenario, runs: Path, repeats: int | None, keep_live: bo
     for name, run in halves.items():
         halves[name] = replace(run, window=(scenario.duration.s / 2, None))
     compared = compare_runs(halves).drop("label")
-    return Pair(scenario, live, sim, compared)
+    return ScenarioPair(scenario, live, sim, compared)
 
 
 def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
@@ -78,7 +78,7 @@ def _newest_live(scenario: Scenario, runs: Path) -> Run | None:
     return same[-1].run() if same else None
 
 
-def page(pairs: Sequence[Pair]) -> Iterator[str]:
+def page(pairs: Sequence[ScenarioPair]) -> Iterator[str]:
     """The generated part of the page."""
     yield "# Simulated against live"
     yield """\
@@ -145,7 +145,7 @@ def _lateness(live: Run) -> str:
     return f"; 99th percentile of the emulator's lateness in each repeat: {figures} ms" if late_ns else ""
 
 
-def _finished(pair: Pair) -> str:
+def _finished(pair: ScenarioPair) -> str:
     return ", ".join(
         f"{len(run.traces)} of {len(run.repeats)} repeats finished {how}"
         for run, how in ((pair.live, "live"), (pair.sim, "simulated"))

@@ -31,7 +31,7 @@ BOUNDS_PERCENT = {"rate": 5.0, "queue": 20.0, "share": 10.0}
 
 
 @dataclass(frozen=True)
-class Condition:
+class Bottleneck:
     """A bottleneck and the TCP flows that share it. Each direction has half of the round-trip time."""
 
     capacity_bps: int
@@ -57,7 +57,7 @@ class Condition:
 
 
 CONDITIONS = tuple(
-    Condition(capacity_bps, rtt_ms, queue_bytes, control, flows)
+    Bottleneck(capacity_bps, rtt_ms, queue_bytes, control, flows)
     for capacity_bps, rtt_ms, queue_bytes in (
         (10_000_000, 50, 62_500),
         (10_000_000, 50, 125_000),
@@ -91,7 +91,7 @@ class Figures:
         }
 
 
-def simulated(condition: Condition, duration_s: int) -> Figures:
+def simulated(condition: Bottleneck, duration_s: int) -> Figures:
     """The figures of the simulator's TCP."""
     scenario = condition.scenario(duration_s)
     with TemporaryDirectory(prefix="rtclab-tcp-") as out:
@@ -112,7 +112,7 @@ class Lateness:
     max_ms: float
 
 
-def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]:
+def of_kernel(condition: Bottleneck, duration_s: int) -> tuple[Figures, Lateness]:
     """The figures of the kernel's TCP through the emulator, and the emulator's lateness."""
     from rtclab.backend.live import kernel_tcp
 
@@ -128,7 +128,7 @@ def of_kernel(condition: Condition, duration_s: int) -> tuple[Figures, Lateness]
 
 
 def _figures(
-    condition: Condition, packets: tuple[ArrayLike, ...], flow_bytes: list[int], duration_s: int
+    condition: Bottleneck, packets: tuple[ArrayLike, ...], flow_bytes: list[int], duration_s: int
 ) -> Figures:
     """Figures from the warm-up to the end of the measurement.
 
@@ -149,16 +149,16 @@ def _figures(
 
 
 @dataclass(frozen=True)
-class Compared:
+class TcpComparison:
     """One condition on both sides."""
 
-    condition: Condition
+    condition: Bottleneck
     kernel: Figures
     simulated: Figures
     lateness: Lateness
 
 
-def compare(*, duration_s: int, say: Callable[[str], None]) -> list[Compared]:
+def compare(*, duration_s: int, say: Callable[[str], None]) -> list[TcpComparison]:
     """Measures every condition on both sides."""
     say(f"{len(CONDITIONS)} conditions of {duration_s} s, {AT_ONCE} at a time")
     with turn(), ThreadPoolExecutor(AT_ONCE) as pool:
@@ -171,12 +171,12 @@ def compare(*, duration_s: int, say: Callable[[str], None]) -> list[Compared]:
             say(f"  kernel, {condition.congestion_control}: {100 * seen[0].rate:.1f} % of the capacity")
     compared = []
     for condition, (kernel, late) in zip(CONDITIONS, measured, strict=True):
-        compared.append(Compared(condition, kernel, simulated(condition, duration_s), late))
+        compared.append(TcpComparison(condition, kernel, simulated(condition, duration_s), late))
         say(" | ".join(_cells(compared[-1])))
     return compared
 
 
-def page(compared: Sequence[Compared], duration_s: int) -> Iterator[str]:
+def page(compared: Sequence[TcpComparison], duration_s: int) -> Iterator[str]:
     """The generated part of the page."""
     expected = ", ".join(f"{name} within {bound:g} %" for name, bound in BOUNDS_PERCENT.items())
     yield "# TCP: simulated against the kernel's"
@@ -192,7 +192,7 @@ round-trip time."""
     yield table(heads, map(_cells, compared), f"ll{'r' * (len(sides) + 2)}l")
 
 
-def _cells(one: Compared) -> list[str]:
+def _cells(one: TcpComparison) -> list[str]:
     condition, kernel, ours = one.condition, one.kernel, one.simulated
     over = [
         f"{name} {percent:+.0f} %"

@@ -8,17 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rtclab.errors import OtherSchema
-from rtclab.experiment import MAX_TRIES, Experiment, Results, find_store
-from rtclab.experiment import Condition as Repeated
+from rtclab.experiment import MAX_TRIES, Condition, Experiment, Results, find_store
 from rtclab.processes import cores, process_pool
 from rtclab.trace import SCHEMA, Repeat, only_writer
-from rtclab_papers.validate.conditions import Condition
+from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcome_files import read_outcomes, write_chances, write_outcomes
 from rtclab_papers.validate.outcomes import (
     COMPARED,
     SIMULATED_REPEATS,
+    ConditionOutcome,
     Live,
-    Outcome,
     Simulated,
     counted,
     live_of,
@@ -31,7 +30,7 @@ LIVE, SIM = "live", "sim"
 
 
 def outcomes(
-    conditions: Sequence[Condition],
+    conditions: Sequence[CallCondition],
     file: Path,
     folder: Path,
     *,
@@ -39,7 +38,7 @@ def outcomes(
     say: Say,
     repeats: int = SIMULATED_REPEATS,
     leave_out: bool = False,
-) -> list[Outcome]:
+) -> list[ConditionOutcome]:
     """Runs conditions on both backends and writes their rows to ``file``.
 
     First come the live calls, one after another, then the simulations, on all cores: they would disturb the
@@ -69,7 +68,7 @@ def outcomes(
         write_outcomes(file, [*kept.values()])
         known = [condition for condition in conditions if condition.name in kept]
         simulated = simulate(known, folder / SIM, repeats)
-        found = [Outcome(one, kept[one.name].live, simulated[one.name]) for one in known]
+        found = [ConditionOutcome(one, kept[one.name].live, simulated[one.name]) for one in known]
         write_outcomes(file, found)
         for outcome in found:
             say(f"{outcome.condition.scenario.name}: {words(outcome)}")
@@ -77,12 +76,12 @@ def outcomes(
     return stored(known, file)
 
 
-def stored(conditions: Sequence[Condition], file: Path) -> list[Outcome]:
+def stored(conditions: Sequence[CallCondition], file: Path) -> list[ConditionOutcome]:
     """The outcomes of the conditions that ``file`` has, without running anything."""
     return [one for one in read_outcomes(file, conditions).values() if one.simulated.calls]
 
 
-def _call(conditions: Sequence[Condition], folder: Path, say: Say) -> None:
+def _call(conditions: Sequence[CallCondition], folder: Path, say: Say) -> None:
     """Runs the live call of each condition that has none, and again if the machine disturbed it."""
     if not conditions:
         return
@@ -96,14 +95,14 @@ def _call(conditions: Sequence[Condition], folder: Path, say: Say) -> None:
     experiment.run(into=folder, tries=MAX_TRIES, progress=False, ended=ended)
 
 
-def _called(conditions: Sequence[Condition], folder: Path) -> Iterator[Outcome]:
+def _called(conditions: Sequence[CallCondition], folder: Path) -> Iterator[ConditionOutcome]:
     """The live side of each condition whose call is in ``folder``."""
     results = Results(folder) if find_store(folder, folder) else None
     for condition in conditions if results is not None else ():
         if results is not None and condition.name in results.conditions:
             live = _live(results[condition.name])
             if live is not None:
-                yield Outcome(condition, live)
+                yield ConditionOutcome(condition, live)
 
 
 def _live(results: Results) -> Live | None:
@@ -126,21 +125,21 @@ def _live(results: Results) -> Live | None:
     )
 
 
-def simulate(conditions: Sequence[Condition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
+def simulate(conditions: Sequence[CallCondition], folder: Path, repeats: int) -> Mapping[str, Simulated]:
     """Simulates conditions on all cores; what this rtclab has simulated in ``folder`` is not run again.
 
     It is run again if other metrics were measured then.
     """
     if not conditions:
         return {}
-    own = {one.name: Repeated(one.scenario, measures=COMPARED) for one in conditions}
+    own = {one.name: Condition(one.scenario, measures=COMPARED) for one in conditions}
     experiment = Experiment(own, repeats=repeats, traces=False, name="twin")
     with process_pool(cores()) as pool:
         results = experiment.run(into=folder, executor=pool, renew=True)
     return simulated_of(results)
 
 
-def words(outcome: Outcome) -> str:
+def words(outcome: ConditionOutcome) -> str:
     """The rates of a condition, and how many live values lie in the simulated intervals, as one line."""
     if not outcome.pairs:
         return "nothing to compare"

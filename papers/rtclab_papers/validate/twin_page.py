@@ -16,7 +16,13 @@ from rtclab_papers.markdown import bullets, table, write_page
 from rtclab_papers.validate import again, kinds, meetings, recorded
 from rtclab_papers.validate.conditions import GROUPS
 from rtclab_papers.validate.outcome_files import read_chances
-from rtclab_papers.validate.outcomes import SIMULATED_REPEATS, ErrorsByChance, Outcome, Pair, counted
+from rtclab_papers.validate.outcomes import (
+    SIMULATED_REPEATS,
+    ConditionOutcome,
+    ErrorsByChance,
+    ValuePair,
+    counted,
+)
 from rtclab_papers.validate.scores import (
     CLOSE,
     COLUMNS,
@@ -57,7 +63,7 @@ LADDER_STEP = math.sqrt(3 / 4)
 """Neighbouring heights of libwebrtc's resolutions are 3/4 or 2/3 of each other."""
 
 
-def write_twin(page: Path, outcomes: Sequence[Outcome], rows: Path) -> None:
+def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> None:
     """Writes the page, and its plots beside it.
 
     Args:
@@ -80,7 +86,7 @@ def read_reasons(file: Path) -> dict[str, str]:
     return dict(pl.read_csv(file, infer_schema=False).select("name", "reason").iter_rows())
 
 
-def _page(stem: str, outcomes: Sequence[Outcome], rows: Path) -> Iterator[str]:
+def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
     yield from introduction()
     if outcomes:
         lucky = {key: one for key, one in read_chances(rows).items() if key[0] == HELD_OUT}
@@ -127,7 +133,7 @@ distribution."""
 
 
 def errors(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     groups: Mapping[str, str],
     *,
     goals: str = "",
@@ -153,7 +159,7 @@ def errors(
 
 def section(
     introduction: Iterable[str],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     groups: Mapping[str, str],
     chances: ErrorsByChance = NO_CHANCES,
 ) -> Iterator[str]:
@@ -181,7 +187,7 @@ def section(
     yield condition_table(own, SHOWN)
 
 
-def plots(stem: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+def plots(stem: str, outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     """The section with the plots that ``twin_plots.drawings`` gives, whose names begin with ``stem``."""
     known = {pair.metric for one in outcomes for pair in one.pairs}
     if not known:
@@ -196,7 +202,7 @@ simulated value. On the line, both values are equal."""
     yield f"![Errors of the metrics]({stem}-errors.svg)"
 
 
-def _figures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     yield "## More figures"
     by_group = {name: [one for one in outcomes if one.condition.group == name] for name in GROUPS}
     shown = {name: own for name, own in by_group.items() if own}
@@ -205,7 +211,7 @@ def _figures(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield table(["figure", *(GROUPS[name] for name in shown)], rows)
 
 
-def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+def figures(outcomes: Sequence[ConditionOutcome]) -> Iterator[tuple[str, str]]:
     """The figures of a group besides the table: a label and a text each."""
     pairs = [pair for one in outcomes for pair in one.pairs]
     yield "conditions", str(len(outcomes))
@@ -248,7 +254,7 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     yield "disturbed by the machine three times", str(sum(bool(one.live.disturbed) for one in outcomes))
 
 
-def known_on_one_side(outcome: Outcome) -> int:
+def known_on_one_side(outcome: ConditionOutcome) -> int:
     """Number of values that only the live call has, or that it lacks and most simulated calls have.
 
     Only metrics that each side has for some flow count: calls of an older rtclab lack newer ones.
@@ -262,7 +268,7 @@ def known_on_one_side(outcome: Outcome) -> int:
     )
 
 
-def _measured(outcomes: Sequence[Outcome]) -> str:
+def _measured(outcomes: Sequence[ConditionOutcome]) -> str:
     """The first and the last day of the live calls, and the oldest schema of their traces."""
     days = sorted({one.live.measured for one in outcomes if one.live.measured})
     schemas = sorted({one.live.schema for one in outcomes if one.live.schema is not None})
@@ -272,7 +278,7 @@ def _measured(outcomes: Sequence[Outcome]) -> str:
     return f"{span}, trace schema {' and '.join(map(str, schemas))}" if schemas else span
 
 
-def _until_dtls(outcome: Outcome, flow: str) -> tuple[float, float]:
+def _until_dtls(outcome: ConditionOutcome, flow: str) -> tuple[float, float]:
     """Live and simulated time from joining to the end of DTLS; NaN if a stage is missing."""
     names = ("setup_signalling", "setup_ice", "setup_dtls")
     found = [pair for pair in outcome.pairs if pair.flow == flow and pair.metric in names]
@@ -281,12 +287,12 @@ def _until_dtls(outcome: Outcome, flow: str) -> tuple[float, float]:
     return sum(pair.live for pair in found), sum(pair.expected.middle for pair in found)
 
 
-def same_step(pair: Pair) -> bool:
+def same_step(pair: ValuePair) -> bool:
     """Whether two mean heights are less than half a step of libwebrtc's resolutions apart."""
     return LADDER_STEP * pair.live < pair.expected.middle < pair.live / LADDER_STEP
 
 
-def _worst(outcomes: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str]:
+def _worst(outcomes: Sequence[ConditionOutcome], reasons: dict[str, str]) -> Iterator[str]:
     yield f"## The {WORST} largest errors of the rate"
     yield "The simulated value is the median, with the interval in brackets."
     words = {one.condition.name: one.condition.words for one in outcomes}
@@ -305,7 +311,7 @@ def _worst(outcomes: Sequence[Outcome], reasons: dict[str, str]) -> Iterator[str
     yield f"{covered} of these {len(worst)} live values lie in the simulated interval."
 
 
-def _failures(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _failures(outcomes: Sequence[ConditionOutcome]) -> Iterator[str]:
     lonely = [one for one in outcomes if one.connects_on_one_side_only]
     if lonely:
         yield "## Calls that connect on one side only"

@@ -24,11 +24,10 @@ from rtclab.trace import Trace
 from rtclab_papers.campaigns import Key, Record
 from rtclab_papers.csv_files import read_table, write_table
 from rtclab_papers.reproduce import paper
-from rtclab_papers.reproduce.figures import Figure
-from rtclab_papers.reproduce.figures import Line as FigureLine
+from rtclab_papers.reproduce.figures import Figure, FigureLine
 from rtclab_papers.reproduce.measures import MEASURES
-from rtclab_papers.reproduce.today.conditions import Plan
-from rtclab_papers.reproduce.today.run import LIVE, THEN
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import Plan
 
 STEPS = 60
 """Number of equal parts of a call. A curve has the mean of each. Parts are at least a second long."""

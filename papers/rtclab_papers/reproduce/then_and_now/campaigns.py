@@ -13,8 +13,8 @@ from rtclab.fingerprint import code_digest
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Campaign, Key, Record, RowFile
 from rtclab_papers.reproduce.measures import MEASURING
-from rtclab_papers.reproduce.today.conditions import Plan
-from rtclab_papers.reproduce.today.measured import More, measured
+from rtclab_papers.reproduce.then_and_now.conditions import Plan
+from rtclab_papers.reproduce.then_and_now.row_values import More, measured
 
 THEN, SIM, LIVE = "then", "sim", "live"
 """The three campaigns, as the column ``backend`` of the rows names them."""
@@ -51,7 +51,7 @@ def live_campaign(
 
 def _campaign(plan: Plan, rows: RowFile, folder: Path, label: str, repeats: int, more: More) -> Campaign:
     """A campaign. Rows depend on the measures besides the scenario, and simulated ones on the code."""
-    code = "" if label == LIVE else code_digest((*MEASURING, Path(__file__).with_name("measured.py")))
+    code = "" if label == LIVE else code_digest((*MEASURING, Path(__file__).with_name("row_values.py")))
     needs = {name: plan.need(name, today=label != THEN) for name in plan.scenarios}
     return Campaign(
         {

@@ -12,7 +12,9 @@ from rtclab.report import Axes, Axis, Drawing, Line, Look, number
 from rtclab.scenario import Scenario
 from rtclab_papers.campaigns import Record
 from rtclab_papers.markdown import table
-from rtclab_papers.reproduce.today.measured import (
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.row_values import (
     CONNECTIONS,
     CPU,
     ENCODE_MS,
@@ -22,9 +24,7 @@ from rtclab_papers.reproduce.today.measured import (
     SETUP_STAGES,
     TCP_SHARE,
 )
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.run import LIVE
-from rtclab_papers.reproduce.today.translate import MIXING
+from rtclab_papers.reproduce.then_and_now.translate import MIXING
 
 ABOUT = """\
 Live calls by topology, over all conditions, repeats and flows. Topologies ran in different networks, so
@@ -53,7 +53,7 @@ def topology(scenario: Scenario) -> str:
     return words + (" beside TCP" if scenario.traffic else "")
 
 
-def section(numbers: Numbers, plot: str) -> Iterator[str]:
+def section(numbers: CampaignNumbers, plot: str) -> Iterator[str]:
     """The section of the page; ``plot`` names the drawing of the set-up time."""
     yield "## Set-up time, failures, processor and memory"
     groups = _groups(numbers)
@@ -77,7 +77,7 @@ def section(numbers: Numbers, plot: str) -> Iterator[str]:
     yield _load(groups, numbers)
 
 
-def _groups(numbers: Numbers) -> dict[str, list[Record]]:
+def _groups(numbers: CampaignNumbers) -> dict[str, list[Record]]:
     """The live repeats of each topology, failed ones included."""
     found: dict[str, list[Record]] = {}
     for name, today in numbers.plan.today.items():
@@ -86,7 +86,7 @@ def _groups(numbers: Numbers) -> dict[str, list[Record]]:
     return dict(sorted(found.items()))
 
 
-def drawing(numbers: Numbers, name: str) -> Drawing | None:
+def drawing(numbers: CampaignNumbers, name: str) -> Drawing | None:
     """The distribution of the set-up time of each topology; None without live calls."""
     groups = {
         words: np.sort(_values(records, SETUP_STAGES[-1])) for words, records in _groups(numbers).items()
@@ -111,7 +111,7 @@ def drawing(numbers: Numbers, name: str) -> Drawing | None:
     return Drawing(name, title, title, x, Axis("share of flows (%)", 0, 100), [Axes("", marks)])
 
 
-def _load(groups: dict[str, list[Record]], numbers: Numbers) -> str:
+def _load(groups: dict[str, list[Record]], numbers: CampaignNumbers) -> str:
     rows = []
     for words, records in _by_machine(groups, numbers):
         names = sorted({text for record in records for text in record.texts(ENCODER).values()})
@@ -122,7 +122,9 @@ def _load(groups: dict[str, list[Record]], numbers: Numbers) -> str:
     return table([*heads, "TCP's share (%)"], rows)
 
 
-def _by_machine(groups: dict[str, list[Record]], numbers: Numbers) -> Iterator[tuple[str, list[Record]]]:
+def _by_machine(
+    groups: dict[str, list[Record]], numbers: CampaignNumbers
+) -> Iterator[tuple[str, list[Record]]]:
     """The groups with the values of participants, and with the values of servers that mix."""
     for words, records in groups.items():
         servers = {name for one in records for name in numbers.plan.today[one.key.condition].scenario.servers}

@@ -17,14 +17,14 @@ from rtclab.report import Drawing, as_svg, janus_caution, number
 from rtclab.trace import write_text
 from rtclab_papers.campaigns import Record
 from rtclab_papers.markdown import bullets, table
-from rtclab_papers.reproduce.cells import UNUSABLE
 from rtclab_papers.reproduce.measures import DELAY, MEASURES, RATE
-from rtclab_papers.reproduce.today import agreement, costs, series
-from rtclab_papers.reproduce.today.conditions import Line, Section, is_published
-from rtclab_papers.reproduce.today.measured import BROWSER
-from rtclab_papers.reproduce.today.numbers import Numbers
-from rtclab_papers.reproduce.today.plots import drawing
-from rtclab_papers.reproduce.today.run import LIVE, SIM, THEN
+from rtclab_papers.reproduce.published_cells import UNUSABLE
+from rtclab_papers.reproduce.then_and_now import agreement, costs, series
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM, THEN
+from rtclab_papers.reproduce.then_and_now.conditions import PublishedNumber, Section, is_published
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers
+from rtclab_papers.reproduce.then_and_now.plots import drawing
+from rtclab_papers.reproduce.then_and_now.row_values import BROWSER
 
 FEW_LEFT_OUT = 3
 """A list that lacks at most this many names is written as ``all but`` these."""
@@ -59,7 +59,7 @@ _PLACEHOLDER = re.compile(r"\{(published|then|sim|now):([^}|]+\|[^}]+)\}")
 _CAMPAIGNS = {"then": THEN, "sim": SIM, "now": LIVE}
 
 
-def write_page(page: Path, numbers: Numbers) -> None:
+def write_page(page: Path, numbers: CampaignNumbers) -> None:
     """Writes the Markdown page, and its plots beside it as ``NAME-TABLE.svg``, if they have numbers."""
     page.parent.mkdir(parents=True, exist_ok=True)
     drawn = [drawing(section, section.plot, numbers, name) for section, name in _plotted(page.stem, numbers)]
@@ -70,7 +70,7 @@ def write_page(page: Path, numbers: Numbers) -> None:
     write_text(page, "\n\n".join(blocks(page.stem, numbers, over_time)) + "\n")
 
 
-def _over_time(page: Path, numbers: Numbers) -> list[Drawing]:
+def _over_time(page: Path, numbers: CampaignNumbers) -> list[Drawing]:
     """The figures over time whose curves are known of both times."""
     curves = series.read(series.file_of(page))
     drawn = (
@@ -87,7 +87,7 @@ def _file(stem: str, words: str) -> str:
     return f"{stem}-{re.sub('[^a-z0-9]+', '-', words.lower())}"
 
 
-def blocks(stem: str, numbers: Numbers, over_time: Sequence[Drawing] = ()) -> Iterator[str]:
+def blocks(stem: str, numbers: CampaignNumbers, over_time: Sequence[Drawing] = ()) -> Iterator[str]:
     """The blocks of the page; ``stem`` begins the names of its plots."""
     yield "# Then and now: the papers' conditions with Chromium of 2026"
     yield _introduction(numbers)
@@ -103,7 +103,7 @@ def blocks(stem: str, numbers: Numbers, over_time: Sequence[Drawing] = ()) -> It
     yield from _changes(numbers)
 
 
-def _plotted(stem: str, numbers: Numbers) -> Iterator[tuple[Section, str]]:
+def _plotted(stem: str, numbers: CampaignNumbers) -> Iterator[tuple[Section, str]]:
     for section in numbers.plan.sections:
         if section.plot and drawing(section, section.plot, numbers, "") is not None:
             yield section, _file(stem, f"{section.paper.name}-{section.title.partition(':')[0]}")
@@ -114,7 +114,7 @@ def _figures(drawn: Iterable[Drawing]) -> Iterator[str]:
         yield from ("### Over time", OVER_TIME, *figures)
 
 
-def _introduction(numbers: Numbers) -> str:
+def _introduction(numbers: CampaignNumbers) -> str:
     browsers = dict.fromkeys(
         browser
         for scenario in numbers.plan.scenarios
@@ -140,7 +140,7 @@ def _repeats(counts: Sequence[int]) -> str:
     return f"{high} repeat{'s' * (high != 1)}" if low == high else f"{low} to {high} repeats"
 
 
-def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[str]:
+def _section(section: Section, numbers: CampaignNumbers, plot: str | None) -> Iterator[str]:
     yield f"### {section.title}"
     yield _matrix(section, numbers) if section.matrix else _list(section, numbers)
     sentences = [*facts(section, numbers), *filled(section, numbers), *_reasons(section)]
@@ -151,7 +151,7 @@ def _section(section: Section, numbers: Numbers, plot: str | None) -> Iterator[s
         yield f"![{section.title}: {section.plot}, published, then and 2026]({plot}.svg)"
 
 
-def _list(section: Section, numbers: Numbers) -> str:
+def _list(section: Section, numbers: CampaignNumbers) -> str:
     """A row for each quantity of each condition."""
     rows = []
     before = ""
@@ -162,7 +162,7 @@ def _list(section: Section, numbers: Numbers) -> str:
     return table(["condition", "quantity", "published", "then", "2026, simulated", "2026, live"], rows)
 
 
-def _matrix(section: Section, numbers: Numbers) -> str:
+def _matrix(section: Section, numbers: CampaignNumbers) -> str:
     """A row for each condition, and for each quantity a column of the past and one of live calls."""
     columns = dict.fromkeys(line.column for line in section.lines)
     heads = [words for column in columns for words in (f"{column}, then", "live")]
@@ -178,7 +178,7 @@ def _matrix(section: Section, numbers: Numbers) -> str:
     return table(["", *heads], rows)
 
 
-def _cautions(section: Section, numbers: Numbers) -> list[str]:
+def _cautions(section: Section, numbers: CampaignNumbers) -> list[str]:
     """Cautions about the SFU of live calls, if one of the table's scenarios has one."""
     scenarios = [numbers.plan.today[name].scenario for name in section.scenarios]
     cautions = (janus_caution(one.model_dump(mode="json")) for one in scenarios)
@@ -192,7 +192,7 @@ def _reasons(section: Section) -> Iterator[str]:
             yield f"{UNCOMPARABLE_MARK}: {section.paper.reasons[status]}"
 
 
-def published_words(line: Line) -> str:
+def published_words(line: PublishedNumber) -> str:
     """The published number as text: ``1950 ± 234 (note)``."""
     words = number(line.published) if is_published(line) else ""
     if words and not isnan(line.sd):
@@ -202,7 +202,7 @@ def published_words(line: Line) -> str:
     return f"{words} {UNCOMPARABLE_MARK}"
 
 
-def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
+def number_of(line: PublishedNumber, numbers: CampaignNumbers, campaign: str) -> str:
     """The value of a line in a campaign, as text; marked if repeats were disturbed or failed."""
     names = dict.fromkeys(name for name, _ in line.quantity.needs)
     tries = [record for name in names for record in numbers.tries(campaign, name)]
@@ -215,7 +215,7 @@ def number_of(line: Line, numbers: Numbers, campaign: str) -> str:
     return numbers.of_line(line, campaign).words + (f" {marks}" if marks else "")
 
 
-def _is_simulated(names: Iterable[str], numbers: Numbers) -> bool:
+def _is_simulated(names: Iterable[str], numbers: CampaignNumbers) -> bool:
     """Whether the simulator has models of everything in the scenarios of 2026."""
     try:
         for name in names:
@@ -225,7 +225,7 @@ def _is_simulated(names: Iterable[str], numbers: Numbers) -> bool:
     return True
 
 
-def facts(section: Section, numbers: Numbers) -> Iterator[str]:
+def facts(section: Section, numbers: CampaignNumbers) -> Iterator[str]:
     """Sentences that follow from the numbers: rates and delays of 2026 as multiples of the published ones."""
     for campaign, begin in ((LIVE, "Live"), (SIM, "Simulated with Chromium of 2026")):
         found = [
@@ -238,7 +238,7 @@ def facts(section: Section, numbers: Numbers) -> Iterator[str]:
             return
 
 
-def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> list[float]:
+def _ratios(section: Section, numbers: CampaignNumbers, campaign: str, kind: str) -> list[float]:
     found = [
         numbers.of_line(line, campaign).mean / line.published
         for line in section.lines
@@ -247,7 +247,7 @@ def _ratios(section: Section, numbers: Numbers, campaign: str, kind: str) -> lis
     return [ratio for ratio in found if not isnan(ratio)]
 
 
-def kind_of(line: Line) -> str:
+def kind_of(line: PublishedNumber) -> str:
     """The kind of a line's quantity; Jain's indices, shares, and numbers of cross traffic have none."""
     quantity = line.quantity
     related = quantity.percent_of or quantity.ratio_to or quantity.combine == "jain"
@@ -269,7 +269,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
 
 
-def filled(section: Section, numbers: Numbers) -> Iterator[str]:
+def filled(section: Section, numbers: CampaignNumbers) -> Iterator[str]:
     """The sentence that was written for a table, if all its numbers were measured.
 
     Raises:
@@ -291,7 +291,7 @@ def filled(section: Section, numbers: Numbers) -> Iterator[str]:
         yield text
 
 
-def _runs(numbers: Numbers) -> Iterator[str]:
+def _runs(numbers: CampaignNumbers) -> Iterator[str]:
     yield "## Outcome of the live runs"
     tries = {name: numbers.tries(LIVE, name) for name in numbers.plan.scenarios}
     count = Counter(record.outcome for records in tries.values() for record in records)
@@ -318,7 +318,7 @@ def _named(record: Record) -> str:
     return f"`{record.key.condition}`, repeat {record.key.repeat}: {what}: {record.reason}"
 
 
-def _changes(numbers: Numbers) -> Iterator[str]:
+def _changes(numbers: CampaignNumbers) -> Iterator[str]:
     yield "## What was changed"
     yield CHANGED
     by_change: dict[str, list[str]] = {}

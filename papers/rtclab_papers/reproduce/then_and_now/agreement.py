@@ -9,9 +9,9 @@ from statistics import median
 from rtclab.report import number
 from rtclab_papers.markdown import table
 from rtclab_papers.reproduce.measures import MEASURES
-from rtclab_papers.reproduce.today.measured import COMPARED, FAIRNESS, ONE_WAY_DELAY, TCP_SHARE
-from rtclab_papers.reproduce.today.numbers import Numbers, Pair
-from rtclab_papers.reproduce.today.run import LIVE, SIM
+from rtclab_papers.reproduce.then_and_now.campaigns import LIVE, SIM
+from rtclab_papers.reproduce.then_and_now.numbers import CampaignNumbers, MeasurePair
+from rtclab_papers.reproduce.then_and_now.row_values import COMPARED, FAIRNESS, ONE_WAY_DELAY, TCP_SHARE
 
 FAR = 0.3
 """Share of the live value above which an error is listed."""
@@ -26,7 +26,7 @@ coturn. The two hosts add the rest of the round trip."""
 NAMES = {"rate_kbps": "mean rate", "rtt_ms": "round trip"}
 
 
-def section(numbers: Numbers) -> Iterator[str]:
+def section(numbers: CampaignNumbers) -> Iterator[str]:
     """The section of the page."""
     yield "## Simulated against live over these conditions"
     pairs = numbers.pairs()
@@ -48,7 +48,7 @@ def section(numbers: Numbers) -> Iterator[str]:
     yield from _shares(numbers)
 
 
-def _far(pairs: list[Pair], numbers: Numbers) -> str:
+def _far(pairs: list[MeasurePair], numbers: CampaignNumbers) -> str:
     """The table of the large errors, with their causes."""
     far = sorted((pair for pair in pairs if abs(pair.error) > FAR), key=lambda pair: -abs(pair.error))
     if not far:
@@ -67,7 +67,7 @@ def _far(pairs: list[Pair], numbers: Numbers) -> str:
     return table(heads, rows)
 
 
-def _shares(numbers: Numbers) -> Iterator[str]:
+def _shares(numbers: CampaignNumbers) -> Iterator[str]:
     """Jain's index of conditions with several calls, and TCP's share of conditions with cross traffic."""
     today = {name: one.scenario for name, one in numbers.plan.today.items()}
     several = [name for name, one in today.items() if len(one.calls) > 1]
@@ -81,7 +81,12 @@ def _shares(numbers: Numbers) -> Iterator[str]:
 
 
 def _differences(
-    numbers: Numbers, title: str, metric: str, names: list[str], within: str, bound: Callable[[float], float]
+    numbers: CampaignNumbers,
+    title: str,
+    metric: str,
+    names: list[str],
+    within: str,
+    bound: Callable[[float], float],
 ) -> Iterator[str]:
     """A table of a metric, simulated and live, and how many differences are within a bound."""
     known: list[tuple[str, float, float]] = []
