@@ -427,7 +427,7 @@ PAPER = Paper(
 
 def test_a_reason_does_not_leave_a_cell_out(results: Measurements) -> None:
     (count,) = Comparison(PAPER, results).counts()
-    assert (count.kind, count.within, count.compared) == ("rate", 1, 3)
+    assert count == {"kind": "rate", "within": 1, "compared": 3, "percent": pytest.approx(100 / 3)}
 
 
 def with_cells(*cells: Cell) -> Paper:

@@ -84,7 +84,7 @@ def reproduce(
     every_reading: Annotated[
         bool,
         typer.Option(
-            "--every-reading", help="Simulated: also run the readings of a paper that are marked as extra."
+            "--every-reading", help="Simulated: also run alternative readings of ambiguous passages."
         ),
     ] = False,
     as_json: AsJson = False,

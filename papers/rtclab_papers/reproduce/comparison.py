@@ -21,10 +21,12 @@ from rtclab_papers.reproduce.measurements import Measured, Measurements
 from rtclab_papers.reproduce.measures import DELAY, EQUATION, KINDS, LOSS, none_if_nan
 from rtclab_papers.reproduce.null_model import null_of
 from rtclab_papers.reproduce.paper import NUMBER_IN_TEXT, Paper
-from rtclab_papers.reproduce.published_cells import OVERALL, Cell, Verdict, verdict
+from rtclab_papers.reproduce.published_cells import Cell, Verdict, verdict
 from rtclab_papers.reproduce.readings import CellReadings
 from rtclab_papers.reproduce.trends import MOST_REPEATS, Finding, Trend
 
+APART = (Verdict.UNUSABLE, Verdict.UNPUBLISHED)
+"""Verdicts on cells without a published number to compare with."""
 FEW_CALLS = 20
 """Number of calls that can show a coincidence. If none of 20 is within the tolerance, less than 3 / 20 = 15 %
 of all calls are, in 95 % of cases.
@@ -131,20 +133,6 @@ class ComparedCell:
 
 
 @dataclass(frozen=True)
-class Count:
-    """Number of cells of a kind within tolerance, and number that can be compared."""
-
-    kind: str
-    within: int
-    compared: int
-
-    @property
-    def percent(self) -> float:
-        """Share of cells that are within tolerance; NaN if there are none."""
-        return 100 * self.within / self.compared if self.compared else nan
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A paper and our results."""
 
@@ -203,16 +191,16 @@ class Comparison:
         """The comparisons of the cells of a table."""
         return [one for one in self.cells if one.cell.table == table]
 
-    def counts(self, *, overall: bool = False) -> list[Count]:
-        """The count of each kind of cell; with ``overall``, only in rows over all machines."""
-        counted = [self._count([kind], overall=overall) for kind in KINDS]
-        return [count for count in counted if count.compared]
-
-    def _count(self, kinds: Sequence[str], *, overall: bool) -> Count:
-        apart = {Verdict.UNUSABLE, Verdict.UNPUBLISHED}
-        cells = [one for one in self.cells if one.cell.kind in kinds and one.verdict not in apart]
-        verdicts = [one.verdict for one in cells if one.cell.machine == OVERALL or not overall]
-        return Count(" and ".join(kinds), verdicts.count(Verdict.KEPT), len(verdicts))
+    def counts(self) -> list[dict[str, object]]:
+        """By kind of cell, the number within tolerance and the number that can be compared, as JSON values."""
+        counts: list[dict[str, object]] = []
+        for kind in KINDS:
+            verdicts = [one.verdict for one in comparable(self.cells, kind)]
+            if verdicts:
+                kept, compared = verdicts.count(Verdict.KEPT), len(verdicts)
+                percent = 100 * kept / compared
+                counts.append({"kind": kind, "within": kept, "compared": compared, "percent": percent})
+        return counts
 
     def verdicts(self) -> Counter[Verdict]:
         """Number of cells with each verdict."""
@@ -234,7 +222,7 @@ class Comparison:
         """The comparison as JSON values: everything in the report."""
         return {
             "paper": self.paper.name,
-            "counts": [vars(count) | {"percent": none_if_nan(count.percent)} for count in self.counts()],
+            "counts": self.counts(),
             "verdicts": {str(name): number for name, number in self.verdicts().items()},
             "trends": [
                 trend.model_dump(exclude={"checks"})
@@ -278,7 +266,7 @@ class ComparedReadings:
         """How many cells of each kind a reading keeps, as text."""
         parts = []
         for kind in KINDS:
-            of_kind = _comparable(self.by_reading[words], kind)
+            of_kind = comparable(self.by_reading[words], kind)
             kept = sum(one.verdict == Verdict.KEPT for one in of_kind)
             parts += [f"{kind} {kept} of {len(of_kind)}"] if of_kind else []
         return ", ".join(parts)
@@ -306,8 +294,9 @@ class ComparedReadings:
 _PLURALS = {"rate": "rates", "delay": "delays", "loss": "losses", "other": "other numbers"}
 
 
-def _comparable(of: Sequence[ComparedCell], kind: str) -> list[ComparedCell]:
-    return [one for one in of if one.cell.kind == kind and one.verdict != Verdict.UNUSABLE]
+def comparable(of: Sequence[ComparedCell], kind: str) -> list[ComparedCell]:
+    """The cells of a kind that have a published number to compare with."""
+    return [one for one in of if one.cell.kind == kind and one.verdict not in APART]
 
 
 def _median_error(of: Sequence[ComparedCell], kind: str) -> float | None:
@@ -317,7 +306,7 @@ def _median_error(of: Sequence[ComparedCell], kind: str) -> float | None:
     """
     errors = [
         abs(log(one.ours.mean / one.cell.mean))
-        for one in _comparable(of, kind)
+        for one in comparable(of, kind)
         if one.ours.mean > 0 and one.cell.mean > 0 and not one.follows
     ]
     return median(errors) if errors else None

@@ -96,7 +96,7 @@ class Measurements:
         return list(self.numbered(scenario, metric, flows).values())
 
     def numbered(self, scenario: str, metric: str, flows: str = EVERY_FLOW) -> dict[int, Value]:
-        """As ``per_repeat``, by number of the repeat."""
+        """Mean value and mean standard deviation of the matching flows, by number of the repeat."""
         repeats = self.values.get(scenario, {})
         return {repeat: _selected(values, metric, flows) for repeat, values in repeats.items()}
 

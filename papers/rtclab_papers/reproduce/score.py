@@ -12,14 +12,12 @@ from functools import cache
 from math import nan
 
 from rtclab.scenario import Scenario
-from rtclab_papers.reproduce.comparison import ComparedCell, Comparison
+from rtclab_papers.reproduce.comparison import APART, ComparedCell, Comparison
 from rtclab_papers.reproduce.measures import EQUATION, KINDS
 from rtclab_papers.reproduce.published_cells import OVERALL, Verdict
 from rtclab_papers.reproduce.variants import split
 
 EVERYTHING = "everything"
-APART = (Verdict.UNUSABLE, Verdict.UNPUBLISHED)
-"""Verdicts on cells without a published number to compare with."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ WORSE_LINK = {
 }
 """Less up than one stream wants, and enough down for all that an SFU forwards."""
 VIDEO = {"width": 320, "height": 180, "frame_rate": 15, "camera": "steady", "max_bitrate": "600 kbit/s"}
-"""The camera. Its maximum is that of browsers at this size.
+"""The camera, with the maximum rate of browsers at this size.
 
 It is small because two cores encode twelve streams in a mesh of four. At 320x240 and 30 frames/s a frame took
 30 ms there, more than in an undisturbed call (``SLOWEST_ENCODER_MS``).

@@ -150,7 +150,7 @@ def _value_rows(one: ConditionOutcome) -> Iterator[Row]:
 
 
 def write_chances(file: Path, found: ErrorsByChance) -> None:
-    """Writes errors by chance beside the file of the conditions, besides those of other groups."""
+    """Writes errors by chance beside the file of the conditions, and keeps the errors of other groups."""
     known = sorted(
         (read_chances(file) | dict(found)).items(), key=lambda item: (item[0][0], COMPARED.index(item[0][1]))
     )

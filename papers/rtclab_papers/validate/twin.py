@@ -11,6 +11,7 @@ from rtclab.errors import OtherSchema
 from rtclab.experiment import MAX_TRIES, Condition, Experiment, Results, find_store
 from rtclab.processes import cores, process_pool
 from rtclab.trace import SCHEMA, Repeat, only_writer
+from rtclab_papers.campaigns import LIVE, SIM
 from rtclab_papers.validate.conditions import CallCondition
 from rtclab_papers.validate.outcome_files import read_outcomes, write_chances, write_outcomes
 from rtclab_papers.validate.outcomes import (
@@ -26,7 +27,6 @@ from rtclab_papers.validate.outcomes import (
 )
 
 Say = Callable[[str], None]
-LIVE, SIM = "live", "sim"
 
 
 def outcomes(

@@ -167,7 +167,7 @@ def section(
 
     Args:
         introduction: what stands above the tables, with the heading.
-        outcomes: the conditions; others than those of the groups are left out.
+        outcomes: the conditions; conditions of other groups are left out.
         groups: the heading of each group of conditions, by its name.
         chances: the errors by chance.
     """

@@ -13,7 +13,7 @@ from rtclab_papers.validate.outcomes import FIRST, ConditionOutcome, ValuePair
 from rtclab_papers.validate.scores import errors_of
 
 SCATTERED = tuple(name for name in FIRST if not name.startswith("setup_") or name == "setup_time")
-"""The metrics of which each value is drawn."""
+"""The metrics whose values are drawn one by one."""
 LOGARITHMIC = frozenset(
     {
         "receiving_rate",
