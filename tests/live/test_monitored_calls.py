@@ -149,7 +149,9 @@ def test_a_trace_of_the_emulators_capture_measures_as_the_live_trace_does(call: 
         # some packets.
         begin_ns = made.table("packets").filter(flow=flow)["sent_ns"].min()
         window = (0.0, (begin_ns + rtp["sent_ns"].max() - rtp["sent_ns"].min()) / 1e9)
-        assert loss.packet_loss(made, flow, window) == pytest.approx(lost_percent, abs=500 / first.height)
+        assert loss.packet_loss(made.within(window), flow) == pytest.approx(
+            lost_percent, abs=500 / first.height
+        )
         # The capture has the delays of packets that were in flight when the log ended. They move the mean by
         # at most their share of the range of delays.
         under_way = rtp.height - delays_ms.len() - rtp["dropped_ns"].count()

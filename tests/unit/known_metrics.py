@@ -22,8 +22,8 @@ def with_values(traces: Iterable[Trace]) -> set[str]:
 
 def _has_value(metric: Metric, trace: Trace) -> bool:
     if metric.scope == "trace":
-        return not isnan(metric.function(trace, None))
-    return any(not isnan(metric.function(trace, flow, None)) for flow in trace.flows)
+        return not isnan(metric.function(trace))
+    return any(not isnan(metric.function(trace, flow)) for flow in trace.flows)
 
 
 def said_to_be_known(source: str) -> set[str]:

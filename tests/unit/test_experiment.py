@@ -133,7 +133,7 @@ def test_a_metric_that_cannot_be_measured_leaves_the_trace_and_is_measured_once_
     working = False
 
     @rtclab.metrics.metric(unit="s", source="this test", scope="trace")
-    def of_this_test(trace: Trace, window: object) -> float:
+    def of_this_test(trace: Trace) -> float:
         """Fails at first."""
         if not working:
             raise ZeroDivisionError("too early")
@@ -366,8 +366,13 @@ def test_conditions_have_their_own_values_traces_and_outcomes(tmp_path: Path) ->
     assert (b.finished, b.planned, b.unfinished) == (2, 3, 0)
     assert b.outcomes()["condition"].to_list() == ["b"] * 3
     assert b.between(begin="2 s").metrics(metrics=["sending_rate"])["value"].to_list() == [800.0] * 4
-    with pytest.raises(BadInput, match=r"nothing to measure from 2 s on: the run ends at 2 s"):
-        results.between(begin="2 s").metrics()
+    late = results.between(begin="2 s")
+    assert late.metrics()["condition"].unique().to_list() == ["b"]
+    assert late.without_value([], late.summary()) == [
+        "nothing was measured of a: nothing is left from 2 s on"
+    ]
+    with pytest.raises(BadInput, match=r"nothing to measure from 3 s on: the run ends at 3 s"):
+        results.between(begin="3 s")
     with pytest.raises(BadInput, match=r"^two-1 has 2 conditions; expected one"):
         _ = results.run
     with pytest.raises(BadInput, match=r"^no condition `c` in two-1"):

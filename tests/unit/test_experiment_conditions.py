@@ -31,7 +31,7 @@ def of_flows(trace: Trace, names: Sequence[str]) -> Iterator[Number]:
     yield Number("unknown", "", nan)
     for flow in trace.flows:
         if "rate" in names:
-            yield Number("rate", flow, METRICS["receiving_rate"].function(trace, flow, None))
+            yield Number("rate", flow, METRICS["receiving_rate"].function(trace, flow))
 
 
 def scenario(**changes: Any) -> Scenario:

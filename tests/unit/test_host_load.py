@@ -57,14 +57,14 @@ def test_a_processor_is_busy_with_each_stream_that_it_encodes_and_decodes(
         tolerance = expected / 30 + 0.1
         assert rows["cpu_percent"][1:].to_list() == [pytest.approx(expected, abs=tolerance)] * 9
         assert expected - tolerance - 2 < cpu(trace, flow) < expected
-        assert cpu(trace, flow, (5, 9)) == pytest.approx(expected, abs=tolerance)
+        assert cpu(trace.within((5, 9)), flow) == pytest.approx(expected, abs=tolerance)
         assert isnan(memory(trace, flow))
 
 
 def test_who_only_watches_decodes_and_who_is_only_watched_encodes(tmp_path: Path) -> None:
     trace = simulate(tmp_path, HOST, "participants.bob.video=false")
-    assert cpu(trace, "alice->bob", (2, 10)) == pytest.approx(ENCODING, abs=0.5)
-    assert cpu(trace, "bob->alice", (2, 10)) == pytest.approx(DECODING, abs=0.3)
+    assert cpu(trace.within((2, 10)), "alice->bob") == pytest.approx(ENCODING, abs=0.5)
+    assert cpu(trace.within((2, 10)), "bob->alice") == pytest.approx(DECODING, abs=0.3)
 
 
 @pytest.mark.parametrize("people", ["", "[participants.carol]"])
@@ -80,6 +80,6 @@ def test_an_overloaded_processor_is_never_busy_for_more_than_the_whole_second(
 def test_without_a_model_of_the_processor_its_load_is_unknown(tmp_path: Path) -> None:
     trace = simulate(tmp_path, "[participants.alice.host]\nencoder_capacity = '92.16 Mpixel/s'")
     assert trace.table("host")["participant"].unique().to_list() == ["alice"]
-    assert cpu(trace, "alice->bob", (2, 10)) == pytest.approx(ENCODING, abs=0.5)
+    assert cpu(trace.within((2, 10)), "alice->bob") == pytest.approx(ENCODING, abs=0.5)
     assert isnan(cpu(trace, "bob->alice"))
     assert simulate(tmp_path, "").table("host").is_empty()

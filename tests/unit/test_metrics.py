@@ -273,11 +273,11 @@ def test_a_window_has_the_steps_of_the_set_up_that_end_in_it() -> None:
     names = ["joined", "signalling_done", "ice_connected", "dtls_connected", "first_frame"]
     rows = [event(at, "bob", name) for at, name in zip((100, 300, 350, 400, 550), names, strict=True)]
     set_up = trace(events=[event(100, "alice", "joined"), *rows])
-    assert setup.setup_time(set_up, FLOW, (0, 1)) == 450
-    assert isnan(setup.setup_time(set_up, FLOW, (0, 0.55)))
-    assert setup.setup_time(set_up, FLOW, (0.55, 1)) == 450
-    assert isnan(setup.setup_time(set_up, FLOW, (0.551, 1)))
-    assert isnan(setup.setup_signalling(set_up, FLOW, (0.5, 1)))
+    assert setup.setup_time(set_up.within((0, 1)), FLOW) == 450
+    assert isnan(setup.setup_time(set_up.within((0, 0.55)), FLOW))
+    assert setup.setup_time(set_up.within((0.55, 1)), FLOW) == 450
+    assert isnan(setup.setup_time(set_up.within((0.551, 1)), FLOW))
+    assert isnan(setup.setup_signalling(set_up.within((0.5, 1)), FLOW))
 
 
 def test_the_set_up_of_a_later_call_begins_with_that_call() -> None:
@@ -313,7 +313,7 @@ def test_cpu_and_memory_are_the_senders() -> None:
     ]
     assert host.cpu(trace(host=rows), FLOW) == 40
     assert host.memory(trace(host=rows), FLOW) == 250
-    assert host.cpu(trace(host=rows), FLOW, (1, 2)) == 50
+    assert host.cpu(trace(host=rows).within((1, 2)), FLOW) == 50
 
 
 def test_jains_index_is_one_for_equal_rates_and_one_half_when_one_of_two_has_all() -> None:

@@ -79,7 +79,7 @@ def test_each_change_of_the_capacity_is_an_occurrence_and_the_longest_counts() -
     assert times.at_s.tolist() == [0, 30]
     assert times.values.tolist() == [4, 7]
     assert adapting.convergence_time(changed, FLOW) == 7
-    assert adapting.convergence_time(changed, FLOW, (0, 30)) == 4
+    assert adapting.convergence_time(changed.within((0, 30)), FLOW) == 4
 
 
 def two_flows(first: list[float], second_one: list[float], begin_s: int, **tables: Any) -> Trace:
@@ -159,7 +159,7 @@ def test_without_packets_there_are_no_windows_of_half_a_second() -> None:
 
 
 def balances(of: Trace) -> list[float]:
-    return [METRICS[f"rate_balance_{length}s"].function(of, None) for length in (1, 5, 20)]
+    return [METRICS[f"rate_balance_{length}s"].function(of) for length in (1, 5, 20)]
 
 
 def test_the_balance_is_the_lowest_rate_by_the_highest_in_the_second_half_of_a_static_time() -> None:
@@ -196,5 +196,5 @@ def test_the_share_against_tcp_compares_with_the_mean_of_the_transfers() -> None
     beside = trace(flows, flow_seconds=rows, tcp=tcp, outbound_rtp=outbound, paths=paths((0, 2_100_000)))
     for length in (1, 5, 20):
         share = METRICS[f"share_against_tcp_{length}s"].function
-        assert share(beside, FLOW, None) == pytest.approx(25)
-        assert isnan(share(beside, "tcp.1", None))
+        assert share(beside, FLOW) == pytest.approx(25)
+        assert isnan(share(beside, "tcp.1"))

@@ -84,7 +84,7 @@ def test_timestamps_wrap() -> None:
 def test_reported_jitter_is_preferred_to_jitter_of_packets() -> None:
     report = {"at_ns": 5_000 * MS, "ssrc": 1, "kind": "video", "jitter": 0.007}
     of = trace(spans_s=SPAN, packets=ARRIVALS, inbound_rtp=[report])
-    assert METRICS["jitter"].function(of, FLOW, None) == pytest.approx(7)
+    assert METRICS["jitter"].function(of, FLOW) == pytest.approx(7)
 
 
 def test_a_video_packet_without_a_timestamp_has_no_jitter_and_no_warning() -> None:
@@ -118,10 +118,10 @@ def test_the_share_of_retransmissions_is_that_of_the_payload_sent() -> None:
         for ssrc in (1, 2)
     ]
     of = trace(spans_s=SPAN, outbound_rtp=reports)
-    assert METRICS["retransmission_share"].function(of, FLOW, None) == pytest.approx(3)
+    assert METRICS["retransmission_share"].function(of, FLOW) == pytest.approx(3)
     assert METRICS["retransmission_share"].function(of.within((2, 3)), FLOW) == pytest.approx(5)
     unknown = trace(spans_s=SPAN, outbound_rtp=[report(1, bytesSent=1000)], packets=ARRIVALS)
-    assert isnan(METRICS["retransmission_share"].function(unknown, FLOW, None))
+    assert isnan(METRICS["retransmission_share"].function(unknown, FLOW))
 
 
 def test_requests_are_counted_in_the_receivers_reports() -> None:
@@ -136,9 +136,9 @@ def test_requests_are_counted_in_the_receivers_reports() -> None:
         for second in (1, 2, 3)
     ]
     of = trace(spans_s=SPAN, inbound_rtp=reports)
-    assert METRICS["nacks"].function(of, FLOW, None) == 9
+    assert METRICS["nacks"].function(of, FLOW) == 9
     assert METRICS["key_frame_requests"].function(of.within((1.0, 3.0)), FLOW) == 2
-    assert isnan(METRICS["nacks"].function(trace(spans_s=SPAN, packets=ARRIVALS), FLOW, None))
+    assert isnan(METRICS["nacks"].function(trace(spans_s=SPAN, packets=ARRIVALS), FLOW))
 
 
 def test_the_full_rate_is_reached_at_the_end_of_the_second_that_has_it() -> None:
@@ -148,7 +148,7 @@ def test_the_full_rate_is_reached_at_the_end_of_the_second_that_has_it() -> None
         for at, n in enumerate((100, 500, 890, 900, 1000, 1000))
     ]
     of = trace(spans_s={FLOW: (0, 6)}, flow_seconds=seconds)
-    assert METRICS["time_to_full_rate"].function(of, FLOW, None) == pytest.approx(3)
+    assert METRICS["time_to_full_rate"].function(of, FLOW) == pytest.approx(3)
 
 
 @pytest.fixture(scope="module")
@@ -173,27 +173,27 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Trace]:
 def test_a_call_and_its_capture_agree(
     both: tuple[Trace, Trace], name: str, smallest: float, largest: float
 ) -> None:
-    ours, captured = (METRICS[name].function(one, FLOW, None) for one in both)
+    ours, captured = (METRICS[name].function(one, FLOW) for one in both)
     assert smallest < ours < largest
     assert captured == pytest.approx(ours, rel=0.05)
 
 
 def test_padding_that_repeats_packets_is_no_retransmission(both: tuple[Trace, Trace]) -> None:
     call, captured = both
-    share = METRICS["retransmission_share"].function(call, FLOW, None)
+    share = METRICS["retransmission_share"].function(call, FLOW)
     # 2 % of loss are sent again.
     assert 0.5 < share < 4
-    assert isnan(METRICS["retransmission_share"].function(captured, FLOW, None))
+    assert isnan(METRICS["retransmission_share"].function(captured, FLOW))
     lossless = SimBackend().simulate(Scenario.load("first-call", ["duration=5 s"]), seed=1, repeat=0)
     packets = lossless.table("packets")
     assert packets["dropped_ns"].null_count() == packets.height
     # Probes are filled with packets that were sent before.
     assert packets.filter(kind="rtx").height > 0
-    assert METRICS["retransmission_share"].function(lossless, FLOW, None) == 0
+    assert METRICS["retransmission_share"].function(lossless, FLOW) == 0
 
 
 def test_a_capture_does_not_know_fec_inside_red(both: tuple[Trace, Trace]) -> None:
-    call, captured = (METRICS["fec_share"].function(one, FLOW, None) for one in both)
+    call, captured = (METRICS["fec_share"].function(one, FLOW) for one in both)
     # 51 of 255 packets or more are FEC if there is loss: about a fifth.
     assert 10 < call < 30
     assert isnan(captured)
@@ -201,8 +201,8 @@ def test_a_capture_does_not_know_fec_inside_red(both: tuple[Trace, Trace]) -> No
 
 def test_a_simulated_call_with_losses_has_requests_and_jitter(both: tuple[Trace, Trace]) -> None:
     call, captured = both
-    assert METRICS["nacks"].function(call, FLOW, None) >= 10
+    assert METRICS["nacks"].function(call, FLOW) >= 10
     assert 0.1 < METRICS["jitter"].function(call.within((5.0, 15.0)), FLOW) < 50
     assert 0.1 < METRICS["jitter"].function(captured.within((5.0, 15.0)), FLOW) < 50
-    assert isnan(METRICS["nacks"].function(captured, FLOW, None))
-    assert 1 < METRICS["time_to_full_rate"].function(call, FLOW, None) < 20
+    assert isnan(METRICS["nacks"].function(captured, FLOW))
+    assert 1 < METRICS["time_to_full_rate"].function(call, FLOW) < 20

@@ -29,8 +29,8 @@ def test_marks_are_a_share_of_the_ecn_capable_packets_that_arrived() -> None:
     made = trace(flow_seconds=rows)
     assert marks.ce_share(made, FLOW) == pytest.approx(100 * 12 / 80)
     assert marks.aqm_drop_share(made, FLOW) == pytest.approx(100 * 5 / 200)
-    assert marks.ce_share(made, FLOW, (1, 2)) == pytest.approx(100 * 2 / 30)
-    assert marks.aqm_drop_share(made, FLOW, (1, 2)) == pytest.approx(4)
+    assert marks.ce_share(made.within((1, 2)), FLOW) == pytest.approx(100 * 2 / 30)
+    assert marks.aqm_drop_share(made.within((1, 2)), FLOW) == pytest.approx(4)
 
 
 def test_zero_is_known_to_be_zero_and_unknown_has_no_value() -> None:

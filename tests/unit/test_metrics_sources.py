@@ -16,8 +16,8 @@ from scenario_text import TWO_PEOPLE, scenario
 import rtclab
 from rtclab import Trace
 from rtclab.backend.sim import SimBackend
+from rtclab.experiment import essential
 from rtclab.importers.logs import open_log, open_logs
-from rtclab.lab import essential
 from rtclab.metrics import METRICS, SOURCES, essentials
 from rtclab.scenario import Scenario
 from rtclab.trace import Repeat

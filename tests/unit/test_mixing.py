@@ -143,12 +143,12 @@ def test_a_composed_picture_is_as_old_as_ways_decoder_clock_and_encoder_make_it(
     assert picture_delay(trace.within((5, 15)), "alice->box") == pytest.approx(WAY_MS, abs=0.1)
     expected = WAY_MS + until_composed_ms + encode_ms + BACK_MS
     assert picture_delay(trace.within((5, 15)), "box->bob") == pytest.approx(expected, abs=0.1)
-    assert frame_rate(trace, "box->bob", (5, 15)) == pytest.approx(30, abs=0.1)
+    assert frame_rate(trace.within((5, 15)), "box->bob") == pytest.approx(30, abs=0.1)
     # Packets are measured on each leg alone.
-    assert one_way_delay(trace, "alice->box", (5, 15)) == pytest.approx(10, abs=0.1)
-    assert one_way_delay(trace, "box->bob", (5, 15)) == pytest.approx(15, abs=0.1)
+    assert one_way_delay(trace.within((5, 15)), "alice->box") == pytest.approx(10, abs=0.1)
+    assert one_way_delay(trace.within((5, 15)), "box->bob") == pytest.approx(15, abs=0.1)
     # 30 pictures a second are decoded once and encoded once.
-    assert cpu(trace, "box->bob", (6, 16)) == pytest.approx(3 * (decode_ms + encode_ms), abs=0.2)
+    assert cpu(trace.within((6, 16)), "box->bob") == pytest.approx(3 * (decode_ms + encode_ms), abs=0.2)
     # Alice receives pictures of nobody, and sound.
     assert trace.table("frames").filter(flow="box->alice").is_empty()
     assert media_kbps(trace, "box->alice") == pytest.approx(56.8, abs=0.2)
@@ -160,7 +160,7 @@ def test_pictures_are_composed_at_the_size_and_rate_of_the_server_and_shown_at_s
     for name in ("alice", "bob", "carol"):
         frames = trace.table("frames").filter(flow=f"box->{name}")
         assert frames.select("width", "height").unique().rows() == [(320, 240)]
-        assert frame_rate(trace, f"box->{name}", (5, 15)) == pytest.approx(10, abs=0.1)
+        assert frame_rate(trace.within((5, 15)), f"box->{name}") == pytest.approx(10, abs=0.1)
         # Behind a composition clock of 100 ms at most.
         delay_ms = picture_delay(trace.within((5, 15)), f"box->{name}")
         assert WAY_MS + BACK_MS <= delay_ms <= WAY_MS + BACK_MS + 100

@@ -84,6 +84,7 @@ OWN = {
     ("watch", "--port"): "another port",
     ("delete", "--yes"): "nothing is asked",
     ("compare", "--label"): "other names",
+    ("compare", "--by"): "the conditions of one sweep are compared; refused for two",
     ("compare", "--unpaired"): "other intervals; live repeats are never paired",
     ("replay", "--estimator"): "what is replayed",
     ("replay", "--start"): "another rate at the start",

@@ -84,13 +84,14 @@ def test_a_black_screen_is_frozen_from_the_end_of_set_up_on() -> None:
     assert frozen(black, (0, 5)) == (1, 4)
     assert frozen(black, (0, 1)) == (0, 0)
     assert saw_nothing(black, FLOW)
-    assert not saw_nothing(black, FLOW, (0, 1.5))  # half a second of promised time is too short to say so
+    # Half a second of promised time is too short to say so.
+    assert not saw_nothing(black.within((0, 1.5)), FLOW)
 
 
 def test_one_picture_and_then_nothing_is_frozen() -> None:
     assert frozen(call([1.5])) == (1, END_S - 1.5)
     assert not saw_nothing(call([1.5]), FLOW)
-    assert saw_nothing(call([1.5]), FLOW, (5, 10))
+    assert saw_nothing(call([1.5]).within((5, 10)), FLOW)
 
 
 def test_the_first_picture_may_take_a_second() -> None:
@@ -103,15 +104,15 @@ def test_a_picture_every_few_seconds_is_no_video(every_s: float, count: int) -> 
     slides = call([READY_S + every_s * number for number in range(round(20 / every_s))])
     assert frozen(slides) == (count, 20 if count else 0)
     # W3C's rule compares an interval with the mean of the last thirty, which is as long.
-    assert freeze_duration_w3c(slides, FLOW, (0, END_S)) == 0
+    assert freeze_duration_w3c(slides.within((0, END_S)), FLOW) == 0
 
 
 def test_a_short_freeze_counts_by_the_rule_of_w3c() -> None:
     stands = call([*fluent(READY_S, 5), *fluent(5.5, END_S)])
     expected = 0.5 + 1 / 30
     assert frozen(stands) == (1, pytest.approx(expected))
-    assert freeze_count_w3c(stands, FLOW, (0, END_S)) == 1
-    assert freeze_duration_w3c(stands, FLOW, (0, END_S)) == pytest.approx(expected)
+    assert freeze_count_w3c(stands.within((0, END_S)), FLOW) == 1
+    assert freeze_duration_w3c(stands.within((0, END_S)), FLOW) == pytest.approx(expected)
 
 
 def test_a_pause_is_not_frozen_in_any_window() -> None:
@@ -122,7 +123,7 @@ def test_a_pause_is_not_frozen_in_any_window() -> None:
     for window in windows:
         assert frozen(muted, window) == (0, 0), window
         assert freeze_duration_w3c(muted.within(window or (0, END_S)), FLOW) == 0, window
-    assert not saw_nothing(muted, FLOW, (5, 15))
+    assert not saw_nothing(muted.within((5, 15)), FLOW)
     black_afterwards = call(fluent(READY_S, 5.1), pauses)
     assert frozen(black_afterwards) == (1, 6)
     assert frozen(black_afterwards, (10, 18)) == (1, 3)
@@ -131,7 +132,7 @@ def test_a_pause_is_not_frozen_in_any_window() -> None:
 def test_who_never_connected_or_is_shown_nothing_is_not_blank() -> None:
     for made in (call([], connected=False), call([], {}), call([], {"audio": [(0.0, END_S)]})):
         assert isnan(freeze_duration(made, FLOW))
-        assert isnan(freeze_count(made, FLOW, (5, 10)))
+        assert isnan(freeze_count(made.within((5, 10)), FLOW))
         assert not saw_nothing(made, FLOW)
 
 
@@ -154,7 +155,7 @@ def test_parts_add_up_to_the_whole_and_stay_within_the_promised_time(
     parts = [freeze_duration(made.within(window), FLOW) for window in pairwise(edges)]
     assert sum(parts) == pytest.approx(whole, abs=1e-6)
     assert 0 <= whole <= promised_s + 1e-6
-    assert not freeze_duration_w3c(made, FLOW, (0, END_S)) > whole + 1e-6
+    assert not freeze_duration_w3c(made.within((0, END_S)), FLOW) > whole + 1e-6
 
 
 # --- dumps, which have counters and no pictures ------------------------------------------------------
@@ -229,7 +230,7 @@ def test_sound_that_never_came_is_made_up_to_the_whole() -> None:
     for rows in ([], heard(0, packets=False)):
         silent = call([], SOUND, inbound_rtp=[row | {"totalSamplesReceived": 0} for row in rows])
         assert audio_concealed(silent, FLOW) == 100
-        assert audio_concealed(silent, FLOW, (5, 10)) == 100
+        assert audio_concealed(silent.within((5, 10)), FLOW) == 100
         assert isnan(concealment_events(silent, FLOW))
 
 
@@ -237,7 +238,7 @@ def test_sound_that_came_late_is_made_up_until_then() -> None:
     # Of 20 promised seconds the first five are silent, and of the others a tenth is made up.
     late = call([], SOUND, inbound_rtp=heard(6, 0.1))
     assert audio_concealed(late, FLOW) == pytest.approx(25 + 7.5)
-    assert audio_concealed(late, FLOW, (10, 15)) == pytest.approx(10)
+    assert audio_concealed(late.within((10, 15)), FLOW) == pytest.approx(10)
     assert audio_concealed(call([], SOUND, inbound_rtp=heard(1, 0.1)), FLOW) == pytest.approx(10)
 
 
@@ -307,7 +308,7 @@ def test_the_sound_of_a_muted_speaker_is_not_missing(tmp_path: Path) -> None:
     assert [freeze_duration(made.within(window), flow) for window in windows] == [0, 0, 0, 0]
     # The first packets take 10 ms and wait for some 100 ms. In the pause 10 s are made up.
     assert all(audio_concealed(made.within(window), flow) < 4 for window in (None, (8.0, 22.0), (20.0, 24.0)))
-    assert isnan(audio_concealed(made, flow, (11, 19)))
+    assert isnan(audio_concealed(made.within((11, 19)), flow))
 
 
 def promised_in(tmp_path: Path, text: str) -> dict[str, dict[str, Any]]:

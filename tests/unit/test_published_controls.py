@@ -55,7 +55,7 @@ def test_three_flows_of_goog_cc_take_turns_at_the_start_and_share_in_the_end() -
     for seed in range(20):
         trace = rtclab.simulate(Scenario.read(scenario | {"seed": seed}, "test"))
         seconds = range(1, 40)
-        rates = {s: rate.receiving_rate(trace, "sender-1->receiver-1", (s, s + 1)) for s in seconds}
+        rates = {s: rate.receiving_rate(trace.within((s, s + 1)), "sender-1->receiver-1") for s in seconds}
         first_s.append(next((s for s, kbps in rates.items() if kbps >= 3600), 40))
         shares = [rate.receiving_rate(trace.within((220, 270)), f"{a}->{b}") for a, b in pairs]
         spread.append(max(shares) / min(shares))

@@ -41,15 +41,15 @@ class Case:
 
     def rate(self, flow: str, begin_s: float, end_s: float) -> float:
         """Mean receiving rate of a flow in a time."""
-        return rate.receiving_rate(self.trace, flow, (begin_s, end_s))
+        return rate.receiving_rate(self.trace.within((begin_s, end_s)), flow)
 
     def of_trace(self, metric: str, begin_s: float, end_s: float) -> float:
         """A metric of all flows in a time."""
-        return METRICS[metric].function(self.trace, (begin_s, end_s))
+        return METRICS[metric].function(self.trace.within((begin_s, end_s)))
 
     def of_flow(self, metric: str, flow: str, begin_s: float, end_s: float) -> float:
         """A metric of a flow in a time."""
-        return METRICS[metric].function(self.trace, flow, (begin_s, end_s))
+        return METRICS[metric].function(self.trace.within((begin_s, end_s)), flow)
 
 
 Expectations = dict[str, tuple[float, Bounds]]
@@ -299,7 +299,9 @@ def test_in_every_case_of_rfc_8869_all_flows_connect_and_none_starves(
     assert len(sent) == SENDERS.get(name, 16)
     # The lowest rates of 16 sources are 2.7 Mbit/s of 20, and five transfers beside them are TCP.
     for flow in sent:
-        assert MIN_RATE[0] < rate.receiving_rate(trace, flow, (duration_s - 10, duration_s)) < MAX_RATE[1]
+        assert (
+            MIN_RATE[0] < rate.receiving_rate(trace.within((duration_s - 10, duration_s)), flow) < MAX_RATE[1]
+        )
 
 
 def test_the_wi_fi_of_rfc_8869_has_20_mbit_per_second(

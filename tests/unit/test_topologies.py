@@ -224,7 +224,7 @@ def no_nan(trace: Trace) -> None:
     for metric in METRICS.values():
         if metric.scope == "flow":
             flows = trace.flows[:20]
-            values = [metric.function(trace, flow, None) for flow in flows]
+            values = [metric.function(trace, flow) for flow in flows]
             assert not any(isinf(value) for value in values), metric.name
 
 

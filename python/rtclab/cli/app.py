@@ -516,6 +516,8 @@ def gate(
         typer.Option(metavar="FILE", help="Write Markdown, for a comment on a pull request."),
     ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with every check.")] = None,
+    begin: From = None,
+    end: To = None,
     jobs: Jobs = None,
     trust: Trust = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory of live runs.")] = RUNS,
@@ -534,7 +536,7 @@ def gate(
             hint="for example --update-baseline --reason 'frames are paced'",
         )
     files = Files(junit, markdown, page)
-    raise typer.Exit(gate_and_show(suite, files, reason, jobs, out, as_json=as_json, trust=trust))
+    raise typer.Exit(gate_and_show(suite, files, reason, begin, end, jobs, out, as_json=as_json, trust=trust))
 
 
 @app.command(epilog="Example: rtclab arena goog-cc scream nada,kappa=0.4 --suite rfc8867 --repeats 10")

@@ -32,13 +32,22 @@ class Files:
 
 
 def gate_and_show(
-    suite: Path, files: Files, reason: str | None, jobs: int | None, out: Path, *, as_json: bool, trust: bool
+    suite: Path,
+    files: Files,
+    reason: str | None,
+    begin: str | None,
+    end: str | None,
+    jobs: int | None,
+    out: Path,
+    *,
+    as_json: bool,
+    trust: bool,
 ) -> int:
     """Runs a gate and shows its result; returns the exit status.
 
     ``reason`` is the reason for a new baseline, None to compare with the one that exists.
     """
-    result = gate(suite, update_baseline=reason, jobs=jobs, out=out, trust=trust)
+    result = gate(suite, begin=begin, end=end, update_baseline=reason, jobs=jobs, out=out, trust=trust)
     files.write(result)
     if as_json:
         tables.print_json(result.as_dict())

@@ -387,7 +387,9 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
             paired = max(pairs) if label == labels[0] else found_pairs[label][0] or 0
             _show_side(label, one.run, paired)
         else:
-            print(f"{label}: {one.name}, {count(len(one.conditions), 'condition')}")
+            shared, every = len(found_pairs.get(label, one.conditions)), len(one.conditions)
+            of = "" if shared == every else f", {shared} of them compared"
+            print(f"{label}: {one.name}, {count(every, 'condition')}{of}")
     for label, counts in found_pairs.items():
         if counts and not any(paired != 0 for paired in counts):
             print(f"{label}: no repeat finished in both runs, so nothing is compared")
@@ -430,7 +432,7 @@ def show_comparison(comparison: Comparison, compared: pl.DataFrame, shown: pl.Da
 
 def _show_side(label: str, run: Run, paired: int) -> None:
     """Says what one side of a comparison is, and how many of its repeats have no partner."""
-    name = "" if label == run.name else f"{run.name}, "
+    name = "" if label in run.name else f"{run.name}, "
     print(f"{label}: {name}{subject(run, repeats=paired or None)}")
     alone = sum(entry.status == "finished" for entry in run.repeats) - paired
     if paired and alone:

@@ -209,11 +209,13 @@ def _of_condition(
 ) -> list[Row]:
     """The differences of one condition, in the order of metrics and flows."""
     sides = [base, *others.values()]
-    metrics, flows = list(METRICS), ["", *dict.fromkeys(flow for side in sides for flow in side.run.flows)]
-    keys = {key for side in sides for key in side.values if key[0] in METRICS}
+    keys = {key: None for side in sides for key in side.values if key[0] in METRICS}
+    of_runs = [flow for side in sides for flow in side.run.flows]
+    flows = {flow: place for place, flow in enumerate(dict.fromkeys(["", *of_runs, *(of for _, of in keys)]))}
+    metrics = {name: place for place, name in enumerate(METRICS)}
     return [
         _row(condition, label, *key, base.values.get(key, {}), side.values.get(key, {}), pairs[label])
-        for key in sorted(keys, key=lambda key: (metrics.index(key[0]), flows.index(key[1])))
+        for key in sorted(keys, key=lambda key: (metrics[key[0]], flows[key[1]]))
         for label, side in others.items()
     ]
 

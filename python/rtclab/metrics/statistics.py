@@ -1,4 +1,13 @@
-"""Mean, spread and confidence interval over repeats, and the difference of two sets of repeats.
+"""Mean, spread and confidence interval over repeats, and every statistical test of rtclab.
+
+When to use which:
+
+- ``paired``: repeats of two sides that share their seeds, as simulated ones do. What the seed decides is in
+  both values, so the differences vary less than the values.
+- ``welch``: repeats that share nothing, such as live calls, with spreads that may differ.
+- ``ShareDifference``: shares of repeats that failed or not, which have no spread of their own.
+- ``wilcoxon``: a few differences of cases that are alike in nothing, so that no distribution is assumed.
+- ``holm``: several of these at once; it bounds the probability that any of them is chance.
 
 Intervals are Student's t, cut at the bounds of the metric: no round-trip time is negative, no share is above
 100 %. Cutting costs no coverage. The true mean lies within the bounds, so it is in the interval if and only
