@@ -192,7 +192,7 @@ class Comparison:
         return [one for one in self.cells if one.cell.table == table]
 
     def counts(self) -> list[dict[str, object]]:
-        """For each kind of cell, how many are within tolerance and how many can be compared, as JSON values."""
+        """By kind of cell, how many are within tolerance and how many can be compared, as JSON values."""
         counts: list[dict[str, object]] = []
         for kind in KINDS:
             verdicts = [one.verdict for one in comparable(self.cells, kind)]
