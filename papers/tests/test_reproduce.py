@@ -108,8 +108,8 @@ def test_a_cell_is_undecided_if_the_interval_of_our_mean_crosses_its_tolerance(
 
 def test_the_repeats_that_decide_make_the_interval_end_at_the_bound() -> None:
     # 790 ± 40 in 50 calls is 10 below the bound of 800: an interval of ± 10 needs 16 times as many calls.
-    assert Estimate(790.0, 750.0, 830.0, 50).repeats_to_decide(800, 1200) == 800
-    assert Estimate(800.0, 750.0, 850.0, 50).repeats_to_decide(800, 1200) == inf
+    assert Estimate(790.0, 750.0, 830.0, 50).repeats_needed(800, 1200) == 800
+    assert Estimate(800.0, 750.0, 850.0, 50).repeats_needed(800, 1200) == inf
 
 
 def test_a_share_of_no_repeats_is_not_certain() -> None:
@@ -428,6 +428,15 @@ PAPER = Paper(
 def test_a_reason_does_not_leave_a_cell_out(results: Measurements) -> None:
     (count,) = Comparison(PAPER, results).counts()
     assert count == {"kind": "rate", "within": 1, "compared": 3, "percent": pytest.approx(100 / 3)}
+
+
+def test_the_json_of_a_cell_names_its_numbers_as_comparisons_do(results: Measurements) -> None:
+    one = Comparison(PAPER, results).cells[0]
+    row = one.as_dict()
+    assert (row["base"], row["new"]) == (one.cell.mean, one.ours.mean)
+    assert row["difference"] == one.ours.mean - one.cell.mean
+    assert (row["new_low"], row["new_high"]) == (one.estimate.low, one.estimate.high)
+    assert row["verdict"] == str(one.verdict)
 
 
 def with_cells(*cells: Cell) -> Paper:

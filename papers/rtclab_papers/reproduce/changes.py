@@ -161,7 +161,7 @@ class Changes(Check):
         low, high = self.bounds or (-inf, inf)
         # No change at all is not a change in the printed direction.
         low, high = (SMALLEST if low == 0 else low), (-SMALLEST if high == 0 else high)
-        return estimate.within(low, high), estimate.repeats_to_decide(low, high)
+        return estimate.within(low, high), estimate.repeats_needed(low, high)
 
     def in_short(self, found: Sequence[Change]) -> str:
         """The mean change with its interval."""

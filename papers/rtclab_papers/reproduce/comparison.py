@@ -67,9 +67,9 @@ class ComparedCell:
         return estimate_of(self.ours.summary)
 
     @property
-    def repeats_to_decide(self) -> float:
+    def repeats_needed(self) -> float:
         """About how many repeats would decide a cell that is undecided; see :class:`Estimate`."""
-        return self.estimate.repeats_to_decide(*self.cell.bounds(self.configured))
+        return self.estimate.repeats_needed(*self.cell.bounds(self.configured))
 
     @cached_property
     def _of_mean(self) -> Verdict:
@@ -108,19 +108,21 @@ class ComparedCell:
         return 100 * (self.ours.mean - self.cell.mean) / self.cell.mean
 
     def as_dict(self) -> dict[str, object]:
-        """The comparison as JSON values; NaN becomes None."""
+        """The comparison as JSON values: published (base), ours (new), and the verdict. NaN becomes None."""
         cell, summary = self.cell, self.ours.summary
         return {
-            **{key: value for key, value in vars(cell).items() if value not in ("", None)},
-            "mean": none_if_nan(cell.mean),
+            **{key: value for key, value in vars(cell).items() if key != "mean" and value not in ("", None)},
+            "base": none_if_nan(cell.mean),
             "tolerance": none_if_nan(self.tolerance),
-            "ours": none_if_nan(summary.mean),
-            "ours_within_sd": none_if_nan(self.ours.within_sd),
-            "ours_sd_between_repeats": none_if_nan(summary.sd),
-            "ours_ci95": none_if_nan(summary.ci95),
+            "new": none_if_nan(summary.mean),
+            "new_low": none_if_nan(self.estimate.low),
+            "new_high": none_if_nan(self.estimate.high),
+            "difference": none_if_nan(summary.mean - cell.mean),
+            "new_sd_within_repeats": none_if_nan(self.ours.within_sd),
+            "new_sd_between_repeats": none_if_nan(summary.sd),
             "repeats": summary.repeats,
             "verdict": str(self.verdict),
-            "repeats_to_decide": self._would_decide(),
+            "repeats_needed": self._would_decide(),
             "coincidence": self.is_coincidence,
             "fitted": self.is_fitted,
             "null_model": none_if_nan(self.null),
@@ -128,8 +130,8 @@ class ComparedCell:
         }
 
     def _would_decide(self) -> int | None:
-        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_to_decide < MOST_REPEATS
-        return int(self.repeats_to_decide) if decidable else None
+        decidable = self.verdict == Verdict.UNDECIDED and self.repeats_needed < MOST_REPEATS
+        return int(self.repeats_needed) if decidable else None
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Estimate:
             return Outcome.CONTRADICTED
         return Outcome.UNDECIDED
 
-    def repeats_to_decide(self, low: float, high: float) -> float:
+    def repeats_needed(self, low: float, high: float) -> float:
         """About how many repeats make the interval so narrow that it crosses neither bound.
 
         The width of an interval falls with the square root of the number of repeats. Infinite if the number

@@ -50,12 +50,12 @@ MOST_REPEATS = 10_000
 class Finding:
     """The outcome of a check or a statement, and the numbers that show it or the reason why there are none.
 
-    ``repeats_to_decide`` is about how many repeats would decide it if it is undecided.
+    ``repeats_needed`` is about how many repeats would decide it if it is undecided.
     """
 
     outcome: Outcome
     figures: str
-    repeats_to_decide: float = 0
+    repeats_needed: float = 0
 
     @property
     def holds(self) -> bool:
@@ -72,9 +72,9 @@ class Finding:
         """How many repeats would decide an undecided check, as text; empty for other outcomes."""
         if self.outcome != Outcome.UNDECIDED:
             return ""
-        if self.repeats_to_decide > MOST_REPEATS:
+        if self.repeats_needed > MOST_REPEATS:
             return "our number is on the bound"
-        return f"about {self.repeats_to_decide:.0f} calls would decide"
+        return f"about {self.repeats_needed:.0f} calls would decide"
 
 
 def together(findings: Iterable[tuple[Outcome, float]]) -> tuple[Outcome, float]:
@@ -296,9 +296,7 @@ class Numbers(Quantity, Check):
             found = [one.statistic(results) for one in quantities]
             steps = [Jackknife.combine(lambda table: table[1] - table[0], pair) for pair in pairwise(found)]
             judged, (low, high) = [jackknifed(step) for step in steps], (-inf, -SMALLEST)
-        outcome, repeats = together(
-            (one.within(low, high), one.repeats_to_decide(low, high)) for one in judged
-        )
+        outcome, repeats = together((one.within(low, high), one.repeats_needed(low, high)) for one in judged)
         return Finding(outcome, figures, repeats)
 
 
@@ -338,7 +336,7 @@ class Trend(Table):
         if not all(results.repeats_of(scenario) for scenario, _ in self.needs):
             return Finding(Outcome.MISSING, "not measured")
         findings = [one.check(results) for one in self.checks]
-        outcome, repeats = together((one.outcome, one.repeats_to_decide) for one in findings)
+        outcome, repeats = together((one.outcome, one.repeats_needed) for one in findings)
         return Finding(outcome, "; ".join(one.figures for one in findings), repeats)
 
 
