@@ -166,6 +166,7 @@ class Comparison:
             {label: one.runs for label, one in zip(self.labels, self.runs, strict=True)},
             page,
             self.differences_by_condition,
+            title="" if self.by in (None, "condition") else f"{self.by}: {names_in_words(self.labels, 5)}",
             metrics=self.metrics,
             wanted=self.flows,
             drawn=self.is_of_runs,
@@ -336,7 +337,7 @@ def _labels(runs: Sequence[Results], given: Sequence[str] | None) -> list[str]:
     if given is None:
         names = [run.name for run in runs]
         if len(set(names)) == 1:
-            names = [run.part or run.name for run in runs]
+            names = [run.part.replace("; ", ", ") or run.name for run in runs]
         seen = [names[: index + 1].count(name) for index, name in enumerate(names)]
         return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, seen, strict=True)]
     given = items("labels", given, str, "a label for each run")

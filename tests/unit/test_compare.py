@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import permutations
 from math import isnan, nan
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 from scipy.stats import fisher_exact, nct, ttest_ind, ttest_rel
 from scipy.stats import t as student
 from synthetic_run import call_tables, second, trace, write_run
@@ -410,3 +413,98 @@ def test_a_link_of_a_participant_is_compared_field_by_field(tmp_path: Path) -> N
     rows = [row for row in differing.iter_rows() if str(row[0]).startswith("participants.alice")]
     assert rows
     assert all(row[0].startswith("participants.alice.link.up.queue") and any(row[1:]) for row in rows)
+
+
+# --- conditions and sweeps, from the store ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> rtclab.Results:
+    """A sweep without traces: two losses and two capacities, three repeats each."""
+    return rtclab.sweep(
+        "first-call",
+        {"link.up.loss": ["0 %", "5 %"], "link.up.capacity": ["1 Mbit/s", "2 Mbit/s"]},
+        duration="8 s",
+        repeats=3,
+        out=tmp_path_factory.mktemp("runs"),
+    )
+
+
+def test_conditions_of_a_sweep_are_compared_by_a_field_where_all_others_are_equal(
+    grid: rtclab.Results, tmp_path: Path
+) -> None:
+    compared = rtclab.compare(grid, by="link.up.loss", metrics=["packet_loss"], flows="alice->bob")
+    assert compared.labels == ["0 %", "5 %"]
+    table = compared.table()
+    assert table.select("condition", "label", "base").rows() == [
+        ("link.up.capacity = 1 Mbit/s", "5 %", 0.0),
+        ("link.up.capacity = 2 Mbit/s", "5 %", 0.0),
+    ]
+    assert table["new"].to_list() == pytest.approx([5, 5], abs=1.5)  # some 500 packets in each repeat
+    assert compared.differences().rows() == [("link.up.loss", "0 %", "5 %")]
+    assert compared.verdicts() == []
+    text = compared.report(tmp_path / "page.html").read_text()
+    assert "<h1>link.up.loss: 0 % and 5 %</h1>" in text
+    assert "<h3>link.up.capacity = 2 Mbit/s, alice → bob</h3>" in text
+    with pytest.raises(BadInput, match="plot: `rate` is drawn over time; expected one condition with traces"):
+        compared.plot("rate")
+
+
+def test_a_sweep_is_compared_with_another_in_the_conditions_that_both_have(
+    grid: rtclab.Results, tmp_path: Path
+) -> None:
+    other = rtclab.sweep(
+        "first-call",
+        {"link.up.loss": ["0 %"], "link.up.capacity": ["1 Mbit/s", "3 Mbit/s"]},
+        duration="8 s",
+        repeats=3,
+        out=tmp_path,
+    )
+    table = rtclab.compare(grid, other, labels=["a", "b"], metrics=["rtt"]).table()
+    assert set(table["condition"]) == {"link.up.loss = 0 %, link.up.capacity = 1 Mbit/s"}
+    assert table["difference"].to_list() == [0.0, 0.0]  # the same scenario and seeds
+    assert rtclab.compare(*(grid[label] for label in grid.conditions[:2])).labels == [
+        "link.up.loss = 0 %, link.up.capacity = 1 Mbit/s",
+        "link.up.loss = 0 %, link.up.capacity = 2 Mbit/s",
+    ]
+
+
+def test_totals_of_a_sweep_are_per_minute_as_those_of_its_traces(tmp_path: Path) -> None:
+    vary = {"link.up.loss": ["5 %", "10 %"]}
+    traced = rtclab.sweep("first-call", vary, duration="8 s", repeats=2, traces=True, out=tmp_path)
+    runs = dict(zip(traced.conditions, traced.runs, strict=True))
+    columns = ("metric", "flow", "base", "new", "difference")
+    stored = rtclab.compare(traced, by="condition").table().select(columns)
+    assert "freeze_duration" in stored["metric"]
+    assert_frame_equal(stored, compare_runs(runs).select(columns))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "alone: expected two results or more, or what differs"),
+        (
+            {"by": "link.up.delay"},
+            "by: `link.up.delay` is not varied in first-call-sweep-1; expected link.up.",
+        ),
+        ({"by": "link.up.loss", "labels": ["a"]}, "labels: 1 for 2 runs; expected one for each"),
+        ({"by": "link.up.loss", "labels": ["a", "a"]}, "labels: `a` stands for several runs"),
+    ],
+)
+def test_conditions_that_cannot_be_compared_are_refused(
+    grid: rtclab.Results, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
+        rtclab.compare(grid, **given)
+
+
+def test_results_that_share_no_condition_are_refused(grid: rtclab.Results, tmp_path: Path) -> None:
+    other = rtclab.sweep(
+        "first-call", {"link.up.delay": ["1 ms", "2 ms"]}, duration="2 s", repeats=2, out=tmp_path
+    )
+    with pytest.raises(
+        BadInput, match=r"^a and b share no condition: link\.up\.loss = 0 %, .*; link\.up\.de"
+    ):
+        rtclab.compare(grid, other, labels=["a", "b"]).table()
+    with pytest.raises(BadInput, match="by: compares the conditions of one experiment; got 2 results"):
+        rtclab.compare(grid, other, by="link.up.loss")

@@ -134,6 +134,7 @@ def write_comparison(
     out: Path,
     found: Differences | None = None,
     *,
+    title: str = "",
     metrics: Sequence[str] | None = None,
     wanted: Flows = None,
     drawn: bool = True,
@@ -145,6 +146,7 @@ def write_comparison(
         runs: by label a run, or the runs of several conditions.
         out: the file.
         found: their differences, if the caller already has them.
+        title: the heading; by default the labels.
         metrics: the metrics in the tables; by default all.
         wanted: the flows in tables and plots; by default all that do not carry feedback alone.
         drawn: whether each side is one run with traces, about which there are sentences and plots.
@@ -166,7 +168,7 @@ def write_comparison(
         comparison_plots(alone, wanted) if drawn else [],
         tied=True,
         labels=[*sides],
-        title=names_in_words([*sides], len(sides)),
+        title=title or names_in_words([*sides], len(sides)),
         differences=scenario_differences([*alone.values()] if differing is None else differing),
         runs=[
             _side(label, of, sentence) for (label, of), sentence in zip(sides.items(), sentences, strict=True)
@@ -197,7 +199,7 @@ def _side(label: str, runs: Sequence[Run], sentence: str) -> dict[str, Any]:
     run, *more = runs
     return {
         "label": label,
-        "run": run,
+        "name": run.name.partition(", ")[0] if more else run.name,
         "calls": f"{len(runs)} conditions" if more else words.calls_of(run),
         "network": "" if more else words.network_of(run),
         "verdict": sentence,
