@@ -21,6 +21,7 @@ from rtclab_papers.validate.from_calls import (
     rows_of,
     sentence,
     tables,
+    write_rows,
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,6 +49,12 @@ def test_the_rows_are_of_all_paths_and_sources() -> None:
     assert rows.height == PATHS * len(SOURCES)
     assert rows["seed"].n_unique() == PATHS
     assert rows.filter(group=TUNED)["seed"].n_unique() == TUNED_ON
+
+
+def test_published_rows_stay_the_same_when_they_are_written_again(tmp_path: Path) -> None:
+    published, again = DOCS / "data" / "from-a-call.csv", tmp_path / "again.csv"
+    write_rows(again, read_rows(published))
+    assert again.read_bytes() == published.read_bytes()
 
 
 def test_the_page_quotes_the_rows() -> None:

@@ -54,7 +54,7 @@ def test_curves_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert file == tmp_path / "data" / "page-series.csv"
     assert series.read(file) == []
     written = curves([1.0, np.nan, 3000.0])
-    series._write(file, written)
+    series.write(file, written)
     for one, other in zip(written, series.read(file), strict=True):
         assert one.key == other.key
         assert (one.length_s, one.repeats) == (other.length_s, other.repeats)
@@ -125,3 +125,10 @@ def line_of(mark: object) -> Line:
 @pytest.mark.parametrize("values", [np.array([]), np.array([np.nan])])
 def test_a_call_without_samples_has_no_values(values: Array) -> None:
     assert np.isnan(series.means([Samples(np.zeros(values.size), values)], 10)).all()
+
+
+def test_published_curves_stay_the_same_when_they_are_written_again(tmp_path: Path) -> None:
+    published = series.file_of(Path(__file__).parents[2] / "docs" / "then-and-now.md")
+    again = tmp_path / published.name
+    series.write(again, series.read(published))
+    assert again.read_bytes() == published.read_bytes()

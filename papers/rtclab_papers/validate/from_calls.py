@@ -118,13 +118,18 @@ def evaluate(
         say(f"{seed}: {of_seed[0]['path']}")
     kept = read_rows(out).filter(~pl.col("group").is_in(list(groups)))
     table = pl.concat([kept, pl.DataFrame(rows, schema=SCHEMA)]).sort("seed", maintain_order=True)
-    write_text(out, table.write_csv(float_precision=3))
+    write_rows(out, table)
     return table
 
 
 def read_rows(file: Path) -> pl.DataFrame:
     """The rows of a file; none if there is no such file."""
     return read_table(file, SCHEMA)
+
+
+def write_rows(file: Path, rows: pl.DataFrame) -> None:
+    """Writes rows instead of what is in a file, with three decimals."""
+    write_text(file, rows.write_csv(float_precision=3))
 
 
 def rows_of(seed: int, group: str) -> list[Row]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from rtclab.arenas import random_calls
 from rtclab.metrics import METRICS
-from rtclab_papers.csv_files import beside
+from rtclab_papers.csv_files import beside, read_table
 from rtclab_papers.markdown import bullets, table, write_page
 from rtclab_papers.validate import again, kinds, meetings, recorded
 from rtclab_papers.validate.conditions import GROUPS
@@ -54,6 +54,8 @@ SHOWN = (
     "tcp_throughput",
 )
 """The metrics whose errors are shown for each further condition, where one of them knows the metric."""
+REASONS = pl.Schema({"name": pl.String(), "reason": pl.String()})
+"""The columns of the reasons for the worst conditions, by the name of the condition."""
 WORST = 10
 FREEZES_APART = 1.0
 """Freezes, or seconds of freeze, that may differ."""
@@ -79,13 +81,6 @@ def write_twin(page: Path, outcomes: Sequence[ConditionOutcome], rows: Path) -> 
     write_page(page, _page(page.stem, outcomes, rows), [*random, *again_drawings])
 
 
-def read_reasons(file: Path) -> dict[str, str]:
-    """The reasons for the worst conditions, by the name of the condition."""
-    if not file.is_file():
-        return {}
-    return dict(pl.read_csv(file, infer_schema=False).select("name", "reason").iter_rows())
-
-
 def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterator[str]:
     yield from introduction()
     if outcomes:
@@ -93,7 +88,7 @@ def _page(stem: str, outcomes: Sequence[ConditionOutcome], rows: Path) -> Iterat
         yield from errors(outcomes, HEADINGS, goals=HELD_OUT, chances=lucky)
         yield from _figures(outcomes)
         yield from plots(stem, outcomes)
-        yield from _worst(outcomes, read_reasons(beside(rows, "reasons")))
+        yield from _worst(outcomes, dict(read_table(beside(rows, "reasons"), REASONS).iter_rows()))
     yield from again.section([one.condition for one in outcomes], beside(rows, "repeats"), stem)
     yield from _failures(outcomes)
     for chosen in (kinds, recorded, meetings):

@@ -123,7 +123,7 @@ def renew(file: Path, plan: Plan, records: Mapping[Key, Record], traces: Path) -
             if curve is None and kept is not None and kept.digest == digest:
                 curve = kept
             found += [curve] if curve is not None else []
-    _write(file, found)
+    write(file, found)
 
 
 def read(file: Path) -> list[Curve]:
@@ -221,7 +221,8 @@ def means(calls: Sequence[Samples], length_s: float) -> Array:
         return np.asarray(sums / counts)
 
 
-def _write(file: Path, curves: Iterable[Curve]) -> None:
+def write(file: Path, curves: Iterable[Curve]) -> None:
+    """Writes curves instead of what is in a file, with four digits."""
     rows = [
         (
             *(curve.figure, curve.campaign, curve.scenario, curve.flow, curve.metric, curve.digest),
