@@ -193,7 +193,7 @@ def _sample(values: Sequence[float]) -> str:
 
 def _title(condition: str, metric: str) -> str:
     label = METRICS[metric].label
-    return f"CallCondition {condition}, {label[0].lower()}{label[1:]}: live and simulated calls"
+    return f"Condition {condition}, {label[0].lower()}{label[1:]}: live and simulated calls"
 
 
 def drawings(file: Path) -> list[Drawing]:
